@@ -1,0 +1,93 @@
+"""Every error the library raises, sorted by what the caller does next.
+
+    TreeringError
+    ├── UsageError            fix the call; nothing was written           (also ValueError)
+    ├── NotFoundError         the key, session, node or checkpoint is not there (also KeyError)
+    │   └── SessionDeletedError   deleted, perhaps created again: open it anew
+    ├── ConflictError         somebody else wrote first: look again, then decide
+    │   ├── HeadMovedError    the head is not where the caller said it was
+    │   └── SessionHeldError  another process holds the session: wait, or open it shared
+    ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
+    │   └── PoisonedError     a sync failed: only a rewrite can be trusted
+    ├── AccessError           the store refused the credentials or the path  (also PermissionError)
+    ├── UnsafeStoreError      the store cannot keep the promises asked of it
+    ├── CorruptError          bytes at rest are damaged or missing: run `treering verify`
+    └── FormatVersionError    written by a newer version: upgrade
+
+`kind` is a stable word for programs; message text is free to change. A new class is made only where a caller would
+act differently; otherwise there is a new kind.
+"""
+
+from __future__ import annotations
+
+
+class TreeringError(Exception):
+    """Base of all errors raised by this library.
+
+    Attributes:
+        kind: A stable word that tells errors of one class apart.
+        key: The storage key concerned, or None.
+        offset: The byte offset inside the object, or None.
+    """
+
+    def __init__(
+        self, message: str, *, kind: str = "", key: str | None = None, offset: int | None = None, remedy: str = ""
+    ) -> None:
+        self.kind = kind or type(self).__name__.removesuffix("Error").lower()
+        self.key = key
+        self.offset = offset
+        self.remedy = remedy
+        where = [f"{name}={value!r}" for name, value in (("key", key), ("offset", offset)) if value is not None]
+        text = ". ".join(part for part in (message, ", ".join(where)) if part)
+        super().__init__(f"{text}; {remedy}" if remedy else text)
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else type(self).__name__  # KeyError would quote it
+
+
+class UsageError(TreeringError, ValueError):
+    """The call itself is wrong; nothing was written."""
+
+
+class NotFoundError(TreeringError, KeyError):
+    """What was asked for does not exist."""
+
+
+class SessionDeletedError(NotFoundError):
+    """The session was deleted under this handle, and perhaps created again."""
+
+
+class ConflictError(TreeringError):
+    """Somebody else wrote first; nothing of ours was written."""
+
+
+class HeadMovedError(ConflictError):
+    """The head is not where the caller expected it."""
+
+
+class SessionHeldError(ConflictError):
+    """Another process holds the session exclusively; the message says who."""
+
+
+class UnavailableError(TreeringError, OSError):
+    """The store did not answer. A write may have landed, may land later, or never."""
+
+
+class PoisonedError(UnavailableError):
+    """A sync to disk failed; nothing in the file counts until it was rewritten elsewhere."""
+
+
+class AccessError(TreeringError, PermissionError):
+    """The store refused: wrong credentials, missing rights, or a missing bucket."""
+
+
+class UnsafeStoreError(TreeringError):
+    """The store cannot do what was asked of it safely, for example it ignores write conditions."""
+
+
+class CorruptError(TreeringError):
+    """Stored bytes are damaged or missing. Nothing was changed."""
+
+
+class FormatVersionError(TreeringError):
+    """The bytes were written by a newer format version than this library reads."""

@@ -1,0 +1,70 @@
+"""Names for the things a session is made of, and the clock-ordered ids of new ones."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from typing import NewType
+
+SessionId = NewType("SessionId", str)
+"""Any string, chosen by the user; unique within one store and namespace."""
+NodeId = NewType("NodeId", str)
+"""Unique within one session only: ids of imported nodes are kept verbatim."""
+CheckpointId = NewType("CheckpointId", str)
+Position = NewType("Position", int)
+"""Place of a record in its journal, counted from 0."""
+
+_RANDOM_BITS = 62
+_SEQUENCE_BITS = 12
+_VERSION_7 = 7
+_VARIANT = 2
+
+
+class IdClock:
+    """Makes UUIDs of version 7 (RFC 9562, method 3: a 12-bit fraction of the millisecond) that never go back.
+
+    A value is `48-bit ms | 12-bit fraction`, bumped by one when the clock stands still or goes back, so ids of one
+    process sort in the order they were made. Order between processes is only approximate and never used for causality.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = 0
+
+    def new(self) -> str:
+        """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
+        seconds, nanos = divmod(time.time_ns(), 1_000_000_000)
+        ms, rest = divmod(nanos, 1_000_000)
+        now = ((seconds * 1000 + ms) << _SEQUENCE_BITS) | (rest << _SEQUENCE_BITS) // 1_000_000
+        with self._lock:
+            self._last = value = max(now, self._last + 1)
+        head, fraction = value >> _SEQUENCE_BITS, value & ((1 << _SEQUENCE_BITS) - 1)
+        random = int.from_bytes(os.urandom(8), "big") & ((1 << _RANDOM_BITS) - 1)
+        return f"{head:012x}{_VERSION_7:x}{fraction:03x}{_VARIANT << _RANDOM_BITS | random:016x}"
+
+    def observe(self, identifier: str) -> None:
+        """Make every later id greater than `identifier`, if that is one of ours; others are ignored."""
+        if (ms := time_of(identifier)) is None:
+            return
+        with self._lock:
+            self._last = max(self._last, (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16))
+
+
+def time_of(identifier: str) -> int | None:
+    """Return the milliseconds since 1970 inside one of our ids, or None if it is not one of ours."""
+    if len(identifier) != 32 or identifier[12] != "7" or identifier[16] not in "89ab":
+        return None
+    if not set(identifier) <= set("0123456789abcdef"):
+        return None
+    return int(identifier[:12], 16)
+
+
+_clock = IdClock()
+new_id = _clock.new
+observe_id = _clock.observe
+
+
+def new_nonce() -> str:
+    """Return 12 random hex digits; names one writer, one life or one write, never ordered."""
+    return os.urandom(6).hex()

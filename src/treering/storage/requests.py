@@ -1,0 +1,163 @@
+"""The seam: five requests, their answers, and what a driver promises.
+
+Protocols (append, seal, resume, ...) are generators without I/O. They yield a batch of requests, which a driver runs in
+parallel, and receive one answer for each. An answer is a value or a `TreeringError`, returned and not raised, so that
+one failed request does not hide what the others did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NewType, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from treering.errors import TreeringError
+
+Version = NewType("Version", str)
+"""Opaque token of one state of one object; equal tokens mean equal bytes."""
+ABSENT = Version("")
+"""As an expected version: the object must not exist yet."""
+
+LIST_KEYS_MAX = 1000  # what one S3 LIST returns
+
+
+class Get(msgspec.Struct, frozen=True):
+    """Read an object, or a part of it. Answered by `Found`, `Unchanged` or `NotFoundError`."""
+
+    key: str
+    start: int | None = None
+    """First byte. Negative: that many bytes from the end (the whole object if it is shorter)."""
+    end: int | None = None
+    """One past the last byte; None for the rest. Beyond the object's end is cut, not refused."""
+    unless: Version | None = None
+    """Answer `Unchanged` if the object still has this version."""
+    register: bool = False
+    """The key is one that is written with conditions (see `Put.expect`)."""
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Write a whole object. Answered by `Written`, `ConflictError` or, with a version, perhaps `NotFoundError`.
+
+    Atomic: readers see the old bytes or the new ones, never a mixture. Durable when answered.
+    """
+
+    key: str
+    data: bytes
+    expect: Version | None = None
+    """None: write whatever is there (only for keys never used twice). `ABSENT`: create. Else replace that version."""
+
+
+class Append(msgspec.Struct, frozen=True):
+    """Add bytes at the end of a log (a key ending in `.jsonl`). Answered by `Written` or an error like `Put`'s.
+
+    `expect` names the first line and the length of complete lines. Bytes beyond that length which hold no complete
+    line (a torn write) are cut. Only for drivers whose `appends` is true.
+    """
+
+    key: str
+    data: bytes
+    expect: Version
+    """As answered by `Get`, `Put` or `Append`."""
+
+
+class List(msgspec.Struct, frozen=True):
+    """Name objects below `prefix`, sorted. Answered by `Listed`; an unknown prefix is an empty list."""
+
+    prefix: str
+    """Ends in `/`."""
+    after: str = ""
+    """Only keys greater than this one."""
+    limit: int = LIST_KEYS_MAX
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Remove objects. Answered by `Deleted`; a missing key is no error."""
+
+    keys: tuple[str, ...]
+    expect: Version | None = None
+    """Only for a single key: remove it if it still has this version, else `ConflictError`."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    data: bytes
+    version: Version
+    size: int
+    """Bytes of the whole object, also when a part was asked for."""
+
+
+class Unchanged(msgspec.Struct, frozen=True):
+    pass
+
+
+class Written(msgspec.Struct, frozen=True):
+    version: Version
+
+
+class Entry(msgspec.Struct, frozen=True):
+    key: str
+    size: int
+    modified_ms: int
+
+
+class Listed(msgspec.Struct, frozen=True):
+    entries: tuple[Entry, ...]
+    more: bool
+    """There are keys after the last one; ask again with `after`."""
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    pass
+
+
+Request: TypeAlias = Get | Put | Append | List | Delete
+Answer: TypeAlias = Found | Unchanged | Written | Listed | Deleted | TreeringError
+Batch: TypeAlias = tuple[Request, ...]
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator[Batch, tuple[Answer, ...], T]
+"""A protocol without I/O: yields batches, receives their answers in order, returns T."""
+
+
+class Hold(Protocol):
+    """A session held by this process until released."""
+
+    def release(self) -> None: ...
+
+
+class Driver(Protocol):
+    """Runs batches of requests against one store. Safe to use from several threads."""
+
+    name: str
+    """For messages: `memory`, `local`, `s3`, ..."""
+    conditional: bool
+    """Conditions on writes hold against any other process. If false, a single writer must be promised by the user."""
+    proven: bool
+    """Conditions are known to hold (our own code); else they are proved before this process first writes."""
+    appends: bool
+    """`Append` is served; the log of a session is then appended to in place and not rewritten."""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run all requests, in parallel where that helps; one answer for each, in order. Never raises for one request."""
+        ...
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Like `execute`, without blocking the event loop."""
+        ...
+
+    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+        """Hold `key` for this process until released; None if this store has no such thing.
+
+        Args:
+            key: A key of its own, never read or written otherwise.
+            shared: Together with other shared holders.
+            holder: One line saying who we are; shown to those who come later.
+
+        Raises:
+            SessionHeldError: Somebody else holds it; the message shows their line.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give back connections and descriptors. The driver may be used again afterwards."""
+        ...

@@ -1,0 +1,50 @@
+"""Drive a protocol against a store, blocking or not: the only place where the two differ."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from treering.errors import TreeringError
+from treering.storage.requests import Answer, Driver, Request, Steps
+
+T = TypeVar("T")
+A = TypeVar("A", bound=Answer)
+
+
+def run(steps: Steps[T], driver: Driver) -> T:
+    """Run a protocol to its end, blocking, and return what it returns."""
+    try:
+        batch = next(steps)
+        while True:
+            batch = steps.send(driver.execute(batch))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+
+
+async def arun(steps: Steps[T], driver: Driver) -> T:
+    """Run a protocol to its end without blocking the event loop, and return what it returns."""
+    try:
+        batch = next(steps)
+        while True:
+            batch = steps.send(await driver.aexecute(batch))
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+
+
+def ask(request: Request, expected: type[A]) -> Steps[A]:
+    """Send one request; return its answer.
+
+    Raises:
+        TreeringError: The answer is an error.
+    """
+    (answer,) = yield (request,)
+    return checked(answer, expected)
+
+
+def checked(answer: Answer, expected: type[A]) -> A:
+    """Return `answer` if it is of the expected kind, and raise it if it is an error."""
+    if isinstance(answer, expected):
+        return answer
+    if isinstance(answer, TreeringError):
+        raise answer
+    raise TypeError(f"driver answered {type(answer).__name__} where {expected.__name__} was expected")
