@@ -65,10 +65,11 @@ class List(msgspec.Struct, frozen=True):
     """Name objects below `prefix`, sorted. Answered by `Listed`; an unknown prefix is an empty list."""
 
     prefix: str
-    """Ends in `/`."""
+    """Ends in `/`; empty for everything."""
     after: str = ""
     """Only keys greater than this one."""
     limit: int = LIST_KEYS_MAX
+    """At least 1; more than `LIST_KEYS_MAX` are never answered."""
 
 
 class Delete(msgspec.Struct, frozen=True):
@@ -80,6 +81,8 @@ class Delete(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
+    """The answer to a `Get`: the bytes asked for, and what they are part of."""
+
     data: bytes
     version: Version
     size: int
@@ -87,27 +90,33 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Unchanged(msgspec.Struct, frozen=True):
-    pass
+    """The answer to a `Get` with `unless`: nothing was read, the object still has that version."""
 
 
 class Written(msgspec.Struct, frozen=True):
+    """The answer to a `Put` or `Append` that is durable; the version is the one it made."""
+
     version: Version
 
 
 class Entry(msgspec.Struct, frozen=True):
+    """One object in a list."""
+
     key: str
     size: int
     modified_ms: int
 
 
 class Listed(msgspec.Struct, frozen=True):
+    """The answer to a `List`, sorted by key."""
+
     entries: tuple[Entry, ...]
     more: bool
     """There are keys after the last one; ask again with `after`."""
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    pass
+    """The answer to a `Delete`: none of the keys is there any more."""
 
 
 Request: TypeAlias = Get | Put | Append | List | Delete
@@ -122,7 +131,9 @@ Steps: TypeAlias = Generator[Batch, tuple[Answer, ...], T]
 class Hold(Protocol):
     """A session held by this process until released."""
 
-    def release(self) -> None: ...
+    def release(self) -> None:
+        """Let others hold it; a second call does nothing."""
+        ...
 
 
 class Driver(Protocol):
@@ -138,7 +149,10 @@ class Driver(Protocol):
     """`Append` is served; the log of a session is then appended to in place and not rewritten."""
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run all requests, in parallel where that helps; one answer for each, in order. Never raises for one request."""
+        """Run all requests, in parallel where that helps; one answer for each, in order.
+
+        Never raises because of a single request.
+        """
         ...
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:

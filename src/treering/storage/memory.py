@@ -1,0 +1,171 @@
+"""A store in this process's memory: for tests, for trying things out, and the yardstick for all other drivers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import msgspec
+
+from treering.errors import ConflictError, SessionHeldError, TreeringError
+from treering.storage import rules
+from treering.storage.requests import (
+    ABSENT,
+    LIST_KEYS_MAX,
+    Answer,
+    Append,
+    Batch,
+    Delete,
+    Deleted,
+    Entry,
+    Found,
+    Get,
+    Hold,
+    List,
+    Listed,
+    Put,
+    Request,
+    Unchanged,
+    Version,
+    Written,
+)
+
+
+class _Object(msgspec.Struct, frozen=True):
+    data: bytes
+    version: Version
+    modified_ms: int
+
+
+class MemoryDriver:
+    """Keeps objects in a dict under one lock, so every batch is a single atomic step.
+
+    Args:
+        appends: Serve `Append` by the rules of the local driver; else behave like an object store.
+    """
+
+    name = "memory"
+    conditional = True
+    proven = True
+
+    def __init__(self, *, appends: bool = False) -> None:
+        self.appends = appends
+        self._objects: dict[str, _Object] = {}
+        self._holds: dict[str, list[_MemoryHold]] = {}
+        self._lock = threading.RLock()
+        self._writes = itertools.count(1)
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the requests one after the other; nothing else happens in between."""
+        with self._lock:
+            return tuple(self._serve(request) for request in batch)
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Like `execute`; there is nothing to wait for."""
+        return self.execute(batch)
+
+    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+        """Hold `key` against every other holder in this process; see `Driver.hold`."""
+        with self._lock:
+            others = self._holds.setdefault(key, [])
+            for other in others:
+                if not (shared and other.shared):
+                    raise SessionHeldError(
+                        f"already held. holder={other.holder!r}", key=key, remedy="wait for it, or open both as shared"
+                    )
+            hold = _MemoryHold(self, key, holder, shared=shared)
+            others.append(hold)
+            return hold
+
+    def close(self) -> None:
+        """Do nothing: the objects live as long as the driver."""
+
+    def snapshot(self) -> dict[str, bytes]:
+        """Return a copy of everything stored, by key."""
+        with self._lock:
+            return {key: found.data for key, found in sorted(self._objects.items())}
+
+    def _serve(self, request: Request) -> Answer:
+        if refused := rules.refusal(request, appends=self.appends):
+            return refused
+        match request:
+            case Get():
+                return self._get(request)
+            case Put():
+                return self._put(request)
+            case Append():
+                return self._append(request)
+            case List():
+                return self._list(request)
+            case Delete():
+                return self._delete(request)
+
+    def _get(self, get: Get) -> Answer:
+        found = self._objects.get(get.key)
+        if found is None:
+            return rules.missing(get.key)
+        if found.version == get.unless:
+            return Unchanged()
+        return Found(rules.part(found.data, get), found.version, len(found.data))
+
+    def _put(self, put: Put) -> Answer:
+        return self._refused(put.key, put.expect) or self._write(put.key, put.data)
+
+    def _append(self, append: Append) -> Answer:
+        found = self._objects.get(append.key)
+        if found is None:
+            return rules.missing(append.key)
+        expected = rules.split_version(append.expect)
+        if expected is None or expected[0] != rules.first_line_digest(found.data) or expected[1] > len(found.data):
+            return _changed(append, found)
+        length = expected[1]
+        if rules.complete_bytes(found.data[length:]):
+            return _changed(append, found)
+        return self._write(append.key, found.data[:length] + append.data)
+
+    def _list(self, request: List) -> Answer:
+        keys = sorted(key for key in self._objects if key.startswith(request.prefix) and key > request.after)
+        limit = min(request.limit, LIST_KEYS_MAX)
+        entries = tuple(
+            Entry(key, len(found.data), found.modified_ms) for key in keys[:limit] if (found := self._objects[key])
+        )
+        return Listed(entries, more=len(keys) > limit)
+
+    def _delete(self, delete: Delete) -> Answer:
+        for key in delete.keys:
+            if key in self._objects and (refused := self._refused(key, delete.expect)):
+                return refused
+            self._objects.pop(key, None)
+        return Deleted()
+
+    def _refused(self, key: str, expect: Version | None) -> TreeringError | None:
+        found = self._objects.get(key)
+        return rules.mismatch(key, expect, ABSENT if found is None else found.version)
+
+    def _write(self, key: str, data: bytes) -> Written:
+        is_log = self.appends and rules.is_log(key)
+        version = rules.log_version(data) if is_log else Version(f"m{next(self._writes)}")
+        self._objects[key] = _Object(bytes(data), version, time.time_ns() // 1_000_000)
+        return Written(version)
+
+    def _release(self, hold: _MemoryHold) -> None:
+        with self._lock:
+            holds = self._holds.get(hold.key, [])
+            if hold in holds:
+                holds.remove(hold)
+
+
+class _MemoryHold:
+    def __init__(self, driver: MemoryDriver, key: str, holder: str, *, shared: bool) -> None:
+        self._driver = driver
+        self.key = key
+        self.holder = holder
+        self.shared = shared
+
+    def release(self) -> None:
+        self._driver._release(self)  # noqa: SLF001  # the two classes are one thing
+
+
+def _changed(append: Append, found: _Object) -> ConflictError:
+    return ConflictError(f"log has another end. expected={append.expect!r}, got={found.version!r}", key=append.key)

@@ -1,0 +1,103 @@
+"""Prove that a store honours conditions on writes, before anything relies on them.
+
+Some servers accept `If-Match` and `If-None-Match` and ignore them (`rclone serve s3` is one). On such a store two
+writers overwrite each other without a word, so trying the parameters proves nothing; only a refusal does.
+
+Each process proves it once, beside its first write, in one batch:
+
+- A put that names a version which nothing has, on a key which nobody uses, must be refused.
+- A put that creates `treering.json` must be refused if that exists. When it was written, it is sent once more: now it
+  does exist.
+
+A good store keeps nothing but `treering.json`, and that is never replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from treering.errors import ConflictError, NotFoundError, TreeringError, UnsafeStoreError
+from treering.ids import new_nonce
+from treering.storage.requests import ABSENT, Answer, Delete, List, Listed, Put, Steps, Version, Written
+from treering.storage.run import ask, checked
+
+FORMAT_FILE = "treering.json"
+FORMAT_VERSION = 1
+
+# Looks like an entity tag, so that a server compares it and does not refuse it as malformed.
+_NOBODYS_VERSION = Version(f'"{"0" * 32}"')
+
+
+def declare(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[None]:
+    """Write `treering.json` if it is not there; all that a proven driver needs.
+
+    Args:
+        prefix: Where the store begins: empty, or ending in `/`.
+        facts: JSON values about the creation, for people to read.
+
+    Raises:
+        TreeringError: The store refused or did not answer.
+    """
+    (answer,) = yield (_format_put(prefix, facts),)
+    _refused(answer)
+
+
+def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[None]:
+    """Write `treering.json` if it is not there, and make sure that conditions on writes hold.
+
+    Args:
+        prefix: Where the store begins: empty, or ending in `/`.
+        facts: JSON values about the creation, for people to read.
+
+    Raises:
+        UnsafeStoreError: The store accepts conditions and ignores them. What was written for the proof is gone again.
+        TreeringError: The store refused or did not answer.
+    """
+    create = _format_put(prefix, facts)
+    probe = Put(f"{prefix}proof-{new_nonce()}", b"{}\n", expect=_NOBODYS_VERSION)
+    created, probed = yield (create, probe)
+    if not _refused(probed):
+        yield from _clean(prefix, probe.key, created)
+        raise _unsafe("a put naming a version that nothing has was accepted", probe.key)
+    if not _refused(created):
+        (again,) = yield (create,)
+        if not _refused(again):
+            yield from _clean(prefix, probe.key, created)
+            raise _unsafe("a put that must only create replaced an object", create.key)
+
+
+def _format_put(prefix: str, facts: Mapping[str, object] | None) -> Put:
+    body = msgspec.json.encode({"treering": FORMAT_VERSION, **(facts or {})})
+    return Put(f"{prefix}{FORMAT_FILE}", body + b"\n", expect=ABSENT)
+
+
+def _refused(answer: Answer) -> bool:
+    if isinstance(answer, ConflictError | NotFoundError):
+        return True
+    checked(answer, Written)
+    return False
+
+
+def _clean(prefix: str, probe: str, created: Answer) -> Steps[None]:
+    """Remove what the proof wrote; `treering.json` only where nothing else is, for it may not have been ours."""
+    keys = {probe}
+    if isinstance(created, Written):
+        listed = yield from ask(List(prefix, limit=3), Listed)
+        ours = {probe, f"{prefix}{FORMAT_FILE}"}
+        if not listed.more and {entry.key for entry in listed.entries} <= ours:
+            keys = ours
+    (answer,) = yield (Delete(tuple(sorted(keys))),)
+    if isinstance(answer, TreeringError):
+        raise answer
+
+
+def _unsafe(what: str, key: str) -> UnsafeStoreError:
+    return UnsafeStoreError(
+        f"the store ignores conditions on writes: {what}",
+        kind="conditions",
+        key=key,
+        remedy="two writers would overwrite each other here. Use another server, or pass single_writer=True with a URL"
+        " of another fsspec filesystem if no second process will ever write",
+    )

@@ -1,0 +1,140 @@
+"""What every driver checks and computes alike: legal requests, ranges, versions of logs, answers to a failed condition.
+
+Rules of a log (a key ending in `.jsonl`, in a driver that serves `Append`)
+---------------------------------------------------------------------------
+1. Only complete lines count. What follows the last line feed is a write that was torn, and so is everything from the
+   first NUL byte on: after a power cut a file may have its new length but zeros instead of data.
+2. Its version is the digest of its first line and the length of its complete lines. Whoever replaces a log gives it a
+   first line never used before (a nonce), since the version says nothing else about the bytes in between.
+3. An append cuts a torn end, but never a complete line: that is somebody else's, so it is a conflict.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
+from treering.storage.requests import ABSENT, Append, Delete, Get, List, Put, Request, Version
+
+# S3 allows 1,024 bytes, and the user's own prefix comes before ours.
+KEY_BYTES_MAX = 900
+# Filesystems allow 255 bytes, and drivers add an ending of their own to some names.
+NAME_BYTES_MAX = 220
+# Endings that drivers give to files of their own; such a key would be hidden from lists.
+RESERVED_ENDINGS = (".poisoned",)
+
+_LOG_ENDING = ".jsonl"
+
+
+def is_log(key: str) -> bool:
+    """Tell whether `key` may be appended to in place, by drivers that can."""
+    return key.endswith(_LOG_ENDING)
+
+
+def refusal(request: Request, *, appends: bool) -> UsageError | None:
+    """Return why a driver must not even try `request`, or None if it is well formed."""
+    match request:
+        case Get():
+            return _key_refusal(request.key) or _range_refusal(request)
+        case Put():
+            return _key_refusal(request.key)
+        case Append():
+            return _key_refusal(request.key) or _append_refusal(request, appends=appends)
+        case List():
+            return _list_refusal(request)
+        case Delete():
+            return _delete_refusal(request)
+
+
+def _key_refusal(key: str) -> UsageError | None:
+    names = key.split("/")
+    if not (key.isascii() and key.isprintable() and "\\" not in key and len(key) <= KEY_BYTES_MAX):
+        reason = f"key is not plain ASCII of at most {KEY_BYTES_MAX} bytes"
+    elif any(not name or name.startswith(".") for name in names):
+        reason = "key has an empty name, or one that starts with a dot"
+    elif any(len(name) > NAME_BYTES_MAX for name in names):
+        reason = f"key has a name of more than {NAME_BYTES_MAX} bytes"
+    elif key.endswith(RESERVED_ENDINGS):
+        reason = "key has a reserved ending"
+    else:
+        return None
+    return UsageError(reason, kind="key", key=key)
+
+
+def _range_refusal(get: Get) -> UsageError | None:
+    start = get.start or 0
+    if get.end is None or 0 <= start < get.end:
+        return None
+    return UsageError(f"range is empty or mixes ends. start={get.start}, end={get.end}", kind="range", key=get.key)
+
+
+def _append_refusal(append: Append, *, appends: bool) -> UsageError | None:
+    if not (appends and is_log(append.key)):
+        return UsageError("this key cannot be appended to in place", kind="append", key=append.key)
+    if not append.data.endswith(b"\n") or b"\0" in append.data:
+        return UsageError("a log takes complete lines without NUL bytes only", kind="append", key=append.key)
+    if append.expect == ABSENT:
+        return UsageError("a log is created by a put, with its first line", kind="append", key=append.key)
+    return None
+
+
+def _list_refusal(request: List) -> UsageError | None:
+    if request.limit < 1:
+        return UsageError(f"a list needs a limit of at least 1. limit={request.limit}", kind="limit")
+    if not request.prefix:
+        return None
+    if not request.prefix.endswith("/"):
+        return UsageError(f"a list names a folder, with its slash. prefix={request.prefix!r}", kind="key")
+    return _key_refusal(request.prefix[:-1])
+
+
+def _delete_refusal(delete: Delete) -> UsageError | None:
+    if delete.expect is not None and (len(delete.keys) != 1 or delete.expect == ABSENT):
+        return UsageError("a conditional delete takes one key and the version of something", kind="delete")
+    return next((refused for key in delete.keys if (refused := _key_refusal(key))), None)
+
+
+def part(data: bytes, get: Get) -> bytes:
+    """Return the range of `data` that `get` asks for; ends beyond the data are cut."""
+    return data[get.start : get.end] if (get.start or 0) >= -len(data) else data
+
+
+def mismatch(key: str, expect: Version | None, current: Version) -> TreeringError | None:
+    """Return the answer to a condition that does not hold; `current` is `ABSENT` if there is no object."""
+    if expect is None or expect == current:
+        return None
+    if current == ABSENT:
+        return missing(key)
+    return ConflictError(f"object has another version. expected={expect or 'absent'!r}, got={current!r}", key=key)
+
+
+def missing(key: str) -> NotFoundError:
+    """Return the answer to a request for an object that is not there."""
+    return NotFoundError("object does not exist", key=key)
+
+
+def log_version(data: bytes) -> Version:
+    """Return the version of a log with these bytes."""
+    return join_version(first_line_digest(data), complete_bytes(data))
+
+
+def complete_bytes(data: bytes) -> int:
+    """Return the length of the complete lines at the start of `data`."""
+    nul = data.find(b"\0")
+    return data.rfind(b"\n", 0, len(data) if nul < 0 else nul) + 1
+
+
+def first_line_digest(data: bytes) -> str:
+    """Return 16 hex digits that name the first line of a log; of an empty line if it has none."""
+    return hashlib.blake2b(data[: data.find(b"\n") + 1], digest_size=8).hexdigest()
+
+
+def join_version(digest: str, length: int) -> Version:
+    """Return the version of a log from its parts."""
+    return Version(f"{digest}:{length}")
+
+
+def split_version(version: Version) -> tuple[str, int] | None:
+    """Return first-line digest and length inside the version of a log, or None if it is not one."""
+    digest, _, length = version.partition(":")
+    return (digest, int(length)) if length.isascii() and length.isdigit() else None

@@ -1,0 +1,24 @@
+"""What all wrappers share: they speak for another driver and add one thing to how it runs batches."""
+
+from __future__ import annotations
+
+from treering.storage.requests import Driver, Hold
+
+
+class DriverWrapper:
+    """Speaks for `inner`; a subclass brings `execute` and `aexecute`."""
+
+    def __init__(self, inner: Driver) -> None:
+        self.inner = inner
+        self.name = inner.name
+        self.conditional = inner.conditional
+        self.proven = inner.proven
+        self.appends = inner.appends
+
+    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+        """See `Driver.hold`."""
+        return self.inner.hold(key, shared=shared, holder=holder)
+
+    def close(self) -> None:
+        """See `Driver.close`."""
+        self.inner.close()
