@@ -1,0 +1,63 @@
+# A fresh machine needs make and python3 (3.11 or newer, with its venv module); everything else goes into .venv.
+PYTHON ?= python3
+# Tests marked with one xdist_group share a process, so that a server is started once for all of them.
+# More than four processes cost more in starting servers than they save.
+PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist=loadgroup
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Empty files that say what was installed; they are older than pyproject.toml when that has changed since.
+RUNTIME := $(VENV)/.installed-runtime
+DEV := $(VENV)/.installed-dev
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test check mutants bench clean
+
+help:
+	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
+	@echo "make test      run all tests"
+	@echo "make check     lint, formatting, strict types, import contracts"
+	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
+	@echo "make bench     measure against bare write + fdatasync"
+	@echo "make clean     remove .venv and caches"
+
+demo: $(RUNTIME)
+	$(BIN)/treering demo
+
+test: $(DEV)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+check: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src $(wildcard tests/typing)
+	$(BIN)/lint-imports
+
+mutants: $(DEV)
+	$(BIN)/python -m tests.simulation.mutants
+
+bench: $(DEV)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+# Debian and Ubuntu leave ensurepip out of python3, and `python3 -m venv` then leaves half an environment behind.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "treering needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+		{ echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+
+$(RUNTIME): pyproject.toml | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+# This holds the runtime too, so `make demo` after `make test` installs nothing.
+$(DEV): pyproject.toml | $(BIN)/python
+	$(PIP) --editable '.[s3,dev]'
+	@touch $@ $(RUNTIME)
