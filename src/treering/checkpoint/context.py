@@ -1,0 +1,164 @@
+"""The working context: what the model sees, as references to nodes.
+
+Rule 1: every item names its node, also one whose message was edited inline, so that what the model saw can be traced.
+Rule 2: a context is never "the history from an offset". Items are listed one by one, and changes are splices of that
+list, exact to the byte.
+
+A context changes by appending, by losing its front, or in one place in the middle, and all of it in one step when a
+compaction and new messages are recorded together. `splice_diff` finds such changes in O(n log n).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from treering.errors import CorruptError
+
+
+class Item(msgspec.Struct, frozen=True):
+    """One message of the context."""
+
+    node: str
+    view: str = ""
+    """How the node's payload becomes a message, see `treering.checkpoint.policy`; empty: it is one already."""
+    message: bytes | None = None
+    """JSON (`format.values`) of an inline edit: the message itself, in place of what the view makes of the node."""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """The messages a model is given, in order, and the settings it is asked with."""
+
+    items: tuple[Item, ...] = ()
+    settings: dict[str, object] = {}
+    """Small JSON values: model, provider, thinking, mode and whatever else changes along a path."""
+
+    def with_items(self, items: Sequence[Item]) -> Context:
+        """Return a context with other items and the same settings."""
+        return Context(tuple(items), self.settings)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of all items, in order."""
+        return tuple(item.node for item in self.items)
+
+
+Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
+"""At an index of the old list: delete so many items, put these in their place."""
+
+
+def without(context: Context, node: str) -> Context:
+    """Return `context` without the items of `node`: it was retracted."""
+    return context.with_items([item for item in context.items if item.node != node])
+
+
+def replace(context: Context, node: str, message: bytes) -> Context:
+    """Return `context` with `message` (JSON) shown for `node`: it was amended. Nodes not shown stay so."""
+    index = next((at for at, item in enumerate(context.items) if item.node == node), None)
+    if index is None:
+        return context
+    edited = Item(node, context.items[index].view, message)
+    rest = [item for item in context.items[index + 1 :] if item.node != node]
+    return context.with_items([*context.items[:index], edited, *rest])
+
+
+def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
+    """Return what turns `old` into `new`: splices at ascending, not overlapping indices of `old`.
+
+    Equal ends are cut off; between them, items that occur once on both sides are aligned by their longest increasing
+    subsequence (as patience diff does). A moved or doubled item may be written again; the result is exact anyhow.
+    """
+    start, short = 0, min(len(old), len(new))
+    while start < short and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < short - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    splices: list[Splice] = []
+    there = here = 0
+    for match_there, match_here in [*_aligned(old, new), (len(old), len(new))]:
+        if there < match_there or here < match_here:
+            splices.append((start + there, match_there - there, tuple(new[here:match_here])))
+        there, here = match_there + 1, match_here + 1
+    return splices
+
+
+def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, ...]:
+    """Return what `splice_diff` was given as the new list.
+
+    Raises:
+        CorruptError: A splice lies outside of `old`, or they are not in order.
+    """
+    new: list[Item] = []
+    done = 0
+    for start, deleted, items in splices:
+        if not (done <= start <= start + deleted <= len(old)):
+            raise CorruptError(f"context splice does not fit. splice={(start, deleted)}, items={len(old)}, done={done}")
+        new += old[done:start]
+        new += items
+        done = start + deleted
+    return (*new, *old[done:])
+
+
+def _aligned(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[int, int]]:
+    """Return index pairs of equal items, ascending on both sides, as many as there can be among unique items."""
+    if not old or not new:
+        return []
+    places = {item: index for index, item in enumerate(old)}
+    seen, expected = Counter(old), Counter(new)
+    pairs = [(places[item], index) for index, item in enumerate(new) if seen[item] == expected[item] == 1]
+    return _increasing(pairs)
+
+
+def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return a longest subsequence of `pairs` that increases in the first number (patience sorting)."""
+    lowest: list[int] = []  # by length: the smallest number that a subsequence of that length ends with
+    ends: list[int] = []  # and the pair that holds it
+    before: list[int] = []  # by pair: the pair before it in its subsequence, or -1
+    for index, (place, _) in enumerate(pairs):
+        length = bisect_left(lowest, place)
+        before.append(ends[length - 1] if length else -1)
+        lowest[length : length + 1] = [place]
+        ends[length : length + 1] = [index]
+    chosen: list[tuple[int, int]] = []
+    index = ends[-1] if ends else -1
+    while index >= 0:
+        chosen.append(pairs[index])
+        index = before[index]
+    return chosen[::-1]
+
+
+def encode_items(items: Iterable[Item]) -> list[object]:
+    """Return `items` for a JSON encoder (msgspec): `"id"`, or an object with `node`, `view`, `message`."""
+    return [_encode_item(item) for item in items]
+
+
+def _encode_item(item: Item) -> object:
+    form: dict[str, object] = {"node": item.node}
+    if item.view:
+        form["view"] = item.view
+    if item.message is not None:
+        form["message"] = msgspec.Raw(item.message)
+    return form if len(form) > 1 else item.node
+
+
+class ItemForm(msgspec.Struct, frozen=True):
+    """An item as JSON, where it is more than the bare id of its node."""
+
+    node: str
+    view: str = ""
+    message: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+def decode_items(forms: Iterable[str | ItemForm]) -> tuple[Item, ...]:
+    """Return the items that `encode_items` wrote, read as `list[str | ItemForm]`."""
+    return tuple(Item(form) if isinstance(form, str) else _decode_item(form) for form in forms)
+
+
+def _decode_item(form: ItemForm) -> Item:
+    return Item(form.node, form.view, None if form.message is msgspec.UNSET else bytes(form.message))

@@ -1,0 +1,101 @@
+"""Where each branch ends, and which branch is being worked on.
+
+A head is a name for a node: `main`, `main-2`, ... Heads move in three ways, all of them durable records:
+
+| record                                 | effect                                                                  |
+|----------------------------------------|-------------------------------------------------------------------------|
+| `node` with a head                     | the head moves to the node, and is made if need be                      |
+| `head` with a head and a target        | the head moves to the target; no target means before the first node     |
+| `head` of kind `drop`                  | the head is forgotten; the nodes stay                                   |
+
+`head` records also make their head the current one, unless their brief says `{"current": false}`. Nodes never do: an
+append to another branch must not change where the user is. Only the very first node decides, when there is no head.
+Notes, edits, checkpoints and records of unknown types move nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from treering.errors import CorruptError
+from treering.format.record import Skeleton
+
+FIRST_HEAD = "main"
+_MOVERS = frozenset({"node", "head"})
+
+
+class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
+    """All heads of a session; a value: `apply` returns new heads and leaves these alone."""
+
+    heads: dict[str, str | None] = {}
+    """Node by name of the head, in the order they were made; None is the place before the first node."""
+    current: str = FIRST_HEAD
+    """The head being worked on. It may have no entry in `heads`: in a session without nodes."""
+
+    @property
+    def tip(self) -> str | None:
+        """The node the current head stands on."""
+        return self.heads.get(self.current)
+
+    def apply(self, skeleton: Skeleton) -> Heads:
+        """Return the heads after `skeleton`; records are applied in the order of their positions."""
+        if not skeleton.head or skeleton.type not in _MOVERS:
+            return self
+        heads = dict(self.heads)
+        return Heads(heads, _move(heads, self.current, skeleton))
+
+    def free_name(self, base: str) -> str:
+        """Return `base` if no head has that name, else the first of `base-2`, `base-3`, ... that is free."""
+        name, number = base, 1
+        while name in self.heads:
+            number += 1
+            name = f"{base}-{number}"
+        return name
+
+    def encode(self) -> dict[str, object]:
+        """Return a JSON object that `decode` reads."""
+        return {"heads": dict(self.heads), "current": self.current}
+
+
+def decode_heads(value: object) -> Heads:
+    """Return the heads that `Heads.encode` wrote.
+
+    Raises:
+        CorruptError: `value` has another shape.
+    """
+    try:
+        return msgspec.convert(value, Heads)
+    except msgspec.ValidationError as error:
+        raise CorruptError(f"heads are not readable. problem={str(error)!r}") from error
+
+
+def heads_of(skeletons: Iterable[Skeleton]) -> Heads:
+    """Return the heads after all `skeletons`, which come in the order of their positions."""
+    heads: dict[str, str | None] = {}
+    current = FIRST_HEAD
+    for skeleton in skeletons:
+        if skeleton.head and skeleton.type in _MOVERS:
+            current = _move(heads, current, skeleton)
+    return Heads(heads, current)
+
+
+def _move(heads: dict[str, str | None], current: str, skeleton: Skeleton) -> str:
+    """Change `heads` as `skeleton` says and return the name of the current one."""
+    name = skeleton.head
+    if skeleton.type == "node":
+        first = not heads
+        heads[name] = skeleton.id
+        return name if first else current
+    if skeleton.kind == "drop":
+        heads.pop(name, None)
+        if name != current:
+            return current
+        return FIRST_HEAD if FIRST_HEAD in heads else next(iter(heads), FIRST_HEAD)
+    heads[name] = skeleton.target
+    return current if _aside(skeleton) else name
+
+
+def _aside(skeleton: Skeleton) -> bool:
+    return bool(skeleton.brief) and msgspec.json.decode(skeleton.brief).get("current") is False

@@ -1,0 +1,141 @@
+"""The node as callers see it, and the drafts from which nodes are made.
+
+A `Draft` is what someone wants recorded; a `Node` is what was recorded. Kinds are open words: a kind nobody here knows
+is kept and shown, and stays out of the model's context. What readers need without opening a payload goes into the
+`brief`, a small JSON object; the conventions for the kinds we know are the constructors below.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+
+class Keep(enum.Enum):
+    """The type of `KEEP`, so that a parent of None (a new root) and no choice at all are told apart."""
+
+    KEEP = "keep"
+
+
+KEEP: Final = Keep.KEEP
+"""As a draft's parent: go on from where the head is."""
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded step of a conversation, seen through later edits and labels."""
+
+    id: str
+    parent: str | None
+    """None starts a root; may name a node that does not exist in an imported session."""
+    kind: str
+    role: str = ""
+    time_ms: int
+    """Milliseconds since 1970 by the writer's clock; never used for order."""
+    at: int
+    """Position of the record in its journal."""
+    head: str = ""
+    """The head that moved to this node when it was written, or empty."""
+    links: dict[str, str] = msgspec.field(default_factory=dict)
+    brief: dict[str, object] = msgspec.field(default_factory=dict)
+    payload: object | None = None
+    """None if it was not loaded; the amended one if the node was amended and payloads were asked for."""
+    label: str | None = None
+    retracted: bool = False
+    amended: bool = False
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a caller or importer wants recorded. Ids, times and parents left open are filled in when it is."""
+
+    kind: str = "message"
+    role: str = ""
+    payload: object = None
+    id: str | None = None
+    """A foreign id, kept verbatim; unique within its session only. None: a new one of ours."""
+    parent: str | Keep | None = KEEP
+    time_ms: int | None = None
+    brief: dict[str, object] | None = None
+    links: dict[str, str] | None = None
+    type: str = "node"
+    """`node` continues a branch, `note` hangs on `target` and moves no head, `edit` changes how `target` is seen."""
+    target: str | None = None
+    """The node a note or an edit is about; a note without one is about the whole session."""
+
+
+def user(content: object, **fields: object) -> Draft:
+    """Return a message from the user; `content` is text or a list of parts, `fields` join the payload."""
+    return _message("user", content, fields)
+
+
+def assistant(content: object, **fields: object) -> Draft:
+    """Return a message from the model; `content` is text or a list of parts, `fields` join the payload."""
+    return _message("assistant", content, fields)
+
+
+def tool(content: object, *, call: str, **fields: object) -> Draft:
+    """Return the result of the tool call with the id `call`; `fields` (such as `name`) join the payload."""
+    return _message("tool", content, {"tool_call_id": call, **fields})
+
+
+def system(content: object, **fields: object) -> Draft:
+    """Return instructions that stand in the conversation itself; `fields` join the payload."""
+    return _message("system", content, fields)
+
+
+def _message(role: str, content: object, fields: dict[str, object]) -> Draft:
+    return Draft(role=role, payload={"role": role, "content": content, **fields})
+
+
+def compaction(
+    summary: str,
+    *,
+    kept: str | None = None,
+    tokens_before: int | None = None,
+    tokens_after: int | None = None,
+    **details: object,
+) -> Draft:
+    """Return a compaction: from here on the model sees `summary`, then the messages from node `kept` on.
+
+    Args:
+        summary: What stands for the messages left out.
+        kept: The first node still shown verbatim; None keeps nothing. A node that is not before the compaction on its
+            own path keeps nothing either.
+        tokens_before: Size of the context that was compacted.
+        tokens_after: Size of what it became.
+        details: Anything else to remember in the payload, for example `files_read` and `files_changed`.
+    """
+    known: dict[str, object] = {"kept": kept, "tokens_before": tokens_before, "tokens_after": tokens_after}
+    brief = {name: value for name, value in known.items() if value is not None}
+    return Draft(kind="compaction", payload={"summary": summary, **details}, brief=brief)
+
+
+def branch_summary(summary: str, *, source: str | None = None, **details: object) -> Draft:
+    """Return a summary of the branch that ended in node `source`, for the branch that goes on; empty shows nothing."""
+    return Draft(
+        kind="branch_summary",
+        payload={"summary": summary, **details},
+        brief=None if summary else {"empty": True},
+        links={"source": source} if source is not None else None,
+    )
+
+
+def custom_message(custom_type: str, content: object, *, details: object = None) -> Draft:
+    """Return an extension's message that the model sees; `custom_type` says whose it is."""
+    payload = {"custom_type": custom_type, "content": content}
+    return Draft(
+        kind="custom_message",
+        payload=payload if details is None else {**payload, "details": details},
+        brief={"custom_type": custom_type},
+    )
+
+
+def change(kind: str, **settings: object) -> Draft:
+    """Return a change of settings, small JSON values by name; None takes one back.
+
+    Args:
+        kind: `model_change`, `thinking_change` or `mode_change`.
+        settings: For example `model` and `provider`, `thinking`, `mode`.
+    """
+    return Draft(kind=kind, brief=settings)
