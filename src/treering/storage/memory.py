@@ -127,9 +127,8 @@ class MemoryDriver:
     def _list(self, request: List) -> Answer:
         keys = sorted(key for key in self._objects if key.startswith(request.prefix) and key > request.after)
         limit = min(request.limit, LIST_KEYS_MAX)
-        entries = tuple(
-            Entry(key, len(found.data), found.modified_ms) for key in keys[:limit] if (found := self._objects[key])
-        )
+        found = [(key, self._objects[key]) for key in keys[:limit]]
+        entries = tuple(Entry(key, len(each.data), each.modified_ms) for key, each in found)
         return Listed(entries, more=len(keys) > limit)
 
     def _delete(self, delete: Delete) -> Answer:

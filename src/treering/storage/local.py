@@ -1,0 +1,266 @@
+"""A store in a local folder that survives power cuts, with nothing but the standard library.
+
+Theory of operation
+-------------------
+An object is a file. It is written under a temporary name, synced and renamed, and the folder is synced, so that readers
+see the old bytes or the new ones at any instant, also after a power cut. Only logs (keys ending in `.jsonl`) are
+written in place; see `local_log`.
+
+A write with a condition compares and renames under the lock of its folder, a file `.lock` beside the object. Every
+write to a log takes that lock, with or without a condition, because an append in progress must not lose its file.
+
+Names that start with a dot are ours: locks and temporary files. `NAME.poisoned` marks a log whose sync failed. Lists
+hide both. Reading and listing never create anything; a store that does not exist is an empty one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import threading
+from collections.abc import Iterator
+
+from treering.errors import ConflictError, TreeringError
+from treering.storage import local_disk, local_lock, rules
+from treering.storage.local_disk import OS_SYNC, Sync
+from treering.storage.local_list import list_folder
+from treering.storage.local_log import LocalLogs, poisoned
+from treering.storage.requests import (
+    ABSENT,
+    Answer,
+    Append,
+    Batch,
+    Delete,
+    Deleted,
+    Found,
+    Get,
+    Hold,
+    List,
+    Put,
+    Request,
+    Unchanged,
+    Version,
+    Written,
+)
+
+# Folders known to be durable, remembered to save syncs; forgetting them costs only time.
+_SETTLED_MAX = 10_000
+
+
+class LocalDriver:
+    """Keeps objects as files below a folder, durably. POSIX only.
+
+    Args:
+        root: The folder; created by the first write, not before.
+        sync: How to force bytes to disk.
+    """
+
+    name = "local"
+    conditional = True
+    proven = True
+    appends = True
+
+    def __init__(self, root: str | os.PathLike[str], *, sync: Sync = OS_SYNC) -> None:
+        self._root = os.path.abspath(root)
+        self._sync = sync
+        self._logs = LocalLogs(self._root, sync)
+        self._settled: set[str] = set()
+        self._mutex = threading.Lock()
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the requests one after the other: on a disk, threads would cost more than they save."""
+        return tuple(self._serve(request) for request in batch)
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Like `execute`, in a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.execute, batch)
+
+    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+        """Lock the file `key` until released or until this process ends, however it ends; see `Driver.hold`."""
+        if refused := rules.refusal(Get(key), appends=False):
+            raise refused
+        try:
+            with self._folder(key, write=True) as folder:
+                fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDWR | os.O_CREAT)
+            return local_lock.FileHold(fd, key, holder, shared=shared)
+        except OSError as error:
+            if isinstance(error, TreeringError):
+                raise
+            raise local_disk.explain(error, key) from error
+
+    def close(self) -> None:
+        """Close the logs kept open; the driver may be used again."""
+        self._logs.close()
+
+    def _serve(self, request: Request) -> Answer:
+        if refused := rules.refusal(request, appends=True):
+            return refused
+        try:
+            match request:
+                case Get():
+                    return self._get(request)
+                case Put():
+                    return self._put(request)
+                case Append():
+                    return self._logs.append(request)
+                case List():
+                    return list_folder(self._root, request)
+                case Delete():
+                    return self._delete(request)
+        except OSError as error:
+            match request:
+                case List():
+                    return local_disk.explain(error, request.prefix)
+                case Delete():
+                    return local_disk.explain(error, request.keys[0])
+                case _:
+                    return local_disk.explain(error, request.key)
+
+    def _get(self, get: Get) -> Answer:
+        with self._folder(get.key) as folder:
+            fd = local_disk.open_file(folder, os.path.basename(get.key), os.O_RDONLY)
+        try:
+            if rules.is_log(get.key):
+                return _get_log(fd, get)
+            return _get_whole(fd, get) if (get.start, get.end) == (None, None) else _get_part(fd, get)
+        finally:
+            os.close(fd)
+
+    def _put(self, put: Put) -> Answer:
+        name = os.path.basename(put.key)
+        is_log = rules.is_log(put.key)
+        with self._folder(put.key, write=True) as folder:
+            with local_disk.temporary(folder) as (fd, temporary):
+                local_disk.write(fd, put.data)
+                self._sync.whole(fd)
+                if put.expect is None and not is_log:
+                    os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                elif refused := self._swap(folder, put, temporary, name):
+                    return refused
+            try:
+                self._sync.whole(folder)
+            except OSError as error:
+                # The new bytes are seen, but not known to be on disk: reading them back would prove nothing.
+                reason = f"sync of the folder failed: {error.strerror}"
+                return self._logs.poison(put.key, reason) if is_log else poisoned(put.key, reason)
+            if is_log:
+                self._logs.cure(put.key, folder)
+        return Written(_version_of(put.key, put.data))
+
+    def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
+        """Give the temporary file its name if the condition holds."""
+        with local_lock.folder_locked(folder):
+            if put.expect is not None and (refused := rules.mismatch(put.key, put.expect, _version(folder, put.key))):
+                return refused
+            if put.expect != ABSENT:
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+                return None
+            try:  # a link never replaces, so not even somebody who takes no locks is overwritten
+                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+            except FileExistsError:
+                return ConflictError("object exists", key=put.key)
+        return None
+
+    def _delete(self, delete: Delete) -> Answer:
+        for keys in _by_folder(delete.keys):
+            with contextlib.suppress(FileNotFoundError), self._folder(keys[0]) as folder:
+                for key in keys:
+                    if refused := self._delete_one(folder, key, delete.expect):
+                        return refused
+                self._sync.whole(folder)
+        return Deleted()
+
+    def _delete_one(self, folder: int, key: str, expect: Version | None) -> TreeringError | None:
+        name = os.path.basename(key)
+        if expect is None and not rules.is_log(key):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=folder)
+            return None
+        if _version(folder, key) == ABSENT:
+            return None  # and no lock file is left where nothing is
+        with local_lock.folder_locked(folder):
+            current = _version(folder, key)
+            if current != ABSENT:
+                if refused := rules.mismatch(key, expect, current):
+                    return refused
+                os.unlink(name, dir_fd=folder)
+        self._logs.cure(key, folder)
+        return None
+
+    @contextlib.contextmanager
+    def _folder(self, key: str, *, write: bool = False) -> Iterator[int]:
+        """Open the folder of `key` for the block; to write, it is created and known to be durable."""
+        names = key.split("/")[:-1]
+        try:
+            fd = self._make_folder(names) if write else local_disk.open_folder(self._root, names)
+        except NotADirectoryError:
+            if write:
+                raise
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)) from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    def _make_folder(self, names: list[str]) -> int:
+        path = "/".join(names)
+        settle = path not in self._settled
+        fd = local_disk.make_folder(self._root, names, self._sync, settle=settle)
+        if settle:
+            local_disk.sweep(fd)
+            with self._mutex:
+                if len(self._settled) >= _SETTLED_MAX:
+                    self._settled.clear()
+                self._settled.add(path)
+        return fd
+
+
+def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:
+    folders: dict[str, list[str]] = {}
+    for key in keys:
+        folders.setdefault(os.path.dirname(key), []).append(key)
+    return list(folders.values())
+
+
+def _version(folder: int, key: str) -> Version:
+    """Return the version of what is there now, `ABSENT` if nothing is."""
+    try:
+        fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDONLY)
+    except FileNotFoundError:
+        return ABSENT
+    try:
+        return _version_of(key, local_disk.read_all(fd))
+    finally:
+        os.close(fd)
+
+
+def _version_of(key: str, data: bytes) -> Version:
+    return rules.log_version(data) if rules.is_log(key) else local_disk.content_version(data)
+
+
+def _get_whole(fd: int, get: Get) -> Answer:
+    data = local_disk.read_all(fd)
+    version = _version_of(get.key, data)
+    return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
+
+
+def _get_log(fd: int, get: Get) -> Answer:
+    """Answer from the first line and the length where they suffice: who follows a log asks again and again."""
+    if get.unless and (known := rules.split_version(get.unless)):
+        digest = rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
+        if known == (digest, os.fstat(fd).st_size):
+            return Unchanged()
+    return _get_whole(fd, get)
+
+
+def _get_part(fd: int, get: Get) -> Answer:
+    """Answer without reading the rest. The version names the file, not its bytes: it never satisfies a condition."""
+    found = os.fstat(fd)
+    version = Version(f"part:{found.st_ino}-{found.st_ctime_ns}-{found.st_size}")
+    if version == get.unless:
+        return Unchanged()
+    start, end, _ = slice(get.start, get.end).indices(found.st_size)
+    return Found(local_disk.read(fd, start, end - start), version, found.st_size)

@@ -1,0 +1,240 @@
+"""Files and folders of the local driver: opened without following links, written whole, synced, errors explained.
+
+Everything below the root is opened relative to an open folder and with `O_NOFOLLOW`: a link inside the store could lead
+anywhere, so it is refused and not followed. The root itself may be reached through links; it is the user's choice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from treering.errors import AccessError, TreeringError, UnavailableError
+from treering.ids import new_nonce
+from treering.storage import rules
+from treering.storage.requests import Version
+
+FOLDER_MODE = 0o700  # sessions hold what people said to an agent: nobody else's business
+FILE_MODE = 0o600
+TEMPORARY_START = ".tmp-"
+FIRST_LINE_GUESS = 4096  # bytes read to find the first line of a log; a longer one costs more reads
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a named pipe that somebody put into the store would wait for ever.
+_FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_ACCESS = {
+    errno.EACCES: ("permission", "grant this user access to the store's folder"),
+    errno.EPERM: ("permission", "grant this user access to the store's folder"),
+    errno.EROFS: ("read-only", "mount the filesystem writable"),
+    errno.ELOOP: ("link", "replace the symbolic link by what it points to"),
+    errno.EISDIR: ("folder", "move the folder away; it stands where a file belongs"),
+    errno.ENOTDIR: ("folder", "move the file away; it stands where a folder belongs"),
+}
+_UNAVAILABLE = {
+    errno.ENOSPC: ("full", "free some space on this disk"),
+    errno.EDQUOT: ("full", "free some of this user's quota"),
+    errno.EFBIG: ("full", "raise the limit on the size of files"),
+    errno.EIO: ("io", "check the disk"),
+    errno.EMFILE: ("descriptors", "raise the limit on open files (ulimit -n)"),
+    errno.ENFILE: ("descriptors", "raise the limit on open files (ulimit -n)"),
+}
+
+
+class Sync(NamedTuple):
+    """How bytes are forced to disk; tests put failing ones in its place."""
+
+    data: Callable[[int], None]
+    """Content and length of a file."""
+    whole: Callable[[int], None]
+    """A file or folder with all its attributes."""
+
+
+def _full_sync(fd: int) -> None:
+    fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # type: ignore[attr-defined,unused-ignore]  # macOS: fsync stops at the drive's cache
+
+
+OS_SYNC = Sync(_full_sync, _full_sync) if hasattr(fcntl, "F_FULLFSYNC") else Sync(os.fdatasync, os.fsync)
+
+
+def explain(error: OSError, key: str) -> TreeringError:
+    """Return the error of ours that says what to do about `error`."""
+    if error.errno == errno.ENOENT:
+        return rules.missing(key)
+    text = (error.strerror or str(error)).lower()
+    if found := _ACCESS.get(error.errno or 0):
+        return AccessError(text, kind=found[0], key=key, remedy=found[1])
+    kind, remedy = _UNAVAILABLE.get(error.errno or 0, ("io", ""))
+    return UnavailableError(text, kind=kind, key=key, remedy=remedy)
+
+
+def open_folder(root: str, names: Sequence[str]) -> int:
+    """Open the folder reached from `root` through `names` and return its descriptor."""
+    return _walk(os.open(root, _FOLDER), names, open_folder_in)
+
+
+def make_folder(root: str, names: Sequence[str], sync: Sync, *, settle: bool) -> int:
+    """Like `open_folder`, but create what is missing, durably.
+
+    Args:
+        root: Created too, with its parents.
+        names: Folders below it.
+        sync: How to make new names durable.
+        settle: Sync every folder on the way even if it exists: another process may just have made it and not yet
+            synced it, and what we acknowledge must not hang on that.
+    """
+
+    def step(fd: int, name: str) -> int:
+        made = False
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, FOLDER_MODE, dir_fd=fd)
+            made = True
+        if made or settle:
+            sync.whole(fd)
+        return open_folder_in(fd, name)
+
+    if settle:
+        with contextlib.suppress(FileNotFoundError, PermissionError):  # the parent need not be ours to open
+            _sync_folder(os.path.dirname(root), sync)
+    return _walk(_open_root(root, sync), names, step if settle else lambda fd, name: _step_or(step, fd, name))
+
+
+def _sync_folder(path: str, sync: Sync) -> None:
+    fd = os.open(path, _FOLDER)
+    try:
+        sync.whole(fd)
+    finally:
+        os.close(fd)
+
+
+def _open_root(root: str, sync: Sync) -> int:
+    try:
+        return os.open(root, _FOLDER)
+    except FileNotFoundError:
+        parent, name = os.path.split(root)
+        above = _open_root(parent, sync)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, FOLDER_MODE, dir_fd=above)
+        sync.whole(above)
+        return os.open(name, _FOLDER, dir_fd=above)
+    finally:
+        os.close(above)
+
+
+def _walk(fd: int, names: Sequence[str], step: Callable[[int, str], int]) -> int:
+    for name in names:
+        try:
+            inner = step(fd, name)
+        finally:
+            os.close(fd)
+        fd = inner
+    return fd
+
+
+def open_folder_in(fd: int, name: str) -> int:
+    """Open the folder `name` inside an open one and return its descriptor."""
+    try:
+        return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=fd)
+    except NotADirectoryError:  # what Linux says of links too
+        if stat.S_ISLNK(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
+        raise
+
+
+def _step_or(make: Callable[[int, str], int], fd: int, name: str) -> int:
+    try:
+        return open_folder_in(fd, name)
+    except FileNotFoundError:
+        return make(fd, name)
+
+
+def open_file(folder: int, name: str, flags: int) -> int:
+    """Open a regular file, never through a link, and return its descriptor.
+
+    Raises:
+        FileNotFoundError: There is no such file, or it is a folder.
+    """
+    fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=folder)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    raise PermissionError(errno.EACCES, "not a regular file")
+
+
+def read(fd: int, start: int, count: int) -> bytes:
+    """Return `count` bytes from `start` on, fewer only at the end of the file."""
+    chunks = []
+    while count > 0 and (chunk := os.pread(fd, count, start)):
+        chunks.append(chunk)
+        start += len(chunk)
+        count -= len(chunk)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def read_all(fd: int) -> bytes:
+    """Return the whole file as it is now."""
+    return read(fd, 0, os.fstat(fd).st_size)
+
+
+def write(fd: int, data: bytes) -> None:
+    """Write all of `data`; one call of the system unless it accepts less."""
+    done = os.write(fd, data)
+    while done < len(data):
+        done += os.write(fd, memoryview(data)[done:])
+
+
+def content_version(data: bytes) -> Version:
+    """Return the version of a file that is only ever replaced."""
+    return Version(hashlib.blake2b(data, digest_size=16).hexdigest())
+
+
+@contextlib.contextmanager
+def temporary(folder: int) -> Iterator[tuple[int, str]]:
+    """Make a new file in `folder`; yield descriptor and name; the name is gone afterwards, renamed or not.
+
+    It stays locked while its writer lives, which tells it from one that a killed process left behind.
+    """
+    while True:
+        name = f"{TEMPORARY_START}{new_nonce()}"
+        fd = open_file(folder, name, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        if _lock_now(fd) and os.fstat(fd).st_nlink:
+            break
+        os.close(fd)  # a sweeper was faster
+    try:
+        yield fd, name
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=folder)
+        os.close(fd)
+
+
+def sweep(folder: int) -> None:
+    """Remove what killed writers left in `folder`: it may hold payloads that were erased since."""
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.name.startswith(TEMPORARY_START)]
+    for name in names:
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            fd = open_file(folder, name, os.O_RDONLY)
+            try:
+                if _lock_now(fd):
+                    os.unlink(name, dir_fd=folder)
+            finally:
+                os.close(fd)
+
+
+def _lock_now(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,57 @@
+"""List a folder tree in the order of its keys, reading no more folders than needed and creating nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from itertools import islice
+
+from treering.storage import local_disk
+from treering.storage.local_log import POISON_ENDING
+from treering.storage.requests import LIST_KEYS_MAX, Entry, List, Listed
+
+
+def list_folder(root: str, request: List) -> Listed:
+    """Answer `request` with the files below `root`; raises `OSError` for what cannot be read."""
+    limit = min(request.limit, LIST_KEYS_MAX)
+    try:
+        folder = local_disk.open_folder(root, request.prefix.split("/")[:-1])
+    except (FileNotFoundError, NotADirectoryError):
+        return Listed((), more=False)
+    try:
+        entries = tuple(islice(_entries(folder, request.prefix, request.after), limit + 1))
+    finally:
+        os.close(folder)
+    return Listed(entries[:limit], more=len(entries) > limit)
+
+
+def _entries(folder: int, prefix: str, after: str) -> Iterator[Entry]:
+    """Yield the files below an open folder whose keys are greater than `after`, in order."""
+    with os.scandir(folder) as found:
+        # A folder sorts as its name with the slash, which is how the keys below it sort among their neighbours.
+        names = [entry.name + "/" * entry.is_dir(follow_symlinks=False) for entry in found]
+    for name in sorted(filter(_is_visible, names)):
+        key = prefix + name
+        if key <= after and not after.startswith(key):
+            continue
+        # Whatever vanished since the names were read is not there.
+        with contextlib.suppress(FileNotFoundError):
+            if not name.endswith("/"):
+                if key > after:
+                    yield _entry(folder, name, key)
+                continue
+            inner = local_disk.open_folder_in(folder, name[:-1])
+            try:
+                yield from _entries(inner, key, after)
+            finally:
+                os.close(inner)
+
+
+def _is_visible(name: str) -> bool:
+    return name.isascii() and not name.startswith(".") and not name.endswith(POISON_ENDING)
+
+
+def _entry(folder: int, name: str, key: str) -> Entry:
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    return Entry(key, found.st_size, found.st_mtime_ns // 1_000_000)

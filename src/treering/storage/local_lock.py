@@ -1,0 +1,109 @@
+"""Locks of the local driver: one file per folder for short steps, one file per session for whole processes.
+
+Rule: a lock file is never replaced, renamed or deleted. Who waited for a lock on a file that has since lost its name
+would hold a lock on nothing.
+
+`flock` belongs to the open file and not to the process, so a forked child shares the locks of its parent and could keep
+them after the parent died. Everything that keeps a lock file open is therefore enlisted here and closed in children.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import weakref
+from collections.abc import Iterator
+from typing import Protocol
+
+from treering.errors import SessionHeldError
+from treering.storage import local_disk
+
+LOCK_NAME = ".lock"
+HOLDER_BYTES_MAX = 4096  # a line about a process is a few hundred bytes
+
+
+class Inherited(Protocol):
+    """Something with descriptors that a forked child must not keep."""
+
+    def forget(self) -> None:
+        """Close them without releasing what the parent locked."""
+        ...
+
+
+_enlisted: weakref.WeakSet[Inherited] = weakref.WeakSet()
+
+
+def enlist(inherited: Inherited) -> None:
+    """Have `inherited` forget its descriptors in every child forked from now on."""
+    _enlisted.add(inherited)
+
+
+def _forget_all() -> None:
+    for inherited in list(_enlisted):
+        inherited.forget()
+
+
+os.register_at_fork(after_in_child=_forget_all)
+
+
+def open_lock(folder: int) -> int:
+    """Open the lock file of a folder, create it if need be, and return its descriptor."""
+    return local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT)
+
+
+@contextlib.contextmanager
+def locked(fd: int) -> Iterator[None]:
+    """Wait for the lock on an open lock file and keep it for the block."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def folder_locked(folder: int) -> Iterator[None]:
+    """Wait for the lock of a folder and keep it for the block, also against other threads."""
+    fd = open_lock(folder)
+    try:
+        with locked(fd):
+            yield
+    finally:
+        os.close(fd)
+
+
+class FileHold:
+    """A lock on a file, held until released or until this process ends."""
+
+    def __init__(self, fd: int, key: str, holder: str, *, shared: bool) -> None:
+        """Take over `fd`, which is closed if the lock is not to be had."""
+        try:
+            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).decode(errors="replace").strip()
+            os.close(fd)
+            raise SessionHeldError(
+                f"already held. holder={other!r}", key=key, remedy="wait for it, or open both as shared"
+            ) from None
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
+        self._fd = fd
+        self._mutex = threading.Lock()
+        enlist(self)
+
+    def release(self) -> None:
+        """Let others hold it; a second call does nothing."""
+        with self._mutex:
+            if self._fd >= 0:
+                fcntl.flock(self._fd, fcntl.LOCK_UN)
+                os.close(self._fd)
+                self._fd = -1
+
+    def forget(self) -> None:
+        """Close the descriptor in a forked child: the hold is the parent's."""
+        self._mutex = threading.Lock()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1

@@ -1,0 +1,207 @@
+"""Append to logs on disk: one write and one sync each, safe against other processes, torn writes and failed syncs.
+
+Rules
+-----
+1. Whoever appends holds the lock of the log's folder, and under it makes sure that the log is still the file it opened,
+   with the first line and the length it expects. An inode cannot be used again while somebody has it open.
+2. A write that failed half way is cut off again before the lock is given back.
+3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
+   written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections import OrderedDict
+
+from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
+from treering.storage import local_disk, local_lock, rules
+from treering.storage.local_disk import Sync
+from treering.storage.requests import Answer, Append, Written
+
+# Two descriptors each, and a process may commonly open 1,024.
+LOGS_KEPT_MAX = 64
+POISON_ENDING = ".poisoned"
+
+_REOPENS_MAX = 16  # each means that somebody else replaced the log in between
+
+
+class LocalLogs:
+    """Appends to the logs below `root` and keeps the last ones used open.
+
+    Args:
+        root: Absolute path.
+        sync: How to force bytes to disk.
+    """
+
+    def __init__(self, root: str, sync: Sync) -> None:
+        self._root = root
+        self._sync = sync
+        self._kept: OrderedDict[str, _Log] = OrderedDict()
+        self._mutex = threading.Lock()
+        self._poisoned: set[str] = set()  # for when even the marker cannot be written
+        local_lock.enlist(self)
+
+    def append(self, request: Append) -> Answer:
+        """Answer `request`; raises `OSError` where nothing was written."""
+        for _ in range(_REOPENS_MAX):
+            log = self._keep(request.key)
+            with log.mutex:
+                if log.is_open and (answer := self._append_locked(log, request)):
+                    return answer
+            self._drop(request.key, log)
+        return UnavailableError("log is replaced all the time", kind="busy", key=request.key)
+
+    def poison(self, key: str, reason: str) -> PoisonedError:
+        """Refuse appends to `key` from now on, in every process, and return the error that says so."""
+        self._poisoned.add(key)
+        with contextlib.suppress(OSError):  # a disk that fails may refuse this as well
+            folder = local_disk.open_folder(self._root, key.split("/")[:-1])
+            try:
+                name = os.path.basename(key) + POISON_ENDING
+                os.close(local_disk.open_file(folder, name, os.O_WRONLY | os.O_CREAT))
+                self._sync.whole(folder)
+            finally:
+                os.close(folder)
+        return poisoned(key, reason)
+
+    def cure(self, key: str, folder: int) -> None:
+        """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is the open one it is in."""
+        if log := self._kept.get(key):
+            self._drop(key, log)  # an open file keeps its bytes on the disk, and they may just have been erased
+        self._poisoned.discard(key)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.basename(key) + POISON_ENDING, dir_fd=folder)
+
+    def close(self) -> None:
+        """Close all descriptors; the next append opens what it needs."""
+        with self._mutex:
+            logs = list(self._kept.values())
+            self._kept.clear()
+        for log in logs:
+            log.close()
+
+    def forget(self) -> None:
+        """Close the descriptors in a forked child, whatever the threads of the parent were doing."""
+        self._mutex = threading.Lock()
+        logs = list(self._kept.values())
+        self._kept.clear()
+        for log in logs:
+            log.mutex = threading.Lock()
+            log.close()
+
+    def _append_locked(self, log: _Log, request: Append) -> Answer | None:
+        """Append to `log`, or return None if another file has its name by now."""
+        with local_lock.locked(log.lock_fd):
+            seen = os.stat(log.path, follow_symlinks=False)
+            if (seen.st_dev, seen.st_ino) != log.identity:
+                return None
+            if request.key in self._poisoned or os.access(log.path + POISON_ENDING, os.F_OK):
+                return poisoned(request.key, "an earlier sync failed")
+            expected = rules.split_version(request.expect)
+            if expected is None or expected[0] != log.digest or expected[1] > seen.st_size:
+                return _changed(log, request, seen.st_size)
+            length = expected[1]
+            if seen.st_size > length and not log.cut_torn(length, seen.st_size):
+                return _changed(log, request, seen.st_size)
+            if failed := self._write(log, request, length):
+                return failed
+            return Written(rules.join_version(log.digest, length + len(request.data)))
+
+    def _write(self, log: _Log, request: Append, length: int) -> TreeringError | None:
+        try:
+            local_disk.write(log.fd, request.data)
+        except OSError as error:
+            try:
+                os.ftruncate(log.fd, length)
+            except OSError as second:
+                return self.poison(request.key, f"a failed write could not be cut off: {second.strerror}")
+            return local_disk.explain(error, request.key)
+        try:
+            self._sync.data(log.fd)
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(log.fd, length)  # so that nobody builds on lines which may not be on disk
+            return self.poison(request.key, f"sync failed: {error.strerror}")
+        return None
+
+    def _keep(self, key: str) -> _Log:
+        with self._mutex:
+            if log := self._kept.get(key):
+                self._kept.move_to_end(key)
+                return log
+            log = self._kept[key] = _Log(self._root, key)
+            oldest = self._kept.popitem(last=False)[1] if len(self._kept) > LOGS_KEPT_MAX else None
+        if oldest:
+            oldest.close()
+        return log
+
+    def _drop(self, key: str, log: _Log) -> None:
+        with self._mutex:
+            if self._kept.get(key) is log:
+                del self._kept[key]
+        log.close()
+
+
+class _Log:
+    """An open log and the open lock of its folder."""
+
+    def __init__(self, root: str, key: str) -> None:
+        *folders, name = key.split("/")
+        self.path = f"{root}/{key}"
+        self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
+        folder = local_disk.open_folder(root, folders)
+        try:
+            self.fd = local_disk.open_file(folder, name, os.O_RDWR | os.O_APPEND)
+            try:
+                self.lock_fd = local_lock.open_lock(folder)
+            except OSError:
+                os.close(self.fd)
+                raise
+        finally:
+            os.close(folder)
+        found = os.fstat(self.fd)
+        self.identity = (found.st_dev, found.st_ino)
+        self.digest = rules.first_line_digest(_first_line(self.fd))
+
+    @property
+    def is_open(self) -> bool:
+        """False once another thread closed it."""
+        return self.fd >= 0
+
+    def cut_torn(self, length: int, size: int) -> bool:
+        """Cut what follows `length`, unless it holds a complete line; then return False."""
+        if rules.complete_bytes(local_disk.read(self.fd, length, size - length)):
+            return False
+        os.ftruncate(self.fd, length)
+        return True
+
+    def close(self) -> None:
+        """Close both descriptors, once no thread uses them."""
+        with self.mutex:
+            if self.is_open:
+                os.close(self.fd)
+                os.close(self.lock_fd)
+                self.fd = self.lock_fd = -1
+
+
+def _first_line(fd: int) -> bytes:
+    """Return the first line, or the whole file if it has no line feed."""
+    size = local_disk.FIRST_LINE_GUESS
+    while b"\n" not in (data := local_disk.read(fd, 0, size)) and len(data) == size:
+        size *= 2
+    return data
+
+
+def _changed(log: _Log, request: Append, size: int) -> ConflictError:
+    got = rules.join_version(log.digest, size)
+    return ConflictError(f"log has another end. expected={request.expect!r}, got={got!r}", key=request.key)
+
+
+def poisoned(key: str, reason: str) -> PoisonedError:
+    """Return the answer to a write whose sync failed, or which builds on one."""
+    return PoisonedError(
+        f"file cannot be trusted: {reason}", key=key, remedy="replace it with a put of everything that must not be lost"
+    )
