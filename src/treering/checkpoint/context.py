@@ -133,21 +133,7 @@ def _increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return chosen[::-1]
 
 
-def encode_items(items: Iterable[Item]) -> list[object]:
-    """Return `items` for a JSON encoder (msgspec): `"id"`, or an object with `node`, `view`, `message`."""
-    return [_encode_item(item) for item in items]
-
-
-def _encode_item(item: Item) -> object:
-    form: dict[str, object] = {"node": item.node}
-    if item.view:
-        form["view"] = item.view
-    if item.message is not None:
-        form["message"] = msgspec.Raw(item.message)
-    return form if len(form) > 1 else item.node
-
-
-class ItemForm(msgspec.Struct, frozen=True):
+class ItemForm(msgspec.Struct, frozen=True, omit_defaults=True):
     """An item as JSON, where it is more than the bare id of its node."""
 
     node: str
@@ -155,8 +141,17 @@ class ItemForm(msgspec.Struct, frozen=True):
     message: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
 
 
+def encode_items(items: Iterable[Item]) -> list[str | ItemForm]:
+    """Return `items` for msgspec's JSON encoder."""
+    return [item.node if item.message is None and not item.view else _encode_item(item) for item in items]
+
+
+def _encode_item(item: Item) -> ItemForm:
+    return ItemForm(item.node, item.view, msgspec.UNSET if item.message is None else msgspec.Raw(item.message))
+
+
 def decode_items(forms: Iterable[str | ItemForm]) -> tuple[Item, ...]:
-    """Return the items that `encode_items` wrote, read as `list[str | ItemForm]`."""
+    """Return the items that `encode_items` was given."""
     return tuple(Item(form) if isinstance(form, str) else _decode_item(form) for form in forms)
 
 

@@ -23,15 +23,13 @@ compactions. (The same rules as pi 1.5, whose sessions are imported.)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Protocol
-
-import msgspec
 
 from treering.checkpoint.context import Context, Item
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
+from treering.format.values import decode
 
 
 class Policy(Protocol):
@@ -113,12 +111,7 @@ def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, obje
 
 
 def _brief(skeleton: Skeleton) -> dict[str, object]:
-    if not skeleton.brief:
-        return {}
-    try:
-        value = msgspec.json.decode(skeleton.brief)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        value = json.loads(skeleton.brief)  # lone surrogates
+    value = decode(skeleton.brief)
     return value if isinstance(value, dict) else {}
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from treering.errors import CorruptError
 from treering.format.record import Skeleton
+from treering.transcript.node import read_brief
 
 FIRST_HEAD = "main"
 _MOVERS = frozenset({"node", "head"})
@@ -98,4 +99,4 @@ def _move(heads: dict[str, str | None], current: str, skeleton: Skeleton) -> str
 
 
 def _aside(skeleton: Skeleton) -> bool:
-    return bool(skeleton.brief) and msgspec.json.decode(skeleton.brief).get("current") is False
+    return read_brief(skeleton).get("current") is False

@@ -12,6 +12,9 @@ from typing import Final
 
 import msgspec
 
+from treering.format.record import Skeleton
+from treering.format.values import decode
+
 
 class Keep(enum.Enum):
     """The type of `KEEP`, so that a parent of None (a new root) and no choice at all are told apart."""
@@ -44,6 +47,31 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     retracted: bool = False
     amended: bool = False
+
+
+def read_brief(skeleton: Skeleton) -> dict[str, object]:
+    """Return the brief of a record; foreign ones that are no object count as empty."""
+    value = decode(skeleton.brief)
+    return value if isinstance(value, dict) else {}
+
+
+def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:
+    """Return the public view of a node record."""
+    return Node(
+        id=skeleton.id,
+        parent=skeleton.parent,
+        kind=skeleton.kind,
+        role=skeleton.role,
+        time_ms=skeleton.time,
+        at=skeleton.at,
+        head=skeleton.head,
+        links=dict(skeleton.links or {}),
+        brief=read_brief(skeleton),
+        payload=payload,
+        label=label,
+        retracted=retracted,
+        amended=amended,
+    )
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):

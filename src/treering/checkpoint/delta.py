@@ -1,0 +1,244 @@
+"""From checkpoints to the small records that are stored, and back.
+
+Rule 1: a key of the state is written when its bytes changed, and only then; the context is written as splices. Nothing
+that did not change is mentioned.
+Rule 2: when the changes since the last full record outweigh a full one, a full one is written; also for a checkpoint
+without a parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
+Rule 3: a full record never repeats a value of the state: it names the record that holds it. That is one step, not a
+chain, whatever lies between.
+
+Theory of operation
+-------------------
+What full records cost stays below what changes cost, since each waits for as many bytes of changes. And a reader who
+wants a checkpoint reads one full record, no more bytes of changes than that, and the values that the full one names.
+
+To read one: `chain_of` says which records, `needs` which ones the first of these names; then `resolve`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from treering.checkpoint.body import Body, read_form, write_form
+from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
+from treering.checkpoint.context import Context, decode_items, encode_items, splice_apply, splice_diff
+from treering.errors import CorruptError, UsageError
+from treering.format.record import BRIEF_BYTES_MAX, Record, skeleton_of_record
+from treering.format.values import encode
+
+Lookup: TypeAlias = Callable[[str], Record]
+"""Gives the record of a checkpoint by its id."""
+
+_NULL = b"null"
+
+
+class Written(msgspec.Struct, frozen=True):
+    """A checkpoint about to be recorded."""
+
+    checkpoint: Checkpoint
+    """As `resolve` will give it."""
+    full: bool
+    brief: bytes
+    body: bytes
+
+
+def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False) -> Written:
+    """Return what to record for `new`: a change of `parent` or a full record, whichever is due.
+
+    Args:
+        parent: The checkpoint that `new.parent` names; None if it names none.
+        new: Its `origins`, `manager_at` and `pending_bytes` are of no account.
+        navigated: The head moved otherwise than by appending.
+
+    Raises:
+        UsageError: `parent` is not the parent of `new`, or label and metadata are too large for a brief.
+    """
+    if new.parent != (None if parent is None else parent.id):
+        raise UsageError(f"parent is another checkpoint. checkpoint={new.id!r}, parent={new.parent!r}")
+    new = _settled(parent, new)
+    body = diff(parent, new, full=True)
+    full, pending = True, 0
+    if parent is not None and not navigated:
+        change = diff(parent, new, full=False)
+        if not outweighs(parent.pending_bytes + len(change), len(body)):
+            body, full, pending = change, False, parent.pending_bytes + len(change)
+    settled = new.with_origins(new.origins, new.manager_at, pending)
+    return Written(settled, full, _encode_brief(settled, full=full), body)
+
+
+def outweighs(changes_bytes: int, full_bytes: int) -> bool:
+    """Tell whether the changes since the last full record weigh more than a new full one, which is then due."""
+    return changes_bytes > full_bytes
+
+
+def _settled(parent: Checkpoint | None, new: Checkpoint) -> Checkpoint:
+    """Return `new` with its origins: the parent's where nothing changed, else itself."""
+    state = {} if parent is None else parent.state
+    origins = {
+        key: parent.origins[key] if parent is not None and state.get(key) == value else new.id
+        for key, value in new.state.items()
+    }
+    manager = None if new.manager == _NULL else new.manager
+    new = msgspec.structs.replace(new, manager=manager)
+    if manager is None:
+        return new.with_origins(origins, None, 0)
+    same = parent is not None and parent.manager == manager
+    return new.with_origins(origins, parent.manager_at if parent is not None and same else new.id, 0)
+
+
+def diff(parent: Checkpoint | None, new: Checkpoint, *, full: bool) -> bytes:
+    """Return the body that records `new`, whose origins are filled in; without a parent it must be full."""
+    if full or parent is None:
+        return write_form(_full(new))
+    return write_form(_change(parent, new))
+
+
+def _full(new: Checkpoint) -> Body:
+    return Body(
+        full=True,
+        set={key: Raw(value) for key, value in new.state.items() if new.origins[key] == new.id},
+        keys={key: origin for key, origin in new.origins.items() if origin != new.id},
+        context=[*encode_items(new.context.items)],
+        settings=Raw(encode(new.context.settings)) if new.context.settings else UNSET,
+        manager=Raw(new.manager) if new.manager is not None and new.manager_at == new.id else UNSET,
+        manager_at=new.manager_at if new.manager_at != new.id else None,
+        policy=new.policy,
+    )
+
+
+def _change(parent: Checkpoint, new: Checkpoint) -> Body:
+    old, settings = parent.context.settings, new.context.settings
+    # Compared as JSON: in Python True equals 1, and NaN not even itself.
+    changed = {name: value for name, value in settings.items() if name not in old or encode(old[name]) != encode(value)}
+    splices = splice_diff(parent.context.items, new.context.items)
+    return Body(
+        set={key: Raw(value) for key, value in new.state.items() if new.origins[key] == new.id},
+        drop=[key for key in parent.state if key not in new.state],
+        context=[(start, deleted, encode_items(items)) for start, deleted, items in splices],
+        settings=Raw(encode(changed)) if changed else UNSET,
+        unset=[name for name in old if name not in settings],
+        manager=Raw(new.manager or _NULL) if new.manager != parent.manager else UNSET,
+        policy=new.policy if new.policy != parent.policy else None,
+    )
+
+
+def _encode_brief(checkpoint: Checkpoint, *, full: bool) -> bytes:
+    fields: dict[str, object] = {
+        "full": full or None,
+        "label": checkpoint.label or None,
+        "step": checkpoint.step,
+        "metadata": checkpoint.metadata or None,
+    }
+    brief = encode({name: value for name, value in fields.items() if value is not None})
+    if len(brief) > BRIEF_BYTES_MAX:
+        raise UsageError(
+            f"label and metadata are too large, put them into the state. bytes={len(brief)}, max={BRIEF_BYTES_MAX}"
+        )
+    return brief
+
+
+def needs(record: Record) -> frozenset[str]:
+    """Return the checkpoints whose records a full record refers to; a change refers to none."""
+    body = read_form(record.body, Body)
+    origins = set(body.keys.values())
+    return frozenset(origins if body.manager_at is None else origins | {body.manager_at})
+
+
+def resolve(chain: Sequence[Record], lookup: Lookup) -> Checkpoint:
+    """Return the checkpoint of the last record of `chain`.
+
+    Args:
+        chain: From a full record down, each the parent of the next, see `chain_of`.
+        lookup: Gives the records that the full one `needs`.
+
+    Raises:
+        CorruptError: A record does not fit the one before, or lacks what another one says it holds.
+    """
+    checkpoint: Checkpoint | None = None
+    for record in chain:
+        checkpoint = apply_body(checkpoint, record, lookup)
+    if checkpoint is None:
+        raise UsageError("a chain of checkpoints has at least one record")
+    return checkpoint
+
+
+def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Checkpoint:
+    """Return the checkpoint that `record` holds; `parent` is of no account if the record is a full one.
+
+    Raises:
+        CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
+    """
+    body = read_form(record.body, Body)
+    if body.full:
+        return _applied(_referred(record.id, body, lookup), body, record)
+    if parent is None or parent.id != record.parent:
+        raise CorruptError(f"checkpoint is a change of one not at hand. id={record.id!r}, parent={record.parent!r}")
+    return _applied(parent, body, record)
+
+
+def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
+    """Return an empty checkpoint with the values that a full record takes from others."""
+    read: dict[str, Body] = {}
+
+    def body_of(origin: str) -> Body:
+        if origin not in read:
+            read[origin] = read_form(lookup(origin).body, Body)
+        return read[origin]
+
+    state: dict[str, bytes] = {}
+    for key, origin in body.keys.items():
+        value = body_of(origin).set.get(key)
+        if value is None:
+            raise CorruptError(f"checkpoint lacks a value it is said to hold. id={origin!r}, key={key!r}")
+        state[key] = bytes(value)
+    manager = None
+    if body.manager_at is not None:
+        raw = body_of(body.manager_at).manager
+        if raw is UNSET:
+            raise CorruptError(f"checkpoint lacks the manager state it is said to hold. id={body.manager_at!r}")
+        manager = bytes(raw)
+    return Checkpoint(
+        id=checkpoint, head="", node=None, state=state, manager=manager, origins=body.keys, manager_at=body.manager_at
+    )
+
+
+def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
+    entry = entry_of(skeleton_of_record(record, 0))
+    dropped = {*body.drop, *body.set}
+    kept = {key: value for key, value in base.state.items() if key not in dropped}
+    own = {key: bytes(value) for key, value in body.set.items()}
+    manager, manager_at = base.manager, base.manager_at
+    if body.manager is not UNSET:
+        cleared = bytes(body.manager) == _NULL
+        manager, manager_at = (None, None) if cleared else (bytes(body.manager), record.id)
+    return Checkpoint(
+        id=record.id,
+        parent=record.parent,
+        head=record.head,
+        node=record.target,
+        context=_context(base.context, body),
+        state=kept | own,
+        manager=manager,
+        policy=body.policy or base.policy,
+        label=entry.label,
+        step=entry.step,
+        metadata=entry.metadata,
+        time_ms=entry.time_ms,
+        origins={key: base.origins[key] for key in kept} | dict.fromkeys(own, record.id),
+        manager_at=manager_at,
+        pending_bytes=0 if body.full else base.pending_bytes + len(bytes(record.body)),
+    )
+
+
+def _context(old: Context, body: Body) -> Context:
+    forms = [form for form in body.context if not isinstance(form, tuple)]
+    splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]
+    if splices if body.full else forms:
+        raise CorruptError("checkpoint mixes items and splices", kind="shape")
+    items = decode_items(forms) if body.full else splice_apply(old.items, splices)
+    settings = {name: value for name, value in old.settings.items() if name not in body.unset}
+    return Context(items, settings | read_dict(body.settings))

@@ -1,0 +1,95 @@
+"""Which checkpoints to give up, without breaking one that is kept.
+
+Rule 1: a kept checkpoint stays readable. What that takes: its chain of parents up to the nearest full record, and the
+records to which that full one refers for state it does not repeat. Only the states in those records are needed, not
+their chains.
+Rule 2: the newest checkpoint is always kept; the next one is written as a change of it.
+
+A checkpoint given up but needed stays in the journal and out of the lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Entry, chain_of
+from treering.errors import UsageError
+
+
+class Keep(msgspec.Struct, frozen=True, kw_only=True):
+    """What to keep; a checkpoint is kept if any of the rules wants it."""
+
+    last: int = 1
+    """The newest so many, at least 1."""
+    newer_than_ms: int | None = None
+    """Those made at this time or later, in milliseconds since 1970."""
+    every_ms: int | None = None
+    """The newest of each interval of this length, so that old times stay reachable more coarsely."""
+    labelled: bool = True
+    """Those with a label."""
+    heads: Collection[str] | None = None
+    """The newest of each of these heads, so that their branches can be gone on with; None: of every head ever."""
+    ids: Collection[str] = ()
+    """These; for example ones that got their label later."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits without a meaning."""
+        if self.last < 1 or (self.every_ms is not None and self.every_ms < 1):
+            raise UsageError(f"pruning needs limits of at least 1. last={self.last}, every_ms={self.every_ms}")
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What to give up. All lists are in the order of positions."""
+
+    kept: tuple[str, ...]
+    pruned: tuple[str, ...]
+    """Out of the lists from now on."""
+    droppable: tuple[str, ...]
+    """Of the pruned: those whose bodies no kept checkpoint needs."""
+
+
+def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], keep: Keep) -> Plan:
+    """Return what may go.
+
+    Args:
+        entries: All checkpoints of the session, in the order of positions.
+        references: For every full record, what `needs` says of it.
+        keep: What must stay.
+
+    Raises:
+        UsageError: The references of a full record that is needed are missing.
+        CorruptError: The chain of a kept checkpoint has a gap.
+    """
+    by_id = {entry.id: entry for entry in entries}
+    kept = _kept(entries, keep)
+    needed: set[str] = set()
+    for checkpoint in kept:
+        needed |= _needed(checkpoint, by_id, references)
+    pruned = [entry.id for entry in entries if entry.id not in kept]
+    return Plan(
+        tuple(entry.id for entry in entries if entry.id in kept),
+        tuple(pruned),
+        tuple(checkpoint for checkpoint in pruned if checkpoint not in needed),
+    )
+
+
+def _kept(entries: Sequence[Entry], keep: Keep) -> set[str]:
+    newest_of_head = {entry.head: entry.id for entry in entries if keep.heads is None or entry.head in keep.heads}
+    newest_of_time = {entry.time_ms // keep.every_ms: entry.id for entry in entries} if keep.every_ms else {}
+    return (
+        {entry.id for entry in entries[-keep.last :]}
+        | {entry.id for entry in entries if keep.newer_than_ms is not None and entry.time_ms >= keep.newer_than_ms}
+        | {entry.id for entry in entries if keep.labelled and entry.label}
+        | {entry.id for entry in entries if entry.id in keep.ids}
+        | set(newest_of_head.values())
+        | set(newest_of_time.values())
+    )
+
+
+def _needed(checkpoint: str, by_id: Mapping[str, Entry], references: Mapping[str, Collection[str]]) -> set[str]:
+    chain = chain_of(checkpoint, by_id)
+    if chain[0] not in references:
+        raise UsageError(f"pruning needs the references of every full checkpoint. checkpoint={chain[0]!r}")
+    return {*chain, *references[chain[0]]}

@@ -1,0 +1,102 @@
+"""What was said about nodes afterwards: notes hang beside them, edits change how they are seen.
+
+Neither ever moves a head. Of several labels, titles or edits of one kind the last one counts.
+
+| record               | brief                            | effect                                                     |
+|----------------------|----------------------------------|------------------------------------------------------------|
+| note `label`         | `{"label": text}`                | names the target; null or empty text takes the label off   |
+| note `title`         | `{"title": text}`                | names the session; null or empty text takes the title off  |
+| note `usage`         | `{"input": n, "output": n, ...}` | is added up; abandoned branches have cost money too        |
+| note `extension`     | `{"extension": type}`            | is state of an extension, held in the payload              |
+| edit `amend`         |                                  | its payload is shown in place of the target's              |
+| edit `retract`       |                                  | hides the target                                           |
+| either of these      | `{"undo": true}`                 | takes the edit of that kind back                           |
+
+Notes of other kinds are kept and can be asked for. Edits of other kinds are left alone. A note whose target does not
+exist stays with that name; a note without a target is about the session as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from treering.format.record import Skeleton
+from treering.transcript.node import read_brief
+
+
+class Annotations:
+    """Notes and edits in the order of their positions, and what follows from them."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, str] = {}
+        """Label by target: a node or a checkpoint."""
+        self.title: str | None = None
+        self.retracted: set[str] = set()
+        self.amended: dict[str, int] = {}
+        """Position of the edit that holds the new payload, by node."""
+        self._notes: list[Skeleton] = []
+        self._of: dict[str, list[Skeleton]] = {}
+
+    def add(self, skeleton: Skeleton) -> None:
+        """Take in the next record; what is neither note nor edit is passed over."""
+        if skeleton.type == "note":
+            self._add_note(skeleton)
+        elif skeleton.type == "edit" and skeleton.target is not None:
+            self._add_edit(skeleton, skeleton.target)
+
+    def _add_note(self, skeleton: Skeleton) -> None:
+        self._notes.append(skeleton)
+        if skeleton.kind == "title":
+            self.title = _text(skeleton, "title")
+        if skeleton.target is None:
+            return
+        self._of.setdefault(skeleton.target, []).append(skeleton)
+        if skeleton.kind == "label":
+            self.labels.pop(skeleton.target, None)
+            if label := _text(skeleton, "label"):
+                self.labels[skeleton.target] = label
+
+    def _add_edit(self, skeleton: Skeleton, target: str) -> None:
+        undo = read_brief(skeleton).get("undo") is True
+        if skeleton.kind == "retract":
+            (self.retracted.discard if undo else self.retracted.add)(target)
+        elif skeleton.kind == "amend":
+            self.amended.pop(target, None)
+            if not undo:
+                self.amended[target] = skeleton.at
+
+    def of(self, target: str) -> list[Skeleton]:
+        """Return all notes about `target`."""
+        return list(self._of.get(target, ()))
+
+    def notes(self, kind: str | None = None, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
+        """Return the notes of one kind, or of all.
+
+        Args:
+            kind: For example `usage`; None for all kinds.
+            path: Only notes about these nodes, and those about the whole session.
+        """
+        nodes = None if path is None else {node.id for node in path}
+        return [
+            note
+            for note in self._notes
+            if (kind is None or note.kind == kind) and (nodes is None or note.target is None or note.target in nodes)
+        ]
+
+    def extensions(self, extension: str, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
+        """Return the state notes of one type of extension, all or those along `path`; the last one is the newest."""
+        return [note for note in self.notes("extension", path=path) if _text(note, "extension") == extension]
+
+    def usage(self, *, path: Iterable[Skeleton] | None = None) -> dict[str, int | float]:
+        """Return the sums of all numbers in usage notes, by name, over the whole session or along `path`."""
+        sums: dict[str, int | float] = {}
+        for note in self.notes("usage", path=path):
+            for name, value in read_brief(note).items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    sums[name] = sums.get(name, 0) + value
+        return sums
+
+
+def _text(skeleton: Skeleton, name: str) -> str | None:
+    value = read_brief(skeleton).get(name)
+    return value if isinstance(value, str) and value else None
