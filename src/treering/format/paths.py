@@ -1,0 +1,155 @@
+"""Every object key there is, built and parsed in this one place.
+
+    treering.json                                                    what this store is
+    latest/<session>.jsonl.zst                                       register: card and newest checkpoint
+    sessions/<session>/tail.jsonl  (or tail.jsonl.zst)               register: records not sealed yet
+    sessions/<session>/hold                                          who has the session open (local disk)
+    sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
+    sessions/<session>/<life>/blobs/<sha256>
+    ns/<namespace>/...                                               all of the above once more, for one tenant
+
+Names from outside are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every other
+byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in more than case (APFS, NTFS), know no
+`/`, `..` or NUL, and no encoded name ends a key segment early: `org` and `org/42` are `org` and `org=2f42`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from typing import Final, NamedTuple
+
+from treering.errors import UsageError
+
+FORMAT_FILE: Final = "treering.json"
+LATEST: Final = "latest/"
+SESSIONS: Final = "sessions/"
+NAMESPACES: Final = "ns/"
+NAME_CHARS_MAX: Final = 120
+"""Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
+
+_SUFFIX: Final = ".jsonl.zst"
+_LOG_SUFFIX: Final = ".jsonl"
+_HASHED: Final = "=h"  # no escape: `h` is no hex digit
+
+_plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
+# Windows takes these for devices, whatever follows their first dot.
+_reserved = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
+_escape = re.compile(r"=([0-9a-f]{2})")
+_segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
+
+
+def encode_id(identifier: str) -> str:
+    """Return the name in keys of any non-empty string; different strings have different names.
+
+    The name is ASCII, at most `NAME_CHARS_MAX` long, and can be a file name on every system. A string whose name
+    would be longer is named by its SHA-256, and only such a name cannot be decoded.
+
+    Raises:
+        UsageError: The string is empty.
+    """
+    if not identifier:
+        raise UsageError("id is empty; give a session or namespace at least one character")
+    data = identifier.encode("utf-8", "surrogatepass")
+    name = "".join(chr(byte) if byte in _plain else f"={byte:02x}" for byte in data)
+    if name[0] == "." or _reserved.match(name):  # hidden files and devices
+        name = f"={data[0]:02x}{name[1:]}"
+    if name[-1] == ".":  # Windows drops it
+        name = f"{name[:-1]}=2e"
+    return name if len(name) <= NAME_CHARS_MAX else _HASHED + hashlib.sha256(data).hexdigest()
+
+
+def decode_id(name: str) -> str | None:
+    """Return the string that has this name in keys; None if it was hashed, or `encode_id` never returned the name."""
+    try:
+        data = _escape.sub(lambda match: chr(int(match[1], 16)), name).encode("latin-1")
+        identifier = data.decode("utf-8", "surrogatepass")
+    except UnicodeError:
+        return None
+    return identifier if identifier and encode_id(identifier) == name else None
+
+
+def namespace_prefix(prefix: str, namespace: str) -> str:
+    """Return the prefix of a namespace inside the one with `prefix` (`""` for the root)."""
+    return f"{prefix}{NAMESPACES}{encode_id(namespace)}/"
+
+
+def session_of_latest(key: str, prefix: str = "") -> str | None:
+    """Return the encoded name in a key below `latest/` of this namespace; None for files that are not ours."""
+    start = prefix + LATEST
+    if not key.startswith(start) or not key.endswith(_SUFFIX):
+        return None
+    name = key[len(start) : -len(_SUFFIX)]
+    return name if name and "/" not in name else None
+
+
+class SegmentName(NamedTuple):
+    """What the key of a segment tells. Names are never used twice."""
+
+    first: int
+    """Position of its first record."""
+    end: int
+    """One past the position of its last record."""
+    epoch: int
+    """The epoch it was written under; of a merged one, the oldest of its inputs."""
+    unique: str
+    """Random: two sealers of the same records write two segments. Lower-case letters and digits."""
+
+
+def parse_segment(key: str) -> SegmentName | None:
+    """Return what the key of a segment tells, or None for files that are not segments."""
+    file = key.rpartition("/")[2]
+    if (match := _segment.fullmatch(file)) is None:
+        return None
+    name = SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])
+    return name if name.first < name.end and file == _segment_file(name) else None
+
+
+def _segment_file(name: SegmentName) -> str:
+    return f"{name.first:012d}-{name.end:012d}-{name.epoch:06d}-{name.unique}{_SUFFIX}"
+
+
+class SessionKeys(NamedTuple):
+    """The keys of one session."""
+
+    prefix: str
+    """`""`, or what `namespace_prefix` returned."""
+    session: str
+    appends: bool
+    """The store appends to logs, so the tail is plain text; else it is a compressed register."""
+
+    @property
+    def latest(self) -> str:
+        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"
+
+    @property
+    def tail(self) -> str:
+        return f"{self._home}tail{_LOG_SUFFIX if self.appends else _SUFFIX}"
+
+    @property
+    def hold(self) -> str:
+        return f"{self._home}hold"
+
+    def folder(self, life: str) -> str:
+        """Return the prefix of everything that dies with this life of the session."""
+        return f"{self._home}{encode_id(life)}/"
+
+    def segments(self, life: str) -> str:
+        """Return the prefix of the segments."""
+        return f"{self.folder(life)}segments/"
+
+    def segment(self, life: str, name: SegmentName) -> str:
+        """Return the key of one segment."""
+        return self.segments(life) + _segment_file(name)
+
+    def blobs(self, life: str) -> str:
+        """Return the prefix of the blobs."""
+        return f"{self.folder(life)}blobs/"
+
+    def blob(self, life: str, sha256: str) -> str:
+        """Return the key of the blob with this digest, 64 lower-case hex digits."""
+        return self.blobs(life) + sha256
+
+    @property
+    def _home(self) -> str:
+        return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"

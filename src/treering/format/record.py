@@ -1,0 +1,245 @@
+"""A record: what one line of a journal says.
+
+    {"at":7,"by":"a1b2c3d4e5f6.3","type":"node","kind":"message",...,"brief":{...},"body":{...},"_c":"90f1c2ab"}
+
+The envelope comes first, in the order of `Record`'s fields, and the body last. So all but the body (the skeleton) is
+read by cutting the line at the first `,"body":`. That cut is exact: inside a JSON string the quotes would be escaped,
+and inside a nested object at least one brace stays open, so that what is left fails to parse and the slow way is taken.
+
+Callers keep lines, not records: fields we do not know survive because nobody writes them anew.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import Raw
+
+from treering.errors import CorruptError, UsageError
+from treering.format.line import CHECKSUM_BYTES, check_line, close_line, encode_object
+from treering.ids import time_of
+
+RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Longest line. Large payloads have their parts in blobs; the rest must fit into a register with its neighbours."""
+BRIEF_BYTES_MAX: Final = 512
+"""A brief stands in every skeleton, so a session of 100,000 nodes pays for it in memory."""
+TIME_MS_MAX: Final = 2**53 - 1
+"""Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
+
+EMPTY: Final = Raw(b"{}")
+_BODY: Final = b',"body":'
+_RAWS: Final = ("brief", "body")
+
+_Time = Annotated[int, msgspec.Meta(ge=-TIME_MS_MAX, le=TIME_MS_MAX)]
+_At = Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)]
+
+
+class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What every reader understands of a record. The order of fields is the order in the line."""
+
+    at: _At
+    """Position in the journal, counted from 0."""
+    by: str
+    """The append that wrote it, `<writer's nonce>.<number>`; the same for all records of one append."""
+    type: str
+    """`node`, `note`, `head`, `edit`, `checkpoint`, or one we do not know."""
+    kind: str = ""
+    """What sort of its type, for example `message` or `label`."""
+    id: str = ""
+    parent: str | None = None
+    head: str = ""
+    """The head it moves or belongs to."""
+    role: str = ""
+    target: str | None = None
+    """The record that this one is about."""
+    time: _Time | None = None
+    """Milliseconds since 1970; None if `id` is one of ours, which carries it."""
+    links: dict[str, str] | None = None
+    critical: bool = False
+    """Who does not know its type and kind may read around it, but not seal it."""
+    more: bool = False
+    """The next record belongs to the same append: both are there or neither."""
+
+
+class Record(Envelope, frozen=True, kw_only=True, omit_defaults=True):
+    """One thing that happened, at one position of one journal."""
+
+    brief: Raw = EMPTY
+    """A small JSON object that is part of the skeleton, at most `BRIEF_BYTES_MAX`."""
+    body: Raw = EMPTY
+    """JSON without line breaks."""
+
+
+class Skeleton(msgspec.Struct, frozen=True, gc=False):
+    """A record without its body."""
+
+    at: int
+    type: str
+    kind: str
+    id: str
+    parent: str | None
+    head: str
+    role: str
+    target: str | None
+    time: int
+    """Milliseconds since 1970: the record's, else its id's, else 0."""
+    links: dict[str, str] | None
+    brief: bytes
+    """JSON object; `{}` if there is none."""
+    length: int
+    """Bytes of the whole line, line break included."""
+    critical: bool
+
+
+_decoder = msgspec.json.Decoder(Record)
+_json_checker = msgspec.json.Decoder(Raw)
+_scanner = json.JSONDecoder()
+
+
+def encode_record(record: Record) -> bytes:
+    """Return the line of a record, line break included.
+
+    Raises:
+        UsageError: Body or brief is not JSON on one line, or too long; or the time is out of range.
+    """
+    _check_json(record.body, "body")
+    if record.brief is not EMPTY:
+        _check_brief(record.brief)
+    if record.time is not None and abs(record.time) > TIME_MS_MAX:
+        raise UsageError(f"time is out of range. ms={record.time}")
+    try:
+        fields = msgspec.json.encode(record)
+    except UnicodeEncodeError:
+        fields = _encode_slowly(record)
+    if record.body is EMPTY:  # msgspec left it out, but a line always has a body to cut at
+        fields = fields[:-1] + b',"body":{}}'
+    if len(fields) - 1 + CHECKSUM_BYTES > RECORD_BYTES_MAX:
+        raise UsageError(
+            f"record is too large. id={record.id!r}, bytes={len(fields)}, max={RECORD_BYTES_MAX}",
+            kind="too_large",
+            remedy="store large parts as blobs or files and refer to them",
+        )
+    return close_line(fields)
+
+
+def _check_json(raw: Raw, name: str) -> None:
+    if raw is EMPTY:
+        return
+    data = bytes(raw)
+    if b"\n" in data:
+        raise UsageError(f"{name} has a line break; it must be JSON on one line")
+    try:
+        _json_checker.decode(data)
+        data.decode()  # msgspec skips strings without looking at their encoding
+    except (ValueError, RecursionError):
+        _check_json_slowly(data, name)
+
+
+def _check_json_slowly(data: bytes, name: str) -> None:
+    try:
+        json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is not JSON: {error}") from error
+
+
+def _check_brief(raw: Raw) -> None:
+    _check_json(raw, "brief")
+    data = bytes(raw)
+    if len(data) > BRIEF_BYTES_MAX or data[:1] != b"{":
+        raise UsageError(f"brief must be a JSON object of at most {BRIEF_BYTES_MAX} bytes. got={data[:80]!r}")
+
+
+def _encode_slowly(record: Record) -> bytes:
+    """Encode a record whose strings hold lone surrogates; Raw parts stay as they are."""
+    envelope = Envelope(**{name: getattr(record, name) for name in Envelope.__struct_fields__})
+    fields = encode_object(envelope)[:-1]
+    for name in _RAWS:
+        if (raw := getattr(record, name)) is not EMPTY:
+            fields += f',"{name}":'.encode() + bytes(raw)
+    return fields + b"}"
+
+
+def decode_record(line: bytes, *, key: str = "", offset: int = 0) -> Record:
+    """Return the record of a line. Its body is not looked at: the checksum vouches for it.
+
+    Args:
+        line: Line break included.
+        key: For messages: the object the line was read from.
+        offset: For messages: the line's place in it.
+
+    Raises:
+        CorruptError: The checksum differs, or the envelope is not understood.
+    """
+    check_line(line, key=key, offset=offset)
+    cut = line.find(_BODY)
+    if cut > 0:
+        try:
+            record = _decoder.decode(line[:cut] + b"}")
+        except (ValueError, RecursionError):
+            pass
+        else:
+            # Not shared yet, so this is still part of making it; `replace` would cost as much as the decode.
+            msgspec.structs.force_setattr(record, "body", Raw(line[cut + len(_BODY) : -CHECKSUM_BYTES]))
+            return record
+    return _decode_slowly(line, key=key, offset=offset)
+
+
+def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
+    """Decode field by field with the standard library: lone surrogates, or a `body` inside brief or links."""
+    try:
+        spans = _spans(line.decode("utf-8", "surrogateescape"))
+        brief, body = (Raw(spans.pop(name, "{}").encode("utf-8", "surrogateescape")) for name in _RAWS)
+        fields = {name: json.loads(span) for name, span in spans.items()}
+        envelope = msgspec.convert(fields, Envelope)
+    except (ValueError, IndexError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
+        raise CorruptError(f"record is not understood: {error}", kind="shape", key=key, offset=offset) from error
+    return Record(**msgspec.structs.asdict(envelope), brief=brief, body=body)
+
+
+def _spans(text: str) -> dict[str, str]:
+    """Return the text of each field of a JSON object without white space between its tokens."""
+    spans: dict[str, str] = {}
+    place = 1
+    while text[place - 1] in "{,":
+        name, place = _scanner.raw_decode(text, place)
+        start = place + 1
+        _, place = _scanner.raw_decode(text, start)
+        spans[name] = text[start:place]
+        place += 1
+    return spans
+
+
+def skeleton_of(line: bytes) -> Skeleton:
+    """Return the skeleton of a line that was checked before: nothing is checked again.
+
+    Raises:
+        CorruptError: The envelope is not understood.
+    """
+    try:
+        return skeleton_of_record(_decoder.decode(line[: line.index(_BODY)] + b"}"), len(line))
+    except (ValueError, RecursionError):  # msgspec's errors, too, are ValueErrors
+        return skeleton_of_record(_decode_slowly(line, key="", offset=0), len(line))
+
+
+def skeleton_of_record(record: Record, length: int) -> Skeleton:
+    """Return the skeleton of a record whose line has `length` bytes, line break included."""
+    time = record.time
+    if time is None:
+        time = time_of(record.id) or 0
+    return Skeleton(
+        record.at,
+        record.type,
+        record.kind,
+        record.id,
+        record.parent,
+        record.head,
+        record.role,
+        record.target,
+        time,
+        record.links,
+        bytes(record.brief),
+        length,
+        record.critical,
+    )

@@ -1,0 +1,323 @@
+"""The two registers of a session: `tail`, the records not sealed yet, and `latest`, ready to resume from.
+
+Both begin with a line that states the format version. It is checked before anything else is understood.
+
+Tail: header line, then record lines. Compressed it is a single frame and a check frame. As a plain log it may end
+torn, since a power cut can leave the beginning of an append, or a hole of NULs where a block was not written; nobody
+was told that such an append succeeded. So:
+
+Rule 1: what counts are whole appends. The complete part ends behind the last good record without `more`.
+Rule 2: what follows is torn, and left out, only if a power cut explains it: it is cut off inside a line, holds a hole,
+        or ends before its append does; and all its records belong to one append.
+Rule 3: anything else is damage to what was acknowledged: CorruptError, with the offset.
+
+Latest: a frame with the card alone, small enough to be read for a list of sessions, then a frame with the body, if
+there is one, and a check frame.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from treering.errors import CorruptError, UsageError
+from treering.format.frames import add_check, check_size, compress, decompress_frame, frame_at, remove_check, walk
+from treering.format.line import (
+    FORMAT_VERSION,
+    check_line,
+    check_version,
+    close_line,
+    decode_object,
+    encode_object,
+    is_whole,
+    split_lines,
+)
+from treering.format.record import decode_record
+
+REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Most content of a register: a few of the longest records. Registers are read whole, into memory."""
+CARD_BYTES_MAX: Final = 8192
+"""Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
+FIRST_PROMPT_BYTES_MAX: Final = 200
+
+_CARD_CONTENT_BYTES_MAX: Final = 64 * 1024
+
+_HOLE_BYTES_MIN: Final = 8  # inside an append holes are whole disk sectors; a single NUL is a flipped bit
+
+
+class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tail"):
+    """First line of the tail."""
+
+    session: str
+    life: str
+    """Names one life of the session, from its creation to its deletion."""
+    base: int
+    """Position of the first record in the tail."""
+    epoch: int = 0
+    """How often something was erased."""
+    erased: tuple[tuple[int, int], ...] = ()
+    """(position, epoch in which it was erased)."""
+    dead: bool = False
+    """The session was deleted; this is its tombstone."""
+    nonce: str
+    """Random: no two headers are equal."""
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """What a tail says."""
+
+    header: TailHeader
+    lines: tuple[bytes, ...] = ()
+    """Record lines, line breaks included."""
+    complete: int = 0
+    """Bytes of the object, as read, up to the end of the last whole append. Set by `decode_tail`."""
+
+    @property
+    def end(self) -> int:
+        """Position of the next record."""
+        return self.header.base + len(self.lines)
+
+
+class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="card"):
+    """What a list of sessions shows, and where `latest` stands. All of it is small."""
+
+    session: str
+    life: str
+    write: str
+    """Random: names this write of `latest`."""
+    epoch: int = 0
+    covers: int = 0
+    """The checkpoint accounts for the records below this position."""
+    sealed: int = 0
+    """The records below this position are in segments."""
+    dead: bool = False
+    lines: int = 0
+    """Lines in the body."""
+    title: str = ""
+    project: str = ""
+    cwd: str = ""
+    created: int = 0
+    """Milliseconds since 1970."""
+    updated: int = 0
+    """Milliseconds since 1970; may lag behind the tail."""
+    nodes: int = 0
+    messages: int = 0
+    checkpoints: int = 0
+    first_prompt: str = ""
+    """At most `FIRST_PROMPT_BYTES_MAX` bytes; see `cut_text`."""
+    head: str = ""
+    """Name of the current head."""
+    node: str | None = None
+    """The node it points to."""
+    provider: str = ""
+    model: str = ""
+    parent_session: str | None = None
+    parent_node: str | None = None
+    task: str = ""
+    status: str = ""
+    max_id: str = ""
+    """Greatest of our ids in the session; new ones are made greater."""
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Further facts, kept by writers that do not know them."""
+    erased: tuple[tuple[int, int], ...] = ()
+    """(position, epoch). Not limited in number, so it is stored in the body: `decode_card` does not see it."""
+
+
+class Latest(msgspec.Struct, frozen=True, kw_only=True):
+    """What `latest` says."""
+
+    card: Card
+    lines: tuple[bytes, ...] = ()
+    """The state line, opaque here, then record lines."""
+
+
+class _Erased(msgspec.Struct, frozen=True, tag_field="type", tag="erased"):
+    erased: tuple[tuple[int, int], ...]
+
+
+_header_decoder = msgspec.json.Decoder(TailHeader)
+_card_decoder = msgspec.json.Decoder(Card)
+_erased_decoder = msgspec.json.Decoder(_Erased)
+_piece = re.compile(rb"\0+|[^\0\n]*\n|[^\0\n]+")  # a hole, a line, or the rest of one
+_append_of = re.compile(rb'\{"at":[0-9]+,"by":"([^"\\\0]+)"')
+
+
+def _first_line(value: msgspec.Struct) -> bytes:
+    return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encode_object(value)[1:]))
+
+
+def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
+    """Return the bytes of a tail.
+
+    Raises:
+        UsageError: It is too large to be read again.
+    """
+    data = _first_line(tail.header) + b"".join(tail.lines)
+    _check_writable(len(data), "tail")
+    return add_check(compress(data)) if compressed else data
+
+
+def _check_writable(size: int, name: str) -> None:
+    if size > REGISTER_BYTES_MAX:
+        raise UsageError(f"{name} is too large. bytes={size}, max={REGISTER_BYTES_MAX}", kind="too_large")
+
+
+def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
+    """Return what a tail says.
+
+    Args:
+        data: The whole object.
+        key: For messages.
+        compressed: It is a frame. Else it is a log, whose torn end is left out.
+
+    Raises:
+        CorruptError: Damage. Offsets of a compressed tail count in its content.
+        FormatVersionError: Written by a newer version.
+    """
+    content = _first_frame(data, key=key, bytes_max=REGISTER_BYTES_MAX) if compressed else data
+    first_end = content.find(b"\n") + 1
+    if not first_end:
+        raise CorruptError("tail has no header line", kind="truncated", key=key, offset=0)
+    check_version(content[:first_end], key=key)
+    if compressed and len(walk(remove_check(data, key=key), key=key)) != 1:
+        raise CorruptError("tail is not a single frame", kind="frame", key=key, offset=0)
+    header = decode_object(content[:first_end], _header_decoder, key=key)
+    lines, complete = _whole_appends(content, first_end, header.base, key)
+    if complete < len(content):
+        if compressed:
+            raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
+        _check_torn(content, complete, key)
+    return Tail(header=header, lines=tuple(lines), complete=len(data) if compressed else complete)
+
+
+def _first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
+    """Return the content of the first frame. Whether it may be the only one is for known versions to say."""
+    frame = frame_at(data, 0, key=key)
+    if frame.content_size is None:
+        raise CorruptError("object does not begin with a frame of content", kind="frame", key=key, offset=0)
+    check_size(frame.content_size, bytes_max, key=key, offset=0)
+    return decompress_frame(data, frame, key=key)
+
+
+def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[list[bytes], int]:
+    """Return the lines of all whole appends from `start` on, up to the first line that is not good, and their end.
+
+    Raises:
+        CorruptError: A good line is at the wrong position, or an append is mixed with another.
+    """
+    lines: list[bytes] = []
+    count, complete, open_append = 0, start, ""
+    while (end := content.find(b"\n", start) + 1) and is_whole(line := content[start:end]):
+        record = decode_record(line, key=key, offset=start)
+        if record.at != base + len(lines):
+            message = f"record is at the wrong position. expected={base + len(lines)}, got={record.at}"
+            raise CorruptError(message, kind="position", key=key, offset=start)
+        if open_append and record.by != open_append:
+            raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
+        lines.append(line)
+        open_append = record.by if record.more else ""
+        start = end
+        if not record.more:
+            count, complete = len(lines), end
+    return lines[:count], complete
+
+
+def _check_torn(content: bytes, start: int, key: str) -> None:
+    """Raise CorruptError unless a power cut during one append explains everything from `start` on (rule 2)."""
+    append, damaged = "", False
+    pieces = [match[0] for match in _piece.finditer(content, start)]
+    for index, piece in enumerate(pieces):
+        if is_whole(piece):
+            by = decode_record(piece, key=key, offset=start).by
+        else:
+            # Unverified, but all it does is to say which append the damage belongs to.
+            by = match[1].decode("utf-8", "replace") if (match := _append_of.match(piece)) else append
+        of_one_append = by == append or not (append or damaged)
+        if not of_one_append or not (is_whole(piece) or _is_torn(pieces, index)):
+            raise CorruptError("line is damaged: its checksum differs", kind="checksum", key=key, offset=start)
+        append, damaged = by, damaged or not is_whole(piece)
+
+
+def _is_torn(pieces: Sequence[bytes], index: int) -> bool:
+    """Tell whether a power cut can leave this piece behind the complete part.
+
+    That is a hole, what stands beside one, and a last line that is cut off. A single NUL inside a line, or a whole line
+    whose last byte is not a line break, is a flipped bit.
+    """
+    piece, is_last = pieces[index], index == len(pieces) - 1
+    if _is_hole(piece):
+        return len(piece) >= _HOLE_BYTES_MIN or index == 0 or is_last
+    if is_last and not piece.endswith(b"\n"):
+        return not is_whole(piece[:-1] + b"\n")
+    begins_in_hole = index > 0 and _is_hole(pieces[index - 1])
+    return begins_in_hole or not (is_last or piece.endswith(b"\n"))
+
+
+def _is_hole(piece: bytes) -> bool:
+    return piece.startswith(b"\0")
+
+
+def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
+    """Return the bytes of `latest`.
+
+    Args:
+        card: Its `lines` is set here.
+        lines: Any JSON lines, line breaks included.
+
+    Raises:
+        UsageError: The card would not fit into what a listing reads, or the body is too large to be read again.
+    """
+    if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
+        raise UsageError("each line must end in a line break and hold no other")
+    front = compress(_first_line(replace(card, lines=len(lines), erased=())))
+    if len(front) > CARD_BYTES_MAX:
+        sizes = {name: len(str(value)) for name, value in asdict(card).items() if name != "erased"}
+        longest = max(sizes, key=sizes.__getitem__)
+        raise UsageError(f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest!r}")
+    erased = (close_line(encode_object(_Erased(card.erased))),) if card.erased else ()
+    body = b"".join((*erased, *lines))
+    _check_writable(len(body), "latest")
+    return add_check(front + (compress(body) if body else b""))
+
+
+def decode_card(prefix: bytes, *, key: str) -> Card:
+    """Return the card from the first `CARD_BYTES_MAX` bytes of `latest`, or from all of it. `erased` stays empty.
+
+    Raises:
+        CorruptError: Damage.
+        FormatVersionError: Written by a newer version.
+    """
+    line = _first_frame(prefix, key=key, bytes_max=_CARD_CONTENT_BYTES_MAX)
+    check_version(line, key=key)
+    return decode_object(line, _card_decoder, key=key)
+
+
+def decode_latest(data: bytes, *, key: str) -> Latest:
+    """Return what `latest` says.
+
+    Raises:
+        CorruptError: Damage. Offsets count in the object, or in the content of its frame.
+        FormatVersionError: Written by a newer version.
+    """
+    card = decode_card(data, key=key)
+    frames = walk(remove_check(data, key=key), key=key)[1:]
+    check_size(sum(frame.content_size or 0 for frame in frames), REGISTER_BYTES_MAX, key=key, offset=0)
+    body = b"".join(decompress_frame(data, frame, key=key) for frame in frames)
+    lines = tuple(split_lines(body))
+    if len(lines) == card.lines + 1:
+        check_line(lines[0], key=key)
+        erased = decode_object(lines[0], _erased_decoder, key=key).erased
+        card, lines = replace(card, erased=erased), lines[1:]
+    if len(lines) != card.lines or not (b"\n" + body).endswith(b"\n"):
+        raise CorruptError(f"body has lines missing or added. expected={card.lines}, got={len(lines)}", key=key)
+    return Latest(card=card, lines=lines)
+
+
+def one_line(text: str, bytes_max: int = FIRST_PROMPT_BYTES_MAX) -> str:
+    """Return the beginning of `text` as one line of at most `bytes_max` bytes of UTF-8, cut between characters."""
+    line = " ".join(text.lstrip()[: 2 * bytes_max].split())
+    return line.encode("utf-8", "replace")[:bytes_max].decode("utf-8", "ignore").rstrip()

@@ -1,0 +1,159 @@
+import re
+import unicodedata
+
+import pytest
+from hypothesis import example, given, strategies as st
+
+from treering.errors import UsageError
+from treering.format.paths import (
+    NAME_CHARS_MAX,
+    SegmentName,
+    SessionKeys,
+    decode_id,
+    encode_id,
+    namespace_prefix,
+    parse_segment,
+    session_of_latest,
+)
+
+identifiers = st.text(st.characters(), min_size=1, max_size=60)  # lone surrogates included
+tricky = st.lists(
+    st.sampled_from(["org", "/", ".", "..", "=", "=h", "A", "a", "con", "\0", "é", "e\u0301", "42"]), min_size=1
+)
+
+
+@given(identifiers | tricky.map("".join))
+@example("..")
+@example("a" * 2000)
+@example("\U0001f600" * 2000)
+@example("\ud800")
+def test_names_are_safe(identifier: str) -> None:
+    """A name is short lower-case ASCII that every file system takes as it is."""
+    name = encode_id(identifier)
+    assert re.fullmatch(r"[a-z0-9_=-]([a-z0-9_=.-]*[a-z0-9_=-])?", name)
+    assert len(name) <= NAME_CHARS_MAX
+    assert name == unicodedata.normalize("NFC", name) == unicodedata.normalize("NFD", name)
+    assert name.split(".")[0] not in {
+        "con",
+        "prn",
+        "aux",
+        "nul",
+        *(f"{d}{n}" for d in ("com", "lpt") for n in range(10)),
+    }
+
+
+@given(identifiers | tricky.map("".join))
+def test_names_are_reversible(identifier: str) -> None:
+    """A name gives back its string, unless it had to be hashed."""
+    name = encode_id(identifier)
+    assert decode_id(name) == (None if name.startswith("=h") else identifier)
+
+
+@given(tricky.map("".join) | identifiers, tricky.map("".join) | identifiers)
+@example("Org", "org")
+@example("é", "e\u0301")
+@example("=h", "=H")
+@example("a" * 2000, "a" * 2001)
+def test_names_differ(one: str, other: str) -> None:
+    """Different strings have names that differ in more than case."""
+    assert (encode_id(one).casefold() == encode_id(other).casefold()) == (one == other)
+
+
+@given(st.text(st.sampled_from("=0123456789abcdefh.c"), max_size=8))
+def test_only_own_names_are_decoded(name: str) -> None:
+    """A name that the encoder never returns is decoded to None, so no string has two names."""
+    if (identifier := decode_id(name)) is not None:
+        assert encode_id(identifier) == name
+
+
+@pytest.mark.parametrize(
+    ("identifier", "name"),
+    [
+        ("fix-login_2.0", "fix-login_2.0"),
+        ("org/42", "org=2f42"),
+        ("..", "=2e=2e"),
+        (".hidden", "=2ehidden"),
+        ("a.", "a=2e"),
+        ("con", "=63on"),
+        ("com1.txt", "=63om1.txt"),
+        ("Con", "=43on"),
+        ("console", "console"),
+        ("\0", "=00"),
+        ("é", "=c3=a9"),
+        ("a" * 120, "a" * 120),
+    ],
+)
+def test_examples(identifier: str, name: str) -> None:
+    """Names of known strings stay as they are for ever."""
+    assert encode_id(identifier) == name
+    assert decode_id(name) == identifier
+
+
+def test_long_names_are_hashed() -> None:
+    """One character beyond the limit, a name is the hash, and cannot be decoded."""
+    name = encode_id("a" * (NAME_CHARS_MAX + 1))
+    assert re.fullmatch("=h[0-9a-f]{64}", name)
+    assert decode_id(name) is None
+
+
+def test_empty_id_refused() -> None:
+    """The empty string has no name."""
+    with pytest.raises(UsageError):
+        encode_id("")
+    assert decode_id("") is None
+
+
+def test_session_keys() -> None:
+    """All keys of a session, as the specification lists them."""
+    keys = SessionKeys(namespace_prefix(namespace_prefix("", "team"), "User"), "a/b", appends=False)
+    start = "ns/team/ns/=55ser/"
+    assert keys.latest == start + "latest/a=2fb.jsonl.zst"
+    assert keys.tail == start + "sessions/a=2fb/tail.jsonl.zst"
+    assert keys._replace(appends=True).tail == start + "sessions/a=2fb/tail.jsonl"
+    assert keys.hold == start + "sessions/a=2fb/hold"
+    assert keys.folder("1f") == start + "sessions/a=2fb/1f/"
+    assert keys.blob("1f", "00ff") == start + "sessions/a=2fb/1f/blobs/00ff"
+    name = SegmentName(0, 12, 3, "00ab")
+    key = start + "sessions/a=2fb/1f/segments/000000000000-000000000012-000003-00ab.jsonl.zst"
+    assert keys.segment("1f", name) == key
+    assert key.startswith(keys.segments("1f"))
+    assert parse_segment(key) == name
+
+
+@given(
+    st.integers(0, 10**13), st.integers(1, 10**13), st.integers(0, 10**7), st.from_regex("[0-9a-z]+", fullmatch=True)
+)
+def test_segment_names_round_trip(first: int, rows: int, epoch: int, unique: str) -> None:
+    """A segment's name says what was put in, also beyond the usual number of digits."""
+    name = SegmentName(first, first + rows, epoch, unique)
+    assert parse_segment(SessionKeys("", "s", appends=True).segment("l", name)) == name
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "",
+        "notes.txt",
+        "000000000000-000000000012-000003-00ab.jsonl",
+        "000000000012-000000000012-000003-00ab.jsonl.zst",
+        "000000000013-000000000012-000003-00ab.jsonl.zst",
+        "0000000000000-000000000012-000003-00ab.jsonl.zst",
+        "00000000000-000000000012-000003-00ab.jsonl.zst",
+        "000000000000-000000000012-000003-00AB.jsonl.zst",
+        "000000000000-000000000012-000003-00ab.jsonl.zst.tmp",
+        "\u066000000000000-000000000012-000003-00ab.jsonl.zst",
+    ],
+)
+def test_foreign_files_are_no_segments(file: str) -> None:
+    """Whatever else lies beside segments is not taken for one."""
+    assert parse_segment("sessions/s/l/segments/" + file) is None
+
+
+def test_session_of_latest() -> None:
+    """Only keys directly below `latest/` of the same namespace name sessions."""
+    assert session_of_latest("latest/a=2fb.jsonl.zst") == "a=2fb"
+    assert session_of_latest("ns/t/latest/a.jsonl.zst", "ns/t/") == "a"
+    assert session_of_latest("ns/t/latest/a.jsonl.zst") is None
+    assert session_of_latest("latest/x/a.jsonl.zst") is None
+    assert session_of_latest("latest/a.txt") is None
+    assert session_of_latest("latest/.jsonl.zst") is None

@@ -1,0 +1,316 @@
+"""Registers: what is written is read, a torn end is left out, and any other damage is found."""
+
+import zlib
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, strategies as st
+from msgspec import Raw
+from msgspec.structs import replace
+
+from treering.errors import CorruptError, FormatVersionError, UsageError
+from treering.format.frames import add_check, compress, remove_check, skippable
+from treering.format.line import close_line
+from treering.format.record import Record, encode_record
+from treering.format.register import (
+    CARD_BYTES_MAX,
+    FIRST_PROMPT_BYTES_MAX,
+    Card,
+    Tail,
+    TailHeader,
+    decode_card,
+    decode_latest,
+    decode_tail,
+    encode_latest,
+    encode_tail,
+    one_line,
+)
+
+HEADER = TailHeader(session="s", life="l1", base=5, nonce="n0")
+CARD = Card(session="s", life="l1", write="w0", title="Title", covers=7, erased=((3, 1), (4, 2)))
+
+
+def append_lines(at: int, by: str, size: int, text: str = "some words") -> list[bytes]:
+    """The lines of one append of `size` records."""
+    body = Raw(b'{"text":"' + text.encode() + b'"}')
+    return [
+        encode_record(Record(at=at + i, by=by, type="node", id=f"n{at + i}", more=i < size - 1, body=body))
+        for i in range(size)
+    ]
+
+
+def log_of(sizes: list[int]) -> tuple[bytes, list[list[bytes]]]:
+    """A plain tail of appends of these sizes, and the lines of each."""
+    groups: list[list[bytes]] = []
+    at = HEADER.base
+    for number, size in enumerate(sizes):
+        groups.append(append_lines(at, f"w.{number}", size))
+        at += size
+    lines = tuple(line for group in groups for line in group)
+    return encode_tail(Tail(header=HEADER, lines=lines), compressed=False), groups
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_tail_round_trip(*, compressed: bool) -> None:
+    """A tail comes back as it was written, and says where it ends."""
+    header = replace(HEADER, epoch=3, erased=((1, 2), (2, 3)), dead=True, session="a\ud800")
+    lines = tuple(append_lines(5, "w.0", 2) + append_lines(7, "w.1", 1))
+    data = encode_tail(Tail(header=header, lines=lines), compressed=compressed)
+    tail = decode_tail(data, key="k", compressed=compressed)
+    assert tail == Tail(header=header, lines=lines, complete=len(data))
+    assert tail.end == 8
+
+
+@given(st.lists(st.integers(1, 4), max_size=5))
+def test_every_cut_recovers_whole_appends(sizes: list[int]) -> None:
+    """A log cut at any byte gives exactly the appends that were written to the end."""
+    data, groups = log_of(sizes)
+    ends = [data.index(group[-1]) + len(group[-1]) for group in groups]
+    start = data.index(b"\n") + 1
+    for cut in range(start, len(data) + 1):
+        tail = decode_tail(data[:cut], key="k", compressed=False)
+        whole = [group for group, end in zip(groups, ends, strict=True) if end <= cut]
+        assert list(tail.lines) == [line for group in whole for line in group]
+        assert tail.complete == max([start, *[end for end in ends if end <= cut]])
+
+
+def test_cut_inside_header() -> None:
+    """A log is created whole, so one without its whole header line is damaged."""
+    data, _ = log_of([1])
+    for cut in range(data.index(b"\n") + 1):
+        with pytest.raises(CorruptError):
+            decode_tail(data[:cut], key="k", compressed=False)
+
+
+@pytest.mark.parametrize("sizes", [[], [1], [2, 1, 3], [1, 1]])
+def test_every_flip_in_a_log_is_found(sizes: list[int]) -> None:
+    """No flipped bit of a complete log is taken for a torn end."""
+    data, _ = log_of(sizes)
+    for place in range(len(data)):
+        for bit in range(8):
+            bad = data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+            with pytest.raises(CorruptError) as caught:
+                decode_tail(bad, key="k", compressed=False)
+            assert caught.value.key == "k"
+            assert caught.value.offset is not None
+            assert caught.value.offset <= place
+
+
+def test_flips_in_a_torn_log_give_no_wrong_data() -> None:
+    """With a torn end, a flipped bit is found or lies in the part that does not count."""
+    data, groups = log_of([1, 2, 2])
+    torn = data[:-30]
+    expected = [line for group in groups[:2] for line in group]
+    complete = data.index(groups[1][-1]) + len(groups[1][-1])
+    for place in range(len(torn)):
+        bad = torn[:place] + bytes([torn[place] ^ 1]) + torn[place + 1 :]
+        try:
+            lines = decode_tail(bad, key="k", compressed=False).lines
+        except CorruptError:
+            continue
+        assert place >= complete
+        assert list(lines) == expected
+
+
+@pytest.mark.parametrize("start", [0, 100, 512])
+@pytest.mark.parametrize("length", [512, 1024, 4096])
+def test_hole_in_the_last_append(start: int, length: int) -> None:
+    """Sectors of NULs anywhere inside the last append make it torn; what came before stays."""
+    data, groups = log_of([2])
+    complete = len(data)
+    data += b"".join(append_lines(HEADER.base + 2, "w.1", 4, "x" * 300))
+    hole = complete + start
+    bad = (data[:hole] + b"\0" * min(length, len(data) - hole) + data[hole + length :])[: len(data)]
+    if start == 0 and length < len(data) - complete:
+        pytest.skip("nothing says which append the hole belongs to: see the test below")
+    tail = decode_tail(bad, key="k", compressed=False)
+    assert list(tail.lines) == groups[0]
+    assert tail.complete == complete
+
+
+def test_hole_before_a_good_append() -> None:
+    """A hole is damage if a record of another append, or of who knows which, stands behind it."""
+    data, groups = log_of([1, 3, 1])
+    first, last = (data.index(group[0]) for group in groups[1:])
+    for start in (first, first + 30):
+        bad = data[:start] + b"\0" * (last - start) + data[last:]
+        with pytest.raises(CorruptError) as caught:
+            decode_tail(bad, key="k", compressed=False)
+        assert caught.value.offset == first
+
+
+def test_open_append_before_another() -> None:
+    """An append that misses its last record is damaged once another one follows it."""
+    lines = append_lines(5, "w.0", 3)[:2] + append_lines(7, "w.1", 1)
+    data = encode_tail(Tail(header=HEADER, lines=tuple(lines)), compressed=False)
+    with pytest.raises(CorruptError, match="append"):
+        decode_tail(data, key="k", compressed=False)
+
+
+def test_wrong_position() -> None:
+    """Positions must follow each other from the base on."""
+    lines = tuple(append_lines(6, "w.0", 1))
+    for compressed in (False, True):
+        data = encode_tail(Tail(header=HEADER, lines=lines), compressed=compressed)
+        with pytest.raises(CorruptError, match="position"):
+            decode_tail(data, key="k", compressed=compressed)
+
+
+def test_open_append_in_a_compressed_tail() -> None:
+    """A compressed tail is written whole, so an unfinished append in it is damage."""
+    data = encode_tail(Tail(header=HEADER, lines=tuple(append_lines(5, "w.0", 2)[:1])), compressed=True)
+    with pytest.raises(CorruptError, match="append"):
+        decode_tail(data, key="k", compressed=True)
+
+
+LINES = tuple(append_lines(5, "w.0", 2) + append_lines(7, "w.1", 1))
+TAIL = encode_tail(Tail(header=HEADER, lines=LINES), compressed=True)
+LATEST = encode_latest(CARD, [b'{"state":1}\n', *LINES])
+
+
+def read_tail(data: bytes) -> object:
+    """Decode a compressed tail."""
+    return decode_tail(data, key="k", compressed=True)
+
+
+def read_latest(data: bytes) -> object:
+    """Decode `latest`."""
+    return decode_latest(data, key="k")
+
+
+@pytest.mark.parametrize(("data", "read"), [(TAIL, read_tail), (LATEST, read_latest)], ids=["tail", "latest"])
+def test_every_flip_and_cut_of_a_register_is_found(data: bytes, read: Callable[[bytes], object]) -> None:
+    """Each flipped bit and each truncation of a compressed register is a CorruptError with key and offset."""
+    read(data)
+    damaged = [data[:cut] for cut in range(len(data))]
+    damaged += [data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for i in range(len(data)) for bit in range(8)]
+    for bad in damaged:
+        with pytest.raises(CorruptError) as caught:
+            read(bad)
+        assert caught.value.key == "k"
+        assert caught.value.offset is not None
+
+
+@pytest.mark.parametrize(("data", "read"), [(TAIL, read_tail), (LATEST, read_latest)], ids=["tail", "latest"])
+def test_something_behind_a_register(data: bytes, read: Callable[[bytes], object]) -> None:
+    """Whatever follows a register is damage, even whole frames with a check of their own."""
+    checked = remove_check(data, key="k")
+    for more in (b"\0", compress(b"{}\n"), skippable(7, b"")):
+        with pytest.raises(CorruptError):
+            read(data + more)
+        with pytest.raises(CorruptError):
+            read(add_check(checked + more))
+
+
+def test_latest_round_trip() -> None:
+    """Card and lines come back as they were written."""
+    lines = (b'{"state":1}\n', *append_lines(5, "w.0", 2))
+    latest = decode_latest(encode_latest(CARD, lines), key="k")
+    assert latest.lines == lines
+    assert latest.card == replace(CARD, lines=3)
+
+
+def test_latest_without_lines() -> None:
+    """A card alone is a whole register: a session that was just created, or a tombstone."""
+    card = replace(CARD, erased=(), dead=True)
+    latest = decode_latest(encode_latest(card, []), key="k")
+    assert (latest.card, latest.lines) == (card, ())
+
+
+def test_card_from_first_bytes() -> None:
+    """The card is read from the first bytes, however large body and list of erased positions are."""
+    card = replace(CARD, title="\ud800", erased=tuple((i, i) for i in range(50_000)), extra={"a": [1, {"b": None}]})
+    data = encode_latest(card, [b"{}\n"] * 1000)
+    assert len(data) > CARD_BYTES_MAX
+    assert decode_card(data[:CARD_BYTES_MAX], key="k") == replace(card, lines=1000, erased=())
+    assert decode_latest(data, key="k").card == replace(card, lines=1000)
+
+
+def test_card_of_longest_id() -> None:
+    """An id of 2,000 characters of four bytes fits into a card."""
+    session = "".join(chr(0x1F300 + i * 7919 % 0x2FF) for i in range(2000))
+    data = encode_latest(Card(session=session, life="l", write="w"), [])
+    assert decode_card(data[:CARD_BYTES_MAX], key="k").session == session
+
+
+def test_large_card_refused() -> None:
+    """A card that a listing could not read is refused, naming the field to shorten."""
+    title = "".join(chr(0x4E00 + i * 7919 % 20_000) for i in range(6000))
+    with pytest.raises(UsageError, match="longest='title'"):
+        encode_latest(replace(CARD, title=title), [])
+
+
+@pytest.mark.parametrize("line", [b"{}", b"{}\n{}\n", b"\n{}\n", b""])
+def test_lines_must_be_lines(line: bytes) -> None:
+    """What would come back as more or fewer lines is refused."""
+    with pytest.raises(UsageError, match="line"):
+        encode_latest(CARD, [b"{}\n", line])
+
+
+def test_first_lines() -> None:
+    """The version stands first, then what the line is."""
+    assert encode_tail(Tail(header=HEADER), compressed=False).startswith(b'{"treering":1,"type":"tail","session":"s"')
+
+
+@pytest.mark.parametrize("version", [2, 10**30])
+def test_newer_version(version: int) -> None:
+    """A newer version is told as such, even if everything behind its first line has changed."""
+    line = close_line(b'{"treering":%d,"type":[7],"session":{"name":"s"}}' % version)
+    for data in (line, line + b"\xff\0 binary"):
+        with pytest.raises(FormatVersionError) as caught:
+            decode_tail(data, key="k", compressed=False)
+        assert caught.value.key == "k"
+    with pytest.raises(FormatVersionError):
+        decode_tail(compress(line) + b"new", key="k", compressed=True)
+    with pytest.raises(FormatVersionError):
+        decode_latest(compress(line) + b"new", key="k")
+    with pytest.raises(FormatVersionError):
+        decode_card(compress(line) + b"new", key="k")
+
+
+@pytest.mark.parametrize(
+    "first", [b'{"treering":0}', b'{"treering":"1"}', b'{"a":1}', b"[1]", b'{"treering":1}', b'{"treering":true}']
+)
+def test_first_line_without_sense(first: bytes) -> None:
+    """A first line with a right checksum, but without version or fields, is damage."""
+    line = first[:-1] + b',"_c":"%08x"}\n' % zlib.crc32(first[:-1])
+    for read in (lambda: decode_tail(line, key="k", compressed=False), lambda: decode_card(compress(line), key="k")):
+        with pytest.raises(CorruptError):
+            read()
+
+
+def test_empty_register() -> None:
+    """No bytes are damage, never an empty session."""
+    for read in (
+        lambda: decode_tail(b"", key="k", compressed=False),
+        lambda: decode_tail(b"", key="k", compressed=True),
+        lambda: decode_latest(b"", key="k"),
+        lambda: decode_card(b"", key="k"),
+    ):
+        with pytest.raises(CorruptError):
+            read()
+
+
+def test_registers_are_not_taken_for_each_other() -> None:
+    """A tail in the place of `latest`, or the reverse, is damage."""
+    with pytest.raises(CorruptError):
+        decode_card(TAIL, key="k")
+    with pytest.raises(CorruptError):
+        decode_tail(LATEST, key="k", compressed=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("fix\n  the\ttest ", "fix the test"),
+        ("x" * 300, "x" * FIRST_PROMPT_BYTES_MAX),
+        ("é" * 150, "é" * 100),
+        ("a" + "é" * 150, "a" + "é" * 99),
+        ("\ud800a", "?a"),
+        ("", ""),
+        (" " * 5000 + "late", "late"),
+    ],
+)
+def test_one_line(text: str, line: str) -> None:
+    """A first prompt becomes one line, cut between characters."""
+    assert one_line(text) == line
