@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
 from typing import NewType
@@ -19,6 +20,7 @@ _RANDOM_BITS = 62
 _SEQUENCE_BITS = 12
 _VERSION_7 = 7
 _VARIANT = 2
+_OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
 
 class IdClock:
@@ -53,11 +55,7 @@ class IdClock:
 
 def time_of(identifier: str) -> int | None:
     """Return the milliseconds since 1970 inside one of our ids, or None if it is not one of ours."""
-    if len(identifier) != 32 or identifier[12] != "7" or identifier[16] not in "89ab":
-        return None
-    if not set(identifier) <= set("0123456789abcdef"):
-        return None
-    return int(identifier[:12], 16)
+    return int(identifier[:12], 16) if _OURS.fullmatch(identifier) else None
 
 
 _clock = IdClock()
