@@ -99,26 +99,25 @@ def make_folder(root: str, names: Sequence[str], sync: Sync, *, settle: bool) ->
             sync.whole(fd)
         return open_folder_in(fd, name)
 
-    if settle:
-        with contextlib.suppress(FileNotFoundError, PermissionError):  # the parent need not be ours to open
-            _sync_folder(os.path.dirname(root), sync)
-    return _walk(_open_root(root, sync), names, step if settle else lambda fd, name: _step_or(step, fd, name))
+    return _walk(
+        _make_root(root, sync, settle=settle), names, step if settle else lambda fd, name: _step_or(step, fd, name)
+    )
 
 
-def _sync_folder(path: str, sync: Sync) -> None:
-    fd = os.open(path, _FOLDER)
+def _make_root(root: str, sync: Sync, *, settle: bool) -> int:
+    parent, name = os.path.split(root)
     try:
-        sync.whole(fd)
-    finally:
-        os.close(fd)
-
-
-def _open_root(root: str, sync: Sync) -> int:
-    try:
-        return os.open(root, _FOLDER)
+        fd = os.open(root, _FOLDER)
     except FileNotFoundError:
-        parent, name = os.path.split(root)
-        above = _open_root(parent, sync)
+        above = _make_root(parent, sync, settle=False)
+    else:
+        if not settle:
+            return fd
+        os.close(fd)
+        try:
+            above = os.open(parent, _FOLDER)
+        except PermissionError:  # it need not be ours to open
+            return os.open(root, _FOLDER)
     try:
         with contextlib.suppress(FileExistsError):
             os.mkdir(name, FOLDER_MODE, dir_fd=above)

@@ -101,6 +101,10 @@ class FileHold:
                 os.close(self._fd)
                 self._fd = -1
 
+    def __del__(self) -> None:
+        if getattr(self, "_mutex", None):
+            self.release()
+
     def forget(self) -> None:
         """Close the descriptor in a forked child: the hold is the parent's."""
         self._mutex = threading.Lock()

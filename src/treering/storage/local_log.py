@@ -186,6 +186,10 @@ class _Log:
                 os.close(self.lock_fd)
                 self.fd = self.lock_fd = -1
 
+    def __del__(self) -> None:
+        if getattr(self, "lock_fd", -1) >= 0:
+            self.close()
+
 
 def _first_line(fd: int) -> bytes:
     """Return the first line, or the whole file if it has no line feed."""

@@ -1,0 +1,362 @@
+"""The local driver: what stands on the disk, what is refused, and what it survives inside one process."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError
+from treering.storage import local_disk, local_log, rules
+from treering.storage.local import LocalDriver
+from treering.storage.local_disk import OS_SYNC, Sync
+from treering.storage.requests import ABSENT, Append, Delete, Deleted, Found, Get, List, Listed, Put, Version, Written
+from treering.testing.conformance import ask, ask_any, keys_below
+
+LOG = "sessions/x/tail.jsonl"
+
+
+class Disk:
+    """Syncs for real, notes what was synced, and fails where told."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.fail_on: str | None = None
+        self.sync = Sync(self._data, self._whole)
+
+    def _data(self, fd: int) -> None:
+        self._note(fd)
+        OS_SYNC.data(fd)
+
+    def _whole(self, fd: int) -> None:
+        self._note(fd)
+        OS_SYNC.whole(fd)
+
+    def _note(self, fd: int) -> None:
+        name = Path(os.readlink(f"/proc/self/fd/{fd}")).name
+        name = ".tmp" if name.startswith(".tmp") else name
+        if self.fail_on == name:
+            raise OSError(errno.EIO, "no luck")
+        self.synced.append(name)
+
+
+@pytest.fixture
+def disk() -> Disk:
+    """A disk that notes syncs and can fail."""
+    return Disk()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Where the store will be; not there yet."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def driver(root: Path, disk: Disk) -> LocalDriver:
+    """A driver on that disk."""
+    return LocalDriver(root, sync=disk.sync)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, bytes]]:
+    """Return every file and folder with its time and bytes."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        found[str(path.relative_to(folder))] = (path.lstat().st_mtime_ns, path.read_bytes() if path.is_file() else b"")
+    return found
+
+
+def start_log(driver: LocalDriver, key: str = LOG) -> Version:
+    """Create a log of one line and return its version."""
+    return ask(driver, Put(key, b"head\n", expect=ABSENT), Written).version
+
+
+# Reading leaves no trace
+
+
+def test_reading_a_missing_store_creates_nothing(driver: LocalDriver, root: Path) -> None:
+    """A store that does not exist is an empty one, whatever is asked of it, and stays missing."""
+    reads = (Get("a/b"), List(""), List("a/"), Delete(("a/b", "c")), Append(LOG, b"x\n", Version("0:5")))
+    kinds = [NotFoundError, Listed, Listed, Deleted, NotFoundError]
+    assert [type(answer) for answer in driver.execute(reads)] == kinds
+    assert not root.exists()
+
+
+def test_reading_changes_nothing(driver: LocalDriver, root: Path) -> None:
+    """Gets, lists, refused writes and deletes of nothing leave every name, byte and time as it was."""
+    driver.execute((Put("latest/a", b"x"), Put(LOG, b"head\ntorn"), Put("plain/b", b"y")))
+    before = tree(root)
+    driver.execute((Get(LOG), Get("latest/a", 0, 1), List(""), Get("plain/no"), Delete(("plain/no",), Version("v"))))
+    assert tree(root) == before
+
+
+# What stands on the disk
+
+
+def test_files_and_folders_are_private(driver: LocalDriver, root: Path) -> None:
+    """Nobody else may read a session, whatever the umask says."""
+    umask = os.umask(0)
+    try:
+        start_log(driver)
+    finally:
+        os.umask(umask)
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in (root, *root.rglob("*"))}
+    assert set(modes.values()) == {0o600, 0o700}
+    assert all((mode == 0o700) == path.is_dir() for path, mode in modes.items())
+
+
+def test_own_files_are_not_listed(driver: LocalDriver, root: Path) -> None:
+    """Locks, markers and temporary files are no objects."""
+    start_log(driver)
+    (root / "sessions/x/.tmp-0123").touch()
+    (root / "sessions/x/tail.jsonl.poisoned").touch()
+    assert keys_below(driver, "") == [LOG]
+
+
+def test_a_put_syncs_the_file_and_then_its_new_name(driver: LocalDriver, disk: Disk) -> None:
+    """The bytes are on the disk before the rename, and the folder after it; the lock is left out of it."""
+    start_log(driver)
+    disk.synced.clear()
+    ask(driver, Put(LOG, b"other\n"), Written)
+    assert disk.synced == [".tmp", "x"]
+
+
+def test_new_folders_are_synced_by_whoever_uses_them_first(driver: LocalDriver, disk: Disk, root: Path) -> None:
+    """A new name is synced in its folder, also if another process has just made it and may not have synced it."""
+    start_log(driver)
+    assert disk.synced == [root.parent.name, "store", "sessions", ".tmp", "x"]
+    second = Disk()
+    ask(LocalDriver(root, sync=second.sync), Put("sessions/x/a", b""), Written)
+    assert second.synced == [root.parent.name, "store", "sessions", ".tmp", "x"]
+
+
+def test_an_append_syncs_its_data_once(driver: LocalDriver, disk: Disk) -> None:
+    """An append waits for one sync, of the log itself."""
+    version = start_log(driver)
+    disk.synced.clear()
+    ask(driver, Append(LOG, b"a\n", version), Written)
+    assert disk.synced == ["tail.jsonl"]
+
+
+def test_what_a_killed_writer_left_is_removed(root: Path) -> None:
+    """The first write into a folder removes temporary files without a living owner, and only those."""
+    ask(LocalDriver(root), Put("a/x", b""), Written)
+    (root / "a/.tmp-dead").write_bytes(b"erased long ago")
+    folder = os.open(root / "a", os.O_RDONLY)
+    with local_disk.temporary(folder) as (_, alive):
+        ask(LocalDriver(root), Put("a/y", b""), Written)
+        assert {path.name for path in (root / "a").iterdir()} == {"x", "y", alive}
+    os.close(folder)
+
+
+# Failures
+
+
+def test_a_failed_sync_poisons_the_log(driver: LocalDriver, disk: Disk, root: Path) -> None:
+    """After a failed sync nothing is acknowledged, in no process, until a put replaced the log."""
+    version = start_log(driver)
+    version = ask(driver, Append(LOG, b"a\n", version), Written).version
+    disk.fail_on = "tail.jsonl"
+    assert isinstance(ask_any(driver, Append(LOG, b"b\n", version)), PoisonedError)
+    disk.fail_on = None
+    other = LocalDriver(root)
+    for one in (driver, other):
+        answer = ask_any(one, Append(LOG, b"b\n", version))
+        assert isinstance(answer, PoisonedError)
+        assert "replace it" in str(answer)
+    assert ask(other, Get(LOG), Found).data == b"head\na\n"
+    version = ask(driver, Put(LOG, b"head 2\na\n", expect=version), Written).version
+    for one in (driver, other):
+        version = ask(one, Append(LOG, b"b\n", version), Written).version
+    assert ask(other, Get(LOG), Found).data == b"head 2\na\nb\nb\n"
+    assert not list(root.rglob("*.poisoned"))
+
+
+def test_a_log_is_poisoned_even_without_a_marker(
+    driver: LocalDriver, disk: Disk, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the disk refuses the marker as well, this process remembers by itself."""
+    version = start_log(driver)
+    monkeypatch.setattr(local_log, "POISON_ENDING", "/not a name")
+    disk.fail_on = "tail.jsonl"
+    assert isinstance(ask_any(driver, Append(LOG, b"b\n", version)), PoisonedError)
+    disk.fail_on = None
+    assert isinstance(ask_any(driver, Append(LOG, b"b\n", version)), PoisonedError)
+
+
+def test_a_put_that_cannot_be_synced_changes_nothing(driver: LocalDriver, disk: Disk, root: Path) -> None:
+    """If the new bytes do not reach the disk, the old ones stay and no temporary file remains."""
+    version = start_log(driver)
+    disk.fail_on = ".tmp"
+    answer = ask_any(driver, Put(LOG, b"other\n", expect=version))
+    assert isinstance(answer, UnavailableError)
+    assert not isinstance(answer, PoisonedError)
+    assert ask(driver, Get(LOG), Found) == Found(b"head\n", version, 5)
+    assert {path.name for path in (root / "sessions/x").iterdir()} == {".lock", "tail.jsonl"}
+
+
+@pytest.mark.parametrize("key", [LOG, "sessions/x/register"])
+def test_a_put_whose_name_cannot_be_synced_is_not_trusted(driver: LocalDriver, disk: Disk, key: str) -> None:
+    """If only the rename did not reach the disk, reading it back proves nothing, so the answer is poison."""
+    start_log(driver, f"{key}.other.jsonl")
+    disk.fail_on = "x"
+    assert isinstance(ask_any(driver, Put(key, b"head\n", expect=ABSENT)), PoisonedError)
+    disk.fail_on = None
+    version = ask(driver, Get(key), Found).version
+    if key == LOG:
+        assert isinstance(ask_any(driver, Append(key, b"a\n", version)), PoisonedError)
+    ask(driver, Put(key, b"head 2\n", expect=version), Written)
+
+
+@pytest.mark.parametrize(
+    ("number", "expected", "kind"),
+    [
+        (errno.ENOENT, NotFoundError, "notfound"),
+        (errno.EACCES, AccessError, "permission"),
+        (errno.EPERM, AccessError, "permission"),
+        (errno.EROFS, AccessError, "read-only"),
+        (errno.ELOOP, AccessError, "link"),
+        (errno.ENOSPC, UnavailableError, "full"),
+        (errno.EDQUOT, UnavailableError, "full"),
+        (errno.EIO, UnavailableError, "io"),
+        (errno.EMFILE, UnavailableError, "descriptors"),
+        (errno.ESTALE, UnavailableError, "io"),
+    ],
+)
+def test_errors_of_the_system_say_what_to_do(number: int, expected: type[Exception], kind: str) -> None:
+    """Each error of the system becomes the one of ours with the right next step, with its key."""
+    error = local_disk.explain(OSError(number, os.strerror(number)), "a/b")
+    assert type(error) is expected
+    assert (error.kind, error.key) == (kind, "a/b")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may do everything")
+def test_a_forbidden_folder_is_an_access_error(driver: LocalDriver, root: Path) -> None:
+    """A folder that this user may not enter is reported, not taken for an empty one."""
+    start_log(driver)
+    (root / "sessions").chmod(0)
+    answers = driver.execute((Get(LOG), Put(LOG, b"x\n"), List("sessions/x/")))
+    (root / "sessions").chmod(0o700)
+    assert all(isinstance(answer, AccessError) for answer in answers)
+
+
+def test_names_in_the_way_are_reported(driver: LocalDriver, root: Path) -> None:
+    """A file where a folder belongs, or the other way round, is an error for writers and nothing for readers."""
+    driver.execute((Put("a", b""), Put("b/c", b"")))
+    answers = driver.execute((Get("a/x"), Get("b"), List("a/"), Put("a/x", b""), Put("b", b"")))
+    assert [type(answer) for answer in answers] == [NotFoundError, NotFoundError, Listed, AccessError, AccessError]
+    assert sorted(tree(root)) == ["a", "b", "b/c"]
+
+
+# Links and other strange things
+
+
+def test_a_linked_file_is_not_followed(driver: LocalDriver, root: Path, tmp_path: Path) -> None:
+    """A link in place of an object could lead anywhere: nothing is read or written through it."""
+    outside = tmp_path / "outside.jsonl"
+    outside.write_bytes(b"secret\n")
+    start_log(driver, "a/real.jsonl")
+    (root / "a/link.jsonl").symlink_to(outside)
+    version = Version(f"{rules.first_line_digest(outside.read_bytes())}:7")
+    answers = driver.execute(
+        (Get("a/link.jsonl"), Put("a/link.jsonl", b"x\n", version), Append("a/link.jsonl", b"x\n", version))
+    )
+    assert [(type(answer), getattr(answer, "kind", "")) for answer in answers] == [(AccessError, "link")] * 3
+    assert outside.read_bytes() == b"secret\n"
+
+
+def test_a_linked_folder_is_not_followed(driver: LocalDriver, root: Path, tmp_path: Path) -> None:
+    """A link in place of a folder is refused too, for reading, listing and writing."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/x").write_bytes(b"secret")
+    ask(driver, Put("a/x", b""), Written)
+    (root / "b").symlink_to(tmp_path / "outside")
+    for request in (Get("b/x"), Put("b/x", b"mine"), Put("b/y", b"mine", ABSENT), List("b/"), Delete(("b/x",))):
+        answer = ask_any(driver, request)
+        assert isinstance(answer, AccessError), request
+        assert answer.kind == "link"
+    assert tree(tmp_path / "outside").keys() == {"x"}
+    assert (tmp_path / "outside/x").read_bytes() == b"secret"
+
+
+def test_the_store_itself_may_be_linked(driver: LocalDriver, root: Path, tmp_path: Path) -> None:
+    """Where the store lies is the user's choice, links included."""
+    ask(driver, Put("a/x", b"1"), Written)
+    (tmp_path / "link").symlink_to(root)
+    assert ask(LocalDriver(tmp_path / "link"), Get("a/x"), Found).data == b"1"
+
+
+def test_a_named_pipe_does_not_block(driver: LocalDriver, root: Path) -> None:
+    """Something that is no file is refused at once instead of being waited for."""
+    ask(driver, Put("a/x", b""), Written)
+    os.mkfifo(root / "a/pipe.jsonl")
+    for request in (Get("a/pipe.jsonl"), Append("a/pipe.jsonl", b"x\n", Version("0:1"))):
+        assert isinstance(ask_any(driver, request), AccessError)
+
+
+# Open logs
+
+
+def test_a_log_replaced_by_another_process_is_noticed(driver: LocalDriver, root: Path) -> None:
+    """An append into a log that was replaced or deleted meanwhile never goes into the old file."""
+    old = ask(driver, Append(LOG, b"a\n", start_log(driver)), Written).version
+    other = LocalDriver(root)
+    new = ask(other, Put(LOG, b"head 2\n", expect=old), Written).version
+    assert isinstance(ask_any(driver, Append(LOG, b"b\n", old)), ConflictError)
+    new = ask(driver, Append(LOG, b"b\n", new), Written).version
+    ask(other, Delete((LOG,), expect=new), Deleted)
+    assert isinstance(ask_any(driver, Append(LOG, b"c\n", new)), NotFoundError)
+    again = start_log(other)
+    ask(driver, Append(LOG, b"d\n", again), Written)
+    assert ask(other, Get(LOG), Found).data == b"head\nd\n"
+
+
+def test_a_replaced_log_is_not_kept_open(driver: LocalDriver, root: Path) -> None:
+    """An open descriptor would keep erased bytes on the disk, so replacing a log closes it."""
+    version = ask(driver, Append(LOG, b"a\n", start_log(driver)), Written).version
+    assert open_logs(root) == 1
+    ask(driver, Put(LOG, b"head 2\n", expect=version), Written)
+    assert open_logs(root) == 0
+
+
+def test_only_some_logs_are_kept_open(driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many sessions a process writes, it keeps few descriptors, and every log still grows."""
+    monkeypatch.setattr(local_log, "LOGS_KEPT_MAX", 2)
+    keys = [f"s/{i}/tail.jsonl" for i in range(5)]
+    versions = {key: start_log(driver, key) for key in keys}
+    for key in keys * 3:
+        versions[key] = ask(driver, Append(key, b"a\n", versions[key]), Written).version
+        assert open_logs(root) <= 2
+    assert all(ask(driver, Get(key), Found).data == b"head\n" + b"a\n" * 3 for key in keys)
+    driver.close()
+    assert open_logs(root) == 0
+
+
+def open_logs(root) -> int:
+    """Count the descriptors of this process that lead to logs."""
+    links = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            links.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:  # the one that listed the folder
+            continue
+    return sum(link.startswith(str(root)) and "tail.jsonl" in link for link in links)
+
+
+def test_a_long_first_line_is_read_whole(driver: LocalDriver) -> None:
+    """The first line of a log may be of any length and still names the log."""
+    data = b"x" * 20_000 + b"\n"
+    version = ask(driver, Put(LOG, data, expect=ABSENT), Written).version
+    version = ask(driver, Append(LOG, b"a\n", version), Written).version
+    ask(driver, Append(LOG, b"a\n", version), Written)
+
+
+def test_a_part_is_no_ground_for_a_write(driver: LocalDriver) -> None:
+    """A part is answered without reading the rest, so its version must not pass for one of the whole."""
+    ask(driver, Put("a", b"12345"), Written)
+    found = ask(driver, Get("a", 0, 2), Found)
+    assert isinstance(ask_any(driver, Put("a", b"x", expect=found.version)), ConflictError)
+    assert ask(driver, Get("a"), Found).data == b"12345"
