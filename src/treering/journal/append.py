@@ -1,0 +1,159 @@
+"""Add records at the end of the journal: one request, durable when it is answered.
+
+Rule 1: an append swaps the tail it saw. Whoever wrote in between makes it fail; nothing is overwritten.
+Rule 2: it drops from the tail what lies in segments, in the same request, and nothing else. What `latest` merely covers
+stays: closing covers without sealing.
+Rule 3: a refusal proves nothing, since clients re-send after a lost reply and our own success comes back as a conflict.
+Look at the position the records were meant for, in the tail or in the segment that covers it. The working context
+proves nothing either; it is bounded.
+Rule 4: only somebody else's record at that position is a conflict. One of our own from an earlier append that had no
+answer is progress: look again and go on behind it.
+Rule 5: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
+elsewhere before anything is acknowledged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UsageError
+from treering.format.record import RECORD_BYTES_MAX, Record, decode_record, encode_record
+from treering.format.register import Tail, encode_tail
+from treering.journal.limits import TAIL_BYTES_MAX
+from treering.journal.read import record_at
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.storage.requests import Append, Put, Steps, Written
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """The records are durable."""
+
+    view: View
+    """What stands in the store now; others may have appended behind us already."""
+    first: int
+    """Position of the first of our records."""
+    sent_bytes: int
+    """How much this append had to upload."""
+
+
+class Overtaken(msgspec.Struct, frozen=True):
+    """Nothing was written: the journal does not end where we thought."""
+
+    view: View
+    """What stands there now."""
+    by: str
+    """Who wrote the record at our position, as in `Record.by`; empty if it is still free."""
+
+
+def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
+    """Add `records` behind `view.end`, all or none.
+
+    Args:
+        view: What the journal is thought to be.
+        records: At least one; `at`, `by` and `more` are filled in here.
+        by: `<writer nonce>.<append number>`, never used for another append.
+        nonce: Names the tail if it is written anew.
+
+    Raises:
+        UsageError: The records alone would burst the register; nothing was written.
+        SessionDeletedError: The session was deleted meanwhile.
+        UnavailableError: The store did not answer; the records may be in the journal now, later, or never.
+        CorruptError: The session is damaged.
+    """
+    lines = stamp(records, at=view.end, by=by)
+    request, tail = _request(view, lines, nonce, in_place=view.in_place)
+    (answer,) = yield (request,)
+    poisoned = isinstance(answer, PoisonedError)
+    if poisoned:
+        request, tail = _request(view, lines, nonce, in_place=False)
+        (answer,) = yield (request,)
+    if isinstance(answer, Written):
+        return Appended(view.with_tail(tail, answer.version), view.end, len(request.data))
+    if not isinstance(answer, (ConflictError, NotFoundError)):
+        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))
+
+
+def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[bytes, ...]:
+    """Encode records for the positions from `at` on, as one atomic group."""
+    if not records:
+        raise UsageError("an append needs at least one record")
+    last = len(records) - 1
+    return tuple(
+        encode_record(msgspec.structs.replace(record, at=at + place, by=by, more=place < last))
+        for place, record in enumerate(records)
+    )
+
+
+def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
+    """Find out what became of an append that had no answer.
+
+    Args:
+        view: What that append was given.
+        by: Its `by`.
+        nonce: As for `append`.
+
+    Returns:
+        `Appended` if it landed. `Overtaken` if it has not; as long as nobody else writes, it still may.
+    """
+    return (yield from _settle(view, by, 0, nonce, rewrite=view.keys.appends))
+
+
+def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, rewrite: bool) -> Steps[Appended | Overtaken]:
+    now = yield from resume(view.keys)
+    now.require_same_life(view.life)
+    there = yield from record_at(now, view.end)
+    if there is None:
+        return Overtaken(now, "")
+    found = decode_record(there, key=view.keys.tail).by
+    if found != by:
+        return Overtaken(now, found)
+    if rewrite and now.unsealed_lines:
+        now = yield from rewrite_tail(now, nonce)
+    return Appended(now, view.end, sent_bytes)
+
+
+def rewrite_tail(view: View, nonce: str) -> Steps[View]:
+    """Write the unsealed records to a new file, so that what was read there is known to be durable."""
+    request, tail = _request(view, (), nonce, in_place=False)
+    (answer,) = yield (request,)
+    if isinstance(answer, Written):
+        return view.with_tail(tail, answer.version)
+    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+
+
+def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:
+    """The one request of an append, and the tail as it will stand."""
+    _require_small(lines, view.keys.tail)
+    kept = view.unsealed_lines
+    if in_place and len(kept) == len(view.tail.lines):
+        tail = Tail(header=view.tail.header, lines=kept + lines)
+        return Append(view.keys.tail, b"".join(lines), expect=view.tail_version), tail
+    header = msgspec.structs.replace(view.tail.header, base=view.end - len(kept), nonce=nonce)
+    tail = Tail(header=header, lines=kept + lines)
+    data = encode_tail(tail, compressed=not view.keys.appends)
+    if len(data) > TAIL_BYTES_MAX and not view.keys.appends:
+        raise UsageError(
+            f"the tail would grow to {len(data)} bytes, more than {TAIL_BYTES_MAX}",
+            kind="tail_full",
+            key=view.keys.tail,
+            remedy="seal first, or append less at once",
+        )
+    return Put(view.keys.tail, data, expect=view.tail_version), tail
+
+
+def _require_small(lines: tuple[bytes, ...], key: str) -> None:
+    for line in lines:
+        if len(line) > RECORD_BYTES_MAX:
+            raise UsageError(
+                f"a record of {len(line)} bytes is larger than {RECORD_BYTES_MAX}",
+                kind="record_too_large",
+                key=key,
+                remedy="store large parts as blobs",
+            )
+
+
+

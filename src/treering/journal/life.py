@@ -1,0 +1,144 @@
+"""Create and delete sessions. A name may be used again; each creation is a new life with a folder of its own.
+
+Rule 1: creation writes `latest` before the tail, so a session killed at once is still listed.
+Rule 2: whoever finds `latest` of a new life without its tail may go on with it; the creator may have been killed.
+Rule 3: deletion puts its tombstone in the tail first, since appends swap the tail, then in `latest`, then deletes the
+folder of that life.
+Rule 4: a name is created again only when both tombstones stand. Tombstones stay; they are small.
+Rule 5: a life is never used twice, and neither is its folder.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
+from treering.format.paths import SessionKeys
+from treering.format.register import Card, Latest, Tail, TailHeader, encode_latest, encode_tail
+from treering.journal.merge import DELETES_MAX
+from treering.journal.resume import LOOKS_MAX, Registers, look, resume
+from treering.journal.view import View, empty_tail
+from treering.storage.requests import Delete, Deleted, List, Listed, Put, Steps, Written
+from treering.storage.run import ask
+
+
+def create(
+    keys: SessionKeys, card: Card, lines: tuple[bytes, ...], *, life: str, nonce: str, born: int = 0
+) -> Steps[View]:
+    """Begin a session under a name that is free: never used, or deleted.
+
+    Args:
+        keys: The session.
+        card: Its card; `life` and `write` are filled in here.
+        lines: Body of the first `latest`.
+        born: How many records the session begins with. Their segments, in the folder of `life`, are durable already.
+        life: Names this creation; never used again.
+        nonce: Names this write.
+
+    Returns:
+        A view with an empty tail; the first append writes the tail.
+
+    Raises:
+        ConflictError: The session exists, or somebody else created it at this moment.
+        UnavailableError: The store did not answer; the card may or may not be written.
+    """
+    seen = yield from look(keys)
+    if not (seen.absent or seen.dead):
+        raise _exists(keys)
+    if seen.dead:
+        seen = yield from _bury(seen)
+    card = msgspec.structs.replace(
+        card,
+        session=keys.session,
+        life=life,
+        write=nonce,
+        born=born,
+        covers=born,
+        sealed=born,
+        epoch=0,
+        dead=False,
+        lines=len(lines),
+    )
+    latest = Latest(card=card, lines=lines)
+    (answer,) = yield (Put(keys.latest, encode_latest(card, lines), expect=seen.latest_version),)
+    if isinstance(answer, Written):
+        tail = empty_tail(card, keys.session, nonce)
+        return View(keys, latest, answer.version, tail, seen.tail_version, in_place=False)
+    if not isinstance(answer, (ConflictError, NotFoundError)):
+        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    view = yield from _resume_created(keys)
+    if view.life != life:
+        raise _exists(keys)
+    return view
+
+
+def _resume_created(keys: SessionKeys) -> Steps[View]:
+    try:
+        return (yield from resume(keys))
+    except NotFoundError:  # created by somebody else and deleted again since
+        raise _exists(keys) from None
+
+
+def _exists(keys: SessionKeys) -> ConflictError:
+    return ConflictError(
+        f"session {keys.session!r} exists, or was created by somebody else at this moment",
+        kind="exists",
+        key=keys.latest,
+        remedy="open it instead",
+    )
+
+
+def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
+    """Delete a session: fence appends, mark the card, remove its folder. Finishes a deletion that was cut short.
+
+    Raises:
+        NotFoundError: There never was such a session.
+        UnavailableError: The store did not answer; call again to finish.
+    """
+    for _ in range(LOOKS_MAX):
+        seen = yield from look(keys)
+        if seen.absent:
+            raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
+        life = seen.tail.header.life if seen.tail and not seen.in_creation else seen.life
+        if not seen.dead and not (yield from _fence(seen, life, nonce)):
+            continue
+        yield from _bury((yield from look(keys)))
+        yield from _empty_folder(keys.folder(life))
+        return
+    raise UnavailableError("the session changes faster than it can be deleted", kind="busy", key=keys.tail)
+
+
+def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
+    """Put the tombstone where appends are swapped; false if somebody appended meanwhile."""
+    keys = seen.keys
+    header = TailHeader(session=keys.session, life=life, base=0, dead=True, nonce=nonce)
+    data = encode_tail(Tail(header=header, lines=()), compressed=not keys.appends)
+    (answer,) = yield (Put(keys.tail, data, expect=seen.tail_version),)
+    if isinstance(answer, Written):
+        return True
+    if isinstance(answer, (ConflictError, NotFoundError)):
+        return False
+    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+
+
+def _bury(seen: Registers) -> Steps[Registers]:
+    """Mark the card of a fenced life as dead, so that listings pass it over and the name can be used again."""
+    for _ in range(LOOKS_MAX):
+        card = seen.card
+        if not seen.dead or card is None or card.dead:
+            return seen
+        stone = Card(session=seen.keys.session, life=card.life, dead=True, write=card.write, updated=card.updated)
+        (answer,) = yield (Put(seen.keys.latest, encode_latest(stone, ()), expect=seen.latest_version),)
+        if isinstance(answer, TreeringError) and not isinstance(answer, (ConflictError, NotFoundError)):
+            raise answer
+        seen = yield from look(seen.keys)
+    raise UnavailableError("the card changes faster than it can be marked", kind="busy", key=seen.keys.latest)
+
+
+def _empty_folder(prefix: str) -> Steps[None]:
+    while True:
+        listed = yield from ask(List(prefix, limit=DELETES_MAX), Listed)
+        if listed.entries:
+            yield from ask(Delete(tuple(entry.key for entry in listed.entries)), Deleted)
+        if not listed.more:
+            return

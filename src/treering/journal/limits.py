@@ -1,0 +1,51 @@
+"""The sizes a session keeps to, and when to seal: the trade between uploading the tail again and writing a segment."""
+
+from __future__ import annotations
+
+import msgspec
+
+# A tail is read on every resume and, on an object store, uploaded with every append. A larger record goes to blobs.
+TAIL_BYTES_MAX = 1024 * 1024
+# Seal well before the cap, so that one more append fits.
+TAIL_BYTES_SEAL = TAIL_BYTES_MAX // 2
+# Local disks re-upload nothing; the tail is bounded only by what resume should have to read.
+LOG_BYTES_SEAL = 1024 * 1024
+# Sealing costs two requests. At least this many appends between two seals keep it within 1.2 requests an append.
+APPENDS_PER_SEAL_MIN = 10
+# A merge reads its inputs whole, so this bounds its memory (decompressed, about six times as much).
+MERGED_BYTES_MAX = 8 * 1024 * 1024
+# Fewer segments than this are not worth a merge: each merge level rewrites every byte once.
+MERGE_RUN_MIN = 8
+
+
+class Upkeep(msgspec.Struct):
+    """What was uploaded since the last seal; decides when the next one pays.
+
+    Rule (rent or buy): seal when the bytes sent again and again for the tail outweigh what sealing would write, a
+    segment and `latest`. That keeps the sum within twice the best possible, with no constant to tune.
+    """
+
+    appends: int = 0
+    sent_again_bytes: int = 0
+
+    def appended(self, *, sent_bytes: int, new_bytes: int) -> None:
+        """Count one append that uploaded `sent_bytes`, of which `new_bytes` were not in the store before."""
+        self.appends += 1
+        self.sent_again_bytes += max(0, sent_bytes - new_bytes)
+
+    def should_seal(self, *, tail_bytes: int, latest_bytes: int, in_place: bool) -> bool:
+        """Whether to seal now.
+
+        Args:
+            tail_bytes: Size of the tail object as stored.
+            latest_bytes: Size of `latest` when it was last written.
+            in_place: The tail is a log, appended to and never sent again.
+        """
+        if in_place:
+            return tail_bytes >= LOG_BYTES_SEAL
+        if tail_bytes >= TAIL_BYTES_SEAL:
+            return True
+        return self.appends >= APPENDS_PER_SEAL_MIN and self.sent_again_bytes >= tail_bytes + latest_bytes
+
+    def sealed(self) -> None:
+        self.appends = self.sent_again_bytes = 0

@@ -1,0 +1,153 @@
+"""Join runs of small segments into larger ones, so that reads of the whole journal stay few.
+
+Rule 1: the output is durable before an input is deleted.
+Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
+Rule 3: the output carries the oldest epoch of its inputs: it may hold what a later erasure has to rewrite.
+
+Two mergers may work on the same run; the names of their outputs differ, so neither deletes the other's, and both hold
+the same records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+
+import msgspec
+
+from treering.errors import NotFoundError
+from treering.format.paths import SegmentName, SessionKeys
+from treering.format.segment import build_segment
+from treering.journal.limits import MERGE_RUN_MIN, MERGED_BYTES_MAX
+from treering.journal.read import Segment, Survey, segment_lines, survey
+from treering.storage.requests import Delete, Deleted, Put, Steps, Written
+from treering.storage.run import ask
+
+DELETES_MAX = 1000  # what one S3 DeleteObjects takes
+
+
+class Merged(msgspec.Struct, frozen=True):
+    """What one round of merging did."""
+
+    inputs: int
+    outputs: int
+    bytes_before: int
+    bytes_after: int
+
+
+Rewrite = Callable[[bytes], bytes]
+"""Maps a record line to the line that takes its place at the same position."""
+
+
+def plan(segments: Sequence[Segment], *, run_min: int = MERGE_RUN_MIN) -> list[tuple[Segment, ...]]:
+    """Choose contiguous runs worth merging.
+
+    Segments are merged with neighbours of their own size class (powers of `MERGE_RUN_MIN`), so a byte is rewritten
+    once per class. The source of the rule is the size-tiered compaction of log-structured stores.
+    """
+    runs: list[tuple[Segment, ...]] = []
+    for _, group in groupby(segments, key=lambda segment: _size_class(segment.size)):
+        run: list[Segment] = []
+        for segment in group:
+            if run and sum(part.size for part in run) + segment.size > MERGED_BYTES_MAX:
+                runs.append(tuple(run))
+                run = []
+            run.append(segment)
+        runs.append(tuple(run))
+    return [run for run in runs if len(run) >= max(2, run_min)]
+
+
+def plan_all(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
+    """Choose runs as large as a merge may be, whatever the sizes of their parts."""
+    runs: list[list[Segment]] = []
+    for segment in segments:
+        if runs and sum(part.size for part in runs[-1]) + segment.size <= MERGED_BYTES_MAX:
+            runs[-1].append(segment)
+        else:
+            runs.append([segment])
+    return [tuple(run) for run in runs if len(run) > 1]
+
+
+def _size_class(size: int) -> int:
+    level, bound = 0, 16 * 1024
+    while size > bound:
+        level, bound = level + 1, bound * MERGE_RUN_MIN
+    return level
+
+
+def merge(
+    keys: SessionKeys, life: str, run: Sequence[Segment], *, unique: str, rewrite: Rewrite | None = None
+) -> Steps[Merged]:
+    """Join one contiguous run of segments into one.
+
+    Args:
+        keys: The session.
+        life: The life the segments belong to.
+        run: Neighbours as `Survey.segments` gives them.
+        unique: Names the output; never used again.
+        rewrite: Replaces lines on the way, for example by shorter ones of pruned checkpoints.
+
+    Raises:
+        NotFoundError: Another merge took an input away; nothing was changed.
+        CorruptError: An input is damaged; nothing was changed.
+    """
+    lines: list[bytes] = []
+    first = run[0].name.first
+    for segment in run:
+        lines += (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]
+    if rewrite is not None:
+        lines = [rewrite(line) for line in lines]
+    epoch = min(segment.name.epoch for segment in run)
+    name = SegmentName(first, first + len(lines), epoch, unique)
+    data = build_segment(lines)
+    yield from ask(Put(keys.segment(life, name), data), Written)
+    yield from delete_segments(run)
+    return Merged(len(run), 1, sum(segment.size for segment in run), len(data))
+
+
+def delete_segments(segments: Sequence[Segment]) -> Steps[None]:
+    """Delete segments whose records others hold."""
+    for start in range(0, len(segments), DELETES_MAX):
+        yield from ask(Delete(tuple(segment.key for segment in segments[start : start + DELETES_MAX])), Deleted)
+
+
+def tidy(
+    keys: SessionKeys, unique: Callable[[], str], *, everything: bool = False, rewrite: Rewrite | None = None
+) -> Steps[Merged]:
+    """One round of maintenance: delete waste, merge the runs that are worth it.
+
+    Args:
+        keys: The session.
+        unique: Makes names for the outputs.
+        everything: Merge whatever can be merged, also short runs.
+        rewrite: As for `merge`; given, every segment is rewritten.
+    """
+    where = yield from survey(keys)
+    yield from delete_segments(_waste(where))
+    runs = plan_all(where.segments) if everything else plan(where.segments)
+    if rewrite is not None:
+        alone = {segment.key for run in runs for segment in run}
+        runs += [(segment,) for segment in where.segments if segment.key not in alone]
+    done: list[Merged] = []
+    for run in runs:
+        try:
+            done.append((yield from merge(keys, where.tail.header.life, run, unique=unique(), rewrite=rewrite)))
+        except NotFoundError:
+            continue  # somebody else merged it
+    return Merged(
+        sum(part.inputs for part in done),
+        len(done),
+        sum(part.bytes_before for part in done),
+        sum(part.bytes_after for part in done),
+    )
+
+
+def _waste(where: Survey) -> tuple[Segment, ...]:
+    """Segments wholly inside a chosen one."""
+    return tuple(
+        segment
+        for segment in where.waste
+        if any(
+            kept.name.first <= segment.name.first and segment.name.end <= kept.name.end for kept in where.segments
+        )
+    )

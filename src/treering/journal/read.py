@@ -1,0 +1,266 @@
+"""Walk all records of a session: the tail first, then the segments that hold what the tail no longer does.
+
+Rule 1: the tail is read before the segments are listed, so whatever leaves the tail afterwards is in a segment already.
+Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed one. The names must reach the tail's
+base without a gap; if they do not, look again. The same gap twice with the same tail is damage.
+Rule 3: a segment that vanished between LIST and GET was merged: look again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from treering.errors import CorruptError, NotFoundError, UnavailableError
+from treering.format.paths import SegmentName, SessionKeys, parse_segment
+from treering.format.record import Skeleton, skeleton_of
+from treering.format.register import Tail, decode_tail
+from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.storage.requests import Entry, Found, Get, List, Listed, Steps, Version
+from treering.storage.run import ask, checked
+
+LOOKS_MAX = 50  # each further look means that a merge passed in between
+PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at a time
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """One segment as its name tells it."""
+
+    key: str
+    size: int
+    """Bytes as stored."""
+    name: SegmentName
+
+
+class Survey(msgspec.Struct, frozen=True):
+    """Where every record is: the tail, and segments that hold all positions below its base."""
+
+    keys: SessionKeys
+    tail: Tail
+    segments: tuple[Segment, ...]
+    """In order, each beginning at or below the end of the one before."""
+    waste: tuple[Segment, ...]
+    """Segments whose records others hold as well."""
+
+    @property
+    def end(self) -> int:
+        return self.tail.end
+
+    def holding(self, at: int) -> Segment:
+        """The segment that holds position `at`, which lies below the tail's base."""
+        return next(segment for segment in self.segments if segment.name.first <= at < segment.name.end)
+
+
+def survey(keys: SessionKeys) -> Steps[Survey]:
+    """Find every record: one GET, then one LIST per 1,000 segments.
+
+    Raises:
+        NotFoundError: There is no such session.
+        SessionDeletedError: It was deleted.
+        CorruptError: A segment is missing; the message names the positions.
+    """
+    before: object = None
+    for _ in range(LOOKS_MAX):
+        tail, version = yield from _tail(keys)
+        listed = yield from list_segments(keys, tail.header.life)
+        chosen, waste, reach = choose(listed)
+        if reach >= tail.header.base:
+            return Survey(keys, tail, chosen, waste)
+        seen = (version, [segment.key for segment in listed])
+        if seen == before:
+            raise CorruptError(
+                f"no segment holds the positions from {reach} on, and the tail begins at {tail.header.base}",
+                kind="missing_segment",
+                key=keys.segments(tail.header.life),
+                remedy="run `treering verify`; nothing was changed",
+            )
+        before = seen
+    raise UnavailableError("the segments change faster than they can be listed", kind="busy", key=keys.tail)
+
+
+def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
+    (answer,) = yield (Get(keys.tail, register=True),)
+    if isinstance(answer, Found):
+        tail = decode_tail(answer.data, key=keys.tail, compressed=not keys.appends)
+        if not tail.header.dead:
+            return tail, answer.version
+    elif not isinstance(answer, NotFoundError):
+        checked(answer, Found)
+    view = yield from resume(keys)  # deleted, never there, or a life that was not appended to yet
+    return view.tail, view.tail_version
+
+
+def survey_of(view: View) -> Steps[Survey]:
+    """Like `survey`, for a view at hand; a session with nothing dropped from its tail needs no request."""
+    if view.tail.header.base == 0:
+        return Survey(view.keys, view.tail, (), ())
+    return (yield from survey(view.keys))
+
+
+def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
+    """All segments of one life, by position; foreign files are passed over."""
+    found: list[Segment] = []
+    after, more = "", True
+    while more:
+        listed = yield from ask(List(keys.segments(life), after=after), Listed)
+        found += [segment for entry in listed.entries if (segment := _segment(entry))]
+        more = listed.more
+        after = listed.entries[-1].key if listed.entries else after
+    return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))
+
+
+def _segment(entry: Entry) -> Segment | None:
+    name = parse_segment(entry.key)
+    return Segment(entry.key, entry.size, name) if name else None
+
+
+def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...], int]:
+    """Pick few segments that hold all positions from 0 on; return them, the others, and how far they reach."""
+    chosen: list[Segment] = []
+    reach, place = 0, 0
+    ordered = sorted(segments, key=lambda segment: segment.name.first)
+    while True:
+        best: Segment | None = None
+        while place < len(ordered) and ordered[place].name.first <= reach:
+            if best is None or ordered[place].name.end > best.name.end:
+                best = ordered[place]
+            place += 1
+        if best is None or best.name.end <= reach:
+            break
+        chosen.append(best)
+        reach = best.name.end
+    keys = {segment.key for segment in chosen}
+    return tuple(chosen), tuple(segment for segment in ordered if segment.key not in keys), reach
+
+
+def read_lines(keys: SessionKeys, first: int, known: Survey | None = None) -> Steps[tuple[Survey, list[bytes]]]:
+    """Read the lines from position `first` on, one segment or the tail at a time; for walks over everything.
+
+    Args:
+        keys: The session.
+        first: Where to go on.
+        known: What an earlier call returned; saves looking again.
+
+    Returns:
+        The survey used and some lines; no lines if the journal ends at `first`.
+    """
+    while True:
+        found = known or (yield from survey(keys))
+        known = None
+        if first >= found.tail.header.base:
+            return found, list(found.tail.lines[first - found.tail.header.base :])
+        segment = found.holding(first)
+        try:
+            lines = yield from segment_lines(segment)
+        except NotFoundError:
+            continue
+        return found, lines[first - segment.name.first :]
+
+
+def segment_lines(segment: Segment) -> Steps[list[bytes]]:
+    """Read one segment whole and check that it holds what its name says.
+
+    Raises:
+        NotFoundError: It was merged meanwhile.
+        CorruptError: It is damaged.
+    """
+    found = yield from ask(Get(segment.key), Found)
+    lines = read_segment(found.data, key=segment.key)
+    _require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
+    return lines
+
+
+def skeletons(keys: SessionKeys) -> Steps[tuple[Survey, list[Skeleton]]]:
+    """The skeleton of every record, in order of position: segment footers only, no payload."""
+    while True:
+        found = yield from survey(keys)
+        try:
+            rows = yield from _sealed_skeletons(found.segments)
+        except NotFoundError:
+            continue
+        base = found.tail.header.base
+        sealed = [row for position, row in enumerate(rows) if position < base]
+        return found, sealed + [skeleton_of(line) for line in found.tail.lines]
+
+
+def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
+    rows: list[Skeleton] = []
+    for start in range(0, len(segments), PARALLEL_GETS_MAX):
+        batch = segments[start : start + PARALLEL_GETS_MAX]
+        for footer in (yield from footers(batch)):
+            new = footer.skeletons()
+            rows += new[len(rows) - footer.first :]
+    return rows
+
+
+def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
+    """Read the footers of some segments, in parallel: one GET each, two where the footer is large."""
+    wanted = {segment.key: min(FOOTER_GUESS_BYTES, segment.size) for segment in segments}
+    done: dict[str, Footer] = {}
+    while missing := [segment for segment in segments if segment.key not in done]:
+        answers = yield tuple(Get(segment.key, start=-wanted[segment.key]) for segment in missing)
+        for segment, answer in zip(missing, answers, strict=True):
+            found = checked(answer, Found)
+            footer = read_footer(found.data, found.size, key=segment.key)
+            if isinstance(footer, Footer):
+                _require_positions(segment, footer.first, footer.rows)
+                done[segment.key] = footer
+            elif footer <= wanted[segment.key]:
+                raise CorruptError("the footer is longer than the object", kind="footer", key=segment.key)
+            else:
+                wanted[segment.key] = footer
+    return [done[segment.key] for segment in segments]
+
+
+def _require_positions(segment: Segment, first: int, count: int) -> None:
+    if (first, first + count) != (segment.name.first, segment.name.end):
+        raise CorruptError(
+            f"the segment holds positions {first} to {first + count}, its name says otherwise",
+            kind="segment_positions",
+            key=segment.key,
+        )
+
+
+def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+    """Read the lines at some positions: from the tail at hand, else one ranged GET per frame that holds any."""
+    base = view.tail.header.base
+    found = {at: view.tail.lines[at - base] for at in positions if base <= at < view.end}
+    while missing := sorted({at for at in positions if at < base} - found.keys()):
+        where = yield from survey(view.keys)
+        found |= {at: where.tail.lines[at - where.tail.header.base] for at in missing if at >= where.tail.header.base}
+        wanted = [at for at in missing if at < where.tail.header.base]
+        try:
+            found |= yield from _sealed_records(where, wanted)
+        except NotFoundError:
+            continue
+    return found
+
+
+def _sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+    segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
+    feet = dict(zip(segments, (yield from footers(list(segments.values()))), strict=True))
+    spans: dict[tuple[str, int], FrameSpan] = {}
+    for at in positions:
+        key = where.holding(at).key
+        span = feet[key].frame_of(at)
+        spans[key, span.start] = span
+    found: dict[int, bytes] = {}
+    jobs = list(spans.items())
+    for start in range(0, len(jobs), PARALLEL_GETS_MAX):
+        batch = jobs[start : start + PARALLEL_GETS_MAX]
+        answers = yield tuple(Get(key, start=span.start, end=span.end) for (key, _), span in batch)
+        for ((key, _), span), answer in zip(batch, answers, strict=True):
+            lines = read_frame(checked(answer, Found).data, span, key=key)
+            first = feet[key].first + span.first_row
+            found |= {at: lines[at - first] for at in positions if first <= at < first + len(lines)}
+    return found
+
+
+def record_at(view: View, at: int) -> Steps[bytes | None]:
+    """The line at one position, or None if the journal ends before it."""
+    if at >= view.end:
+        return None
+    return (yield from records_at(view, [at]))[at]

@@ -1,0 +1,96 @@
+"""What one process knows of a session: both registers, each with the version it had when it was read."""
+
+from __future__ import annotations
+
+import msgspec
+
+from treering.errors import FormatVersionError, SessionDeletedError
+from treering.format.paths import SessionKeys
+from treering.format.record import decode_record
+from treering.format.register import Card, Latest, Tail, TailHeader
+from treering.storage.requests import Version
+
+
+class View(msgspec.Struct, frozen=True):
+    """Both registers of a living session, consistent with each other, as they were at some moment.
+
+    The records below `latest.card.covers` are accounted for by `latest`; those from there to `end` lie in the tail.
+    """
+
+    keys: SessionKeys
+    latest: Latest
+    latest_version: Version
+    tail: Tail
+    tail_version: Version
+    in_place: bool
+    """The tail is a log that stands in the store as this view says, so records can be added at its end."""
+
+    @property
+    def life(self) -> str:
+        return self.latest.card.life
+
+    @property
+    def end(self) -> int:
+        """One past the last position."""
+        return self.tail.end
+
+    @property
+    def covers(self) -> int:
+        return self.latest.card.covers
+
+    @property
+    def sealed(self) -> int:
+        return self.latest.card.sealed
+
+    @property
+    def fresh_lines(self) -> tuple[bytes, ...]:
+        """Lines that `latest` does not account for yet."""
+        return self.tail.lines[max(0, self.covers - self.tail.header.base) :]
+
+    @property
+    def unsealed_lines(self) -> tuple[bytes, ...]:
+        """Lines that lie in no segment yet."""
+        return self.tail.lines[max(0, self.sealed - self.tail.header.base) :]
+
+    def with_tail(self, tail: Tail, version: Version) -> View:
+        return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends)
+
+    def with_latest(self, latest: Latest, version: Version) -> View:
+        return msgspec.structs.replace(self, latest=latest, latest_version=version)
+
+    def require_same_life(self, life: str) -> None:
+        """Refuse to go on in a session that was deleted and created again under the same name.
+
+        Raises:
+            SessionDeletedError: This view is of another life.
+        """
+        if self.life != life:
+            raise deleted(self.keys)
+
+    def require_known_critical(self, known_types: frozenset[str]) -> None:
+        """Refuse to seal over a record that its writer marked critical and that we do not understand.
+
+        Raises:
+            FormatVersionError: There is one among the unsealed records.
+        """
+        for line in self.unsealed_lines:
+            if b'"critical":true' not in line:
+                continue
+            record = decode_record(line, key=self.keys.tail)
+            if record.critical and record.type not in known_types:
+                raise FormatVersionError(
+                    f"a critical record of unknown type {record.type!r} stands at position {record.at}",
+                    key=self.keys.tail,
+                    remedy="upgrade treering to seal this session; reading goes on",
+                )
+
+
+def empty_tail(card: Card, session: str, nonce: str) -> Tail:
+    """The tail of a life that was not appended to yet; what it was born with lies in segments."""
+    return Tail(header=TailHeader(session=session, life=card.life, base=card.born, nonce=nonce), lines=())
+
+
+def deleted(keys: SessionKeys) -> SessionDeletedError:
+    return SessionDeletedError(
+        f"session {keys.session!r} was deleted", key=keys.tail, remedy="open it again to start a new one"
+    )
