@@ -94,6 +94,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """The checkpoint accounts for the records below this position."""
     sealed: int = 0
     """The records below this position are in segments."""
+    born: int = 0
+    """How many records the life began with, in segments, before there was a tail."""
     dead: bool = False
     lines: int = 0
     """Lines in the body."""

@@ -90,6 +90,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """`node` continues a branch, `note` hangs on `target` and moves no head, `edit` changes how `target` is seen."""
     target: str | None = None
     """The node a note or an edit is about; a note without one is about the whole session."""
+    source: dict[str, object] | None = None
+    """Fields of a foreign record that have no place here, kept for writing it back."""
 
 
 def user(content: object, **fields: object) -> Draft:
