@@ -1,0 +1,214 @@
+"""Large parts of a payload, stored once as objects of their own and named by their SHA-256.
+
+What becomes a blob: base64 from 32 KB on (as the bytes it stands for, if encoding those gives the same text again; a
+`data:` URL keeps its prefix), bytes from 32 KB on, and any text over 256 KB. In the value a `BlobRef` takes its place,
+which `treering.format.values` stores as
+
+    {"$blob":"<sha256>","as":"base64","size":51200,"prefix":"data:image/png;base64,"}
+
+Rule 1: a part that is signed or encrypted is never cut: whoever checks the signature must get what was signed.
+Rule 2: a reference is a type of its own, so that it cannot be sent to a model by mistake, nor written by a user.
+Rule 3: a blob that is missing becomes a text note. Where the text is no text but an image or file, the whole content
+        part becomes one, since no model accepts a note as base64.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from treering.errors import UsageError
+
+BASE64_BYTES_MIN: Final = 32 * 1024
+"""Smaller ones cost less inside the record than as a request of their own."""
+TEXT_BYTES_MIN: Final = 256 * 1024
+"""Text compresses well beside its neighbours, so it stays longer. Of UTF-8; only longer ones are taken out."""
+SIGNED_KEYS: Final = frozenset(
+    {
+        "signature",
+        "thinkingSignature",
+        "thoughtSignature",
+        "thought_signature",
+        "textSignature",
+        "encrypted",
+        "encrypted_content",
+        "encryptedContent",
+        "redactedContent",
+    }
+)
+"""An object with one of these keys is left as it is, with all that is in it."""
+SIGNED_TYPES: Final = frozenset({"redacted_thinking", "redactedThinking"})
+"""As the value of `type`: likewise."""
+FORMS: Final = frozenset({"base64", "bytes", "text"})
+
+_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
+_data_url = re.compile(r"data:[^,]{0,100};base64,")
+
+
+class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
+    """Stands in a value where a blob belongs."""
+
+    sha256: str
+    form: str
+    """One of `FORMS`: whether the blob stood there as base64, as bytes, or as text (its UTF-8)."""
+    size: int
+    """Bytes of the blob."""
+    prefix: str = ""
+    """What stood before the base64."""
+
+    @property
+    def note(self) -> str:
+        """What stands in its place if the blob is missing."""
+        return f"[missing attachment sha256:{self.sha256}, {self.size} bytes]"
+
+
+def extract(value: object) -> tuple[object, dict[str, bytes]]:
+    """Take the large parts out of a value; the value itself is not changed.
+
+    Returns:
+        The value with references in place of its large parts, and the blobs by their SHA-256.
+
+    Raises:
+        UsageError: The value is nested too deep.
+    """
+    blobs: dict[str, bytes] = {}
+
+    def take(part: object) -> object:
+        found = _large(part)
+        if found is None:
+            return part
+        data, form, prefix = found
+        digest = hashlib.sha256(data).hexdigest()
+        blobs[digest] = data
+        return BlobRef(sha256=digest, form=form, size=len(data), prefix=prefix)
+
+    try:
+        return _map(value, take), blobs
+    except RecursionError as error:
+        raise UsageError("value is nested too deep") from error
+
+
+def _large(part: object) -> tuple[bytes, str, str] | None:
+    """Return what to store of a large string or bytes: the blob, what it stands for, and the prefix; else None."""
+    if type(part) is bytes and len(part) >= BASE64_BYTES_MIN:
+        return part, "bytes", ""
+    if type(part) is not str or len(part) < BASE64_BYTES_MIN:
+        return None
+    url = _data_url.match(part)
+    prefix = url[0] if url else ""
+    if (data := _decode_base64(part[len(prefix) :])) is not None:
+        return data, "base64", prefix
+    if 4 * len(part) <= TEXT_BYTES_MIN:  # whatever its characters are
+        return None
+    try:
+        text = part.encode()
+    except UnicodeEncodeError:  # a lone surrogate; the value's encoder knows what to do
+        return None
+    return (text, "text", "") if len(text) > TEXT_BYTES_MIN else None
+
+
+def _decode_base64(text: str) -> bytes | None:
+    """Return the bytes, or None unless encoding them gives the same text again."""
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return None
+    return data if base64.b64encode(data).decode() == text and len(text) >= BASE64_BYTES_MIN else None
+
+
+def _map(value: object, take: Callable[[object], object]) -> object:
+    """Return a copy with `take` done to each leaf outside signed parts; what has no such leaf is shared."""
+    if type(value) is dict:
+        if _is_signed(value):
+            return value
+        return {key: _map(item, take) for key, item in value.items()}
+    if type(value) is list:
+        return [_map(item, take) for item in value]
+    if type(value) is tuple:
+        return tuple(_map(item, take) for item in value)
+    return take(value)
+
+
+def _is_signed(part: dict[object, object]) -> bool:
+    kind = part.get("type")
+    return not SIGNED_KEYS.isdisjoint(part) or (type(kind) is str and kind in SIGNED_TYPES)
+
+
+def restore(value: object, blobs: Mapping[str, bytes | None]) -> object:
+    """Put the blobs back in place of their references; the opposite of `extract`.
+
+    Args:
+        value: As decoded; not changed.
+        blobs: By SHA-256. One that is None, or not there, becomes a text note.
+    """
+    return _restore(value, blobs, in_part=False)
+
+
+class _PartLost(Exception):  # noqa: N818  # no error: it finds its content part, which becomes text
+    """A part that is no text is missing."""
+
+
+def _restore(value: object, blobs: Mapping[str, bytes | None], *, in_part: bool) -> object:
+    if type(value) is BlobRef:
+        return _restore_blob(value, blobs.get(value.sha256), in_part=in_part)
+    if type(value) is dict:
+        return {key: _restore(item, blobs, in_part=in_part) for key, item in value.items()}
+    if type(value) is list:
+        return [_restore_item(item, blobs, in_part=in_part) for item in value]
+    if type(value) is tuple:
+        return tuple(_restore_item(item, blobs, in_part=in_part) for item in value)
+    return value
+
+
+def _restore_item(item: object, blobs: Mapping[str, bytes | None], *, in_part: bool) -> object:
+    """Restore one item of a list. An object with a `type` is a content part, as all providers have them."""
+    if type(item) is not dict or "type" not in item:
+        return _restore(item, blobs, in_part=in_part)
+    try:
+        return _restore(item, blobs, in_part=True)
+    except _PartLost as lost:
+        return {"type": "text", "text": str(lost)}
+
+
+def _restore_blob(reference: BlobRef, data: bytes | None, *, in_part: bool) -> object:
+    if data is None:
+        if in_part and reference.form != "text":
+            raise _PartLost(reference.note)
+        return reference.note
+    if reference.form == "text":
+        return data.decode("utf-8", "replace")
+    if reference.form == "base64":
+        return reference.prefix + base64.b64encode(data).decode()
+    return data
+
+
+def blob_refs(value: object) -> set[str]:
+    """Return the SHA-256 of every blob that a decoded value refers to."""
+    found: set[str] = set()
+
+    def note(part: object) -> object:
+        if type(part) is BlobRef:
+            found.add(part.sha256)
+        return part
+
+    _map(value, note)
+    return found
+
+
+def mentions_blob(raw: bytes) -> bool:
+    """Tell whether encoded bytes (a line, a body) refer to any blob, without decoding them."""
+    return b'"$blob":' in raw
+
+
+def blob_refs_in(raw: bytes) -> set[str]:
+    """Return the SHA-256 of every blob that encoded bytes refer to, without decoding them.
+
+    Exact: inside a string the quotes would be escaped, and a user's own `$blob` key is not written as a key.
+    """
+    return {match[1].decode() for match in _reference.finditer(raw)} if mentions_blob(raw) else set()

@@ -1,0 +1,314 @@
+"""Python values as JSON and back, exactly, or not at all.
+
+JSON values stand for themselves. What JSON lacks is a tag, an object whose first key begins with `$`:
+
+| tag                                         | stands for                                                            |
+|---------------------------------------------|-----------------------------------------------------------------------|
+| `{"$float":"nan"}`                          | a float that is not finite: `nan`, `inf`, `-inf`                      |
+| `{"$int":"9007199254740993"}`               | an integer beyond ±(2**53 - 1), which other JSON readers round        |
+| `{"$bytes":"AAE="}`                         | bytes, as base64                                                      |
+| `{"$str":"7aCA"}`                           | text with lone surrogates, as base64 of UTF-8 that encodes those, too |
+| `{"$tuple":[1,2]}`                          | a tuple                                                               |
+| `{"$set":[1,2]}`, `{"$frozenset":[1,2]}`    | a set, its items ordered by their JSON                                |
+| `{"$map":[[1,"a"],["$x","b"]]}`             | a dict with keys that are not plain text, or begin with `$`           |
+| `{"$datetime":"2026-01-31T12:00:00+01:00"}` | a datetime, naive or with an offset of whole minutes                  |
+| `{"$date":"2026-01-31"}`                    | a date                                                                |
+| `{"$time":"12:00:00"}`                      | a time, likewise                                                      |
+| `{"$timedelta":[1,0,500]}`                  | days, seconds, microseconds                                           |
+| `{"$blob":"<sha256>",...}`                  | a part stored elsewhere, see `treering.format.blobs`                  |
+
+A datetime or time in the second of two equal hours (`fold`) is `[text, 1]`. Everything else is refused, subclasses
+too: whoever stores an IntEnum and gets back an int was not told that it changed.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from datetime import date, datetime, time, timedelta, timezone
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from treering.errors import CorruptError, FormatVersionError, UsageError
+from treering.format.blobs import FORMS, BlobRef
+
+DEPTH_MAX: Final = 100
+"""Most containers around any part. At 4 stack frames for each this stays well inside Python's limit of 1,000 frames."""
+INTEGER_MAX: Final = 2**53 - 1
+"""Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
+
+_sha256 = re.compile("[0-9a-f]{64}")
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """Return `value` as JSON on one line.
+
+    Raises:
+        UsageError: It holds something that would not come back as it is; the message names its path and type.
+    """
+    try:
+        return _encoder.encode(_tag(value, DEPTH_MAX))
+    except _Refused as refused:
+        path = "$" + "".join(reversed(refused.steps))
+        raise UsageError(
+            f"value cannot be stored: {refused.reason}. path={path!r}", kind="value", remedy=refused.remedy
+        ) from None
+    except RecursionError:
+        raise UsageError("value is nested too deep for the stack that is left", kind="value") from None
+
+
+def decode(raw: bytes | Raw) -> object:
+    """Return the value that `encode` was given; blobs come as `BlobRef`.
+
+    Also reads JSON of other writers that is not strict: lone surrogates, `NaN`, numbers beyond a float's range.
+
+    Raises:
+        CorruptError: It is not JSON, or a tag holds what it should not.
+        FormatVersionError: It holds a tag that we do not know.
+    """
+    data = bytes(raw)
+    try:
+        tree = _decoder.decode(data)
+    except (ValueError, RecursionError):
+        tree = _load_slowly(data)
+    if b'"$' not in data:
+        return tree
+    try:
+        return _untag(tree)
+    except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
+        raise CorruptError(f"value is not understood: {error}", kind="value") from error
+
+
+def _load_slowly(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode())
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f"value is not JSON: {error}", kind="value") from error
+
+
+class _Refused(Exception):  # noqa: N818  # becomes a UsageError when its path is known
+    """A value that cannot be stored. Each container on the way out adds its step to the path."""
+
+    def __init__(self, reason: str, remedy: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.remedy = remedy
+        self.steps: list[str] = []
+
+
+def _tag(value: object, depth: int) -> object:
+    tagger = _taggers.get(type(value))
+    if tagger is None:
+        raise _Refused(f"type {type(value).__qualname__} is not supported", "convert it to plain data first")
+    if depth < 0:
+        raise _Refused(f"nested more than {DEPTH_MAX} deep, or it contains itself")
+    return tagger(value, depth - 1)
+
+
+def _as_is(value: object, _depth: int) -> object:
+    return value
+
+
+def _tag_str(value: str, _depth: int) -> object:
+    if value.isascii() or not _has_surrogates(value):
+        return value
+    return {"$str": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
+
+
+def _has_surrogates(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _tag_int(value: int, _depth: int) -> object:
+    if -INTEGER_MAX <= value <= INTEGER_MAX:
+        return value
+    try:
+        return {"$int": str(value)}
+    except ValueError:  # sys.set_int_max_str_digits
+        raise _Refused("integer has too many digits") from None
+
+
+def _tag_float(value: float, _depth: int) -> object:
+    return value if math.isfinite(value) else {"$float": repr(value)}
+
+
+def _tag_bytes(value: bytes, _depth: int) -> object:
+    return {"$bytes": base64.b64encode(value).decode()}
+
+
+def _tag_items(items: Iterable[object], depth: int) -> list[object]:
+    tagged: list[object] = []
+    for item in items:
+        try:
+            tagged.append(_tag(item, depth))
+        except _Refused as refused:
+            refused.steps.append(f"[{len(tagged)}]")
+            raise
+    return tagged
+
+
+def _tag_tuple(value: tuple[object, ...], depth: int) -> object:
+    return {"$tuple": _tag_items(value, depth)}
+
+
+def _tag_set(value: set[object] | frozenset[object], depth: int) -> object:
+    items = sorted(_encoder.encode(_tag(item, depth)) for item in value)
+    return {f"${type(value).__name__}": [Raw(item) for item in items]}
+
+
+def _tag_dict(value: dict[object, object], depth: int) -> object:
+    tagged: dict[str, object] = {}
+    for key, item in value.items():
+        if type(key) is not str or key[:1] == "$" or _tag_str(key, 0) is not key:
+            return {"$map": [_tag_pair(key, item, depth) for key, item in value.items()]}
+        tagged[key] = _tag_entry(key, item, depth)
+    return tagged
+
+
+def _tag_entry(key: object, item: object, depth: int) -> object:
+    try:
+        return _tag(item, depth)
+    except _Refused as refused:
+        is_name = type(key) is str and key.isidentifier()
+        refused.steps.append(f".{key}" if is_name else f"[{key!r}]")
+        raise
+
+
+def _tag_pair(key: object, item: object, depth: int) -> object:
+    try:
+        name = _tag(key, depth)
+    except _Refused as refused:
+        refused.steps.append(f"<key {key!r}>")
+        raise
+    return [name, _tag_entry(key, item, depth)]
+
+
+def _tag_datetime(value: datetime, _depth: int) -> object:
+    _check_timezone(value)
+    return {"$datetime": [value.isoformat(), 1] if value.fold else value.isoformat()}
+
+
+def _tag_time(value: time, _depth: int) -> object:
+    _check_timezone(value)
+    return {"$time": [value.isoformat(), 1] if value.fold else value.isoformat()}
+
+
+def _check_timezone(value: datetime | time) -> None:
+    zone = value.tzinfo
+    # A named zone would come back as an offset, and finding it by name needs files that differ between machines.
+    # RFC 3339 knows offsets of whole minutes only.
+    if zone is not None and not (type(zone) is timezone and _is_plain(zone)):
+        raise _Refused(f"time zone {zone!r} is not an offset of whole minutes", "use astimezone(timezone.utc)")
+
+
+def _is_plain(zone: timezone) -> bool:
+    offset = zone.utcoffset(None)
+    return not offset % timedelta(minutes=1) and repr(zone) == repr(timezone(offset))
+
+
+def _tag_date(value: date, _depth: int) -> object:
+    return {"$date": value.isoformat()}
+
+
+def _tag_timedelta(value: timedelta, _depth: int) -> object:
+    return {"$timedelta": [value.days, value.seconds, value.microseconds]}
+
+
+def _tag_blob(value: BlobRef, _depth: int) -> object:
+    tagged: dict[str, object] = {"$blob": value.sha256, "as": value.form, "size": value.size}
+    return tagged | {"prefix": value.prefix} if value.prefix else tagged
+
+
+_taggers: Final[dict[type, Callable[[Any, int], object]]] = {
+    type(None): _as_is,
+    bool: _as_is,
+    str: _tag_str,
+    int: _tag_int,
+    float: _tag_float,
+    list: _tag_items,
+    dict: _tag_dict,
+    bytes: _tag_bytes,
+    tuple: _tag_tuple,
+    set: _tag_set,
+    frozenset: _tag_set,
+    datetime: _tag_datetime,
+    date: _tag_date,
+    time: _tag_time,
+    timedelta: _tag_timedelta,
+    BlobRef: _tag_blob,
+}
+
+
+def _untag(tree: Any) -> Any:
+    if type(tree) is list:
+        return [_untag(item) for item in tree]
+    if type(tree) is not dict:
+        return tree
+    first = next(iter(tree), "")
+    if first[:1] != "$":
+        return {key: _untag(item) for key, item in tree.items()}
+    if first == "$blob":
+        return _untag_blob(tree)
+    if first not in _untaggers:
+        raise _unknown(f"value holds an unknown tag. tag={first!r}")
+    if len(tree) != 1:
+        raise ValueError(f"{first} has company")
+    return _untaggers[first](tree[first])
+
+
+def _untag_blob(tree: dict[str, Any]) -> BlobRef:
+    reference = BlobRef(sha256=tree["$blob"], form=tree["as"], size=tree["size"], prefix=tree.get("prefix", ""))
+    if not _sha256.fullmatch(reference.sha256) or type(reference.size) is not int or type(reference.prefix) is not str:
+        raise ValueError("blob reference is malformed")
+    if reference.form not in FORMS:
+        raise _unknown(f"blob is of an unknown form. as={reference.form!r}")
+    return reference
+
+
+def _unknown(message: str) -> FormatVersionError:
+    return FormatVersionError(message, kind="tag", remedy="upgrade treering")
+
+
+def _decode_base64(text: str) -> bytes:
+    return base64.b64decode(text, validate=True)
+
+
+def _untag_pairs(pairs: list[Any]) -> dict[Any, Any]:
+    return {_untag(key): _untag(item) for key, item in pairs}
+
+
+def _untag_datetime(value: Any) -> datetime:
+    text, fold = (value, 0) if type(value) is str else value
+    return datetime.fromisoformat(text).replace(fold=fold)
+
+
+def _untag_time(value: Any) -> time:
+    text, fold = (value, 0) if type(value) is str else value
+    return time.fromisoformat(text).replace(fold=fold)
+
+
+_untaggers: Final[dict[str, Callable[[Any], Any]]] = {
+    "$float": float,
+    "$int": int,
+    "$bytes": _decode_base64,
+    "$str": lambda text: _decode_base64(text).decode("utf-8", "surrogatepass"),
+    "$tuple": lambda items: tuple(_untag(items)),
+    "$set": lambda items: set(_untag(items)),
+    "$frozenset": lambda items: frozenset(_untag(items)),
+    "$map": _untag_pairs,
+    "$datetime": _untag_datetime,
+    "$date": date.fromisoformat,
+    "$time": _untag_time,
+    "$timedelta": lambda parts: timedelta(*parts),
+}
