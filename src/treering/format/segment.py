@@ -1,0 +1,313 @@
+"""A segment: records that never change again, readable as a whole, by frames, or without their bodies.
+
+    frame | frame | ... | index (skippable frame) | seek table (skippable frame)
+
+Rule 1: frames hold whole lines, up to about 1 MiB of them, so `zstdcat | jq .` and any seekable reader can use them.
+Rule 2: the index holds the skeletons of all records, and where each frame lies. It is found from the end of the
+        object, so a graph is read without a single body.
+Rule 3: every byte is covered. The index carries a CRC-32 of each compressed frame; a CRC-32 before it covers the index
+        and the seek table; the sizes must add up to the size of the object.
+
+The seek table is the one of zstd's "seekable format" 0.1.0 (facebook/zstd, contrib/seekable_format), with checksums.
+It lists the index, too, as a frame without content.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import msgspec
+
+from treering.errors import CorruptError, FormatVersionError, UsageError
+from treering.format.columns import Columns, pack, unpack
+from treering.format.frames import (
+    CHECKSUM_BYTES,
+    check_size,
+    compress,
+    decompress_frame,
+    frame_at,
+    skippable,
+    skippable_payload,
+)
+from treering.format.line import FORMAT_VERSION, split_lines
+from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
+
+FRAME_BYTES: Final = 1024 * 1024
+"""Most content of a frame of several lines. Smaller frames compress worse, larger ones cost more to read one line."""
+SEGMENT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Most content of a segment: what a merge or a whole read holds in memory."""
+FOOTER_GUESS_BYTES: Final = 32 * 1024
+"""What to read from the end at first: the footer of some 2,000 records."""
+
+_INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
+_INDEX_KIND: Final = 4
+_TABLE_KIND: Final = 14
+_TABLE_MAGIC: Final = 0x8F92EAB1
+_WITH_CHECKSUMS: Final = 0x80
+_TABLE_ENTRY: Final = struct.Struct("<III")  # compressed size, content size, checksum
+_TABLE_FOOTER: Final = struct.Struct("<IBI")  # number of entries, flags, magic
+_SKIPPABLE_HEADER_BYTES: Final = 8
+_EMPTY_CHECKSUM: Final = 0x51D8E999  # lower half of the XXH64 of nothing
+
+
+class FrameSpan(msgspec.Struct, frozen=True):
+    """One frame of a segment, and the records in it."""
+
+    start: int
+    """Offset of its first byte in the segment."""
+    end: int
+    """Offset one past its last byte."""
+    first_row: int
+    """How many records of the segment come before it."""
+    rows: int
+    content_size: int
+    crc: int
+    """CRC-32 of its bytes."""
+
+
+class _FrameEntry(NamedTuple):
+    """One frame as the index lists it."""
+
+    size: int
+    content_size: int
+    rows: int
+    crc: int
+
+
+class _Version(msgspec.Struct):
+    treering: int
+
+
+class _Index(msgspec.Struct, kw_only=True):
+    treering: int
+    first: int
+    frames: list[tuple[int, int, int, int]]
+    columns: Columns
+
+
+class Footer(msgspec.Struct, frozen=True, kw_only=True):
+    """What the end of a segment says about all of it."""
+
+    key: str
+    """For messages."""
+    first: int
+    """Position of the first record."""
+    frames: tuple[FrameSpan, ...]
+    columns: Columns
+
+    @property
+    def end(self) -> int:
+        """One past the position of the last record."""
+        return self.first + self.frames[-1].first_row + self.frames[-1].rows
+
+    def skeletons(self) -> list[Skeleton]:
+        """Return the skeletons of all records, in order of position.
+
+        Raises:
+            CorruptError: The index contradicts itself.
+        """
+        try:
+            skeletons = unpack(self.columns, self.first)
+        except (ValueError, LookupError, TypeError, OverflowError, StopIteration) as error:
+            raise CorruptError(f"index contradicts itself: {error}", kind="index", key=self.key) from error
+        if self.first + len(skeletons) != self.end:
+            raise CorruptError("index and frames differ in the number of records", kind="index", key=self.key)
+        return skeletons
+
+    def frame_of(self, at: int) -> FrameSpan:
+        """Return the frame that holds the record at position `at`.
+
+        Raises:
+            UsageError: The segment does not hold it.
+        """
+        if not self.first <= at < self.end:
+            raise UsageError(f"position is not in this segment. at={at}, first={self.first}, end={self.end}")
+        index = bisect_right(self.frames, at - self.first, key=lambda frame: frame.first_row)
+        return self.frames[index - 1]
+
+
+def build_segment(lines: Sequence[bytes]) -> bytes:
+    """Return the segment of record lines at consecutive positions.
+
+    Raises:
+        UsageError: There are none, too many bytes of them, or positions do not follow each other.
+        CorruptError: A line is damaged; `offset` counts from the first line.
+    """
+    if not lines or sum(map(len, lines)) > SEGMENT_BYTES_MAX:
+        raise UsageError(f"a segment holds 1 to {SEGMENT_BYTES_MAX} bytes. got={sum(map(len, lines))}")
+    skeletons = _skeletons(lines)
+    first = skeletons[0].at
+    if [skeleton.at for skeleton in skeletons] != list(range(first, first + len(lines))):
+        raise UsageError(f"positions do not follow each other. first={first}, records={len(lines)}")
+    groups = list(_groups(lines))
+    contents = [b"".join(group) for group in groups]
+    frames = [compress(content) for content in contents]
+    index = _Index(
+        treering=FORMAT_VERSION,
+        first=first,
+        frames=[
+            _FrameEntry(len(frame), len(content), len(group), zlib.crc32(frame))
+            for group, content, frame in zip(groups, contents, frames, strict=True)
+        ],
+        columns=pack(skeletons),
+    )
+    return b"".join(frames) + _encode_footer(index, frames)
+
+
+def _skeletons(lines: Iterable[bytes], *, key: str = "") -> list[Skeleton]:
+    skeletons: list[Skeleton] = []
+    offset = 0
+    for line in lines:
+        skeletons.append(skeleton_of_record(decode_record(line, key=key, offset=offset), len(line)))
+        offset += len(line)
+    return skeletons
+
+
+def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
+    """Yield the lines of each frame; a line longer than a frame has one to itself."""
+    start = size = 0
+    for row, line in enumerate(lines):
+        if size and size + len(line) > FRAME_BYTES:
+            yield lines[start:row]
+            start, size = row, 0
+        size += len(line)
+    yield lines[start:]
+
+
+def _encode_footer(index: _Index, frames: Sequence[bytes]) -> bytes:
+    packed = compress(msgspec.msgpack.encode(index))
+    index_size = _SKIPPABLE_HEADER_BYTES + CHECKSUM_BYTES + len(packed)
+    entries = [
+        (len(frame), entry[1], int.from_bytes(frame[-CHECKSUM_BYTES:], "little"))  # a frame ends in its half XXH64
+        for frame, entry in zip(frames, index.frames, strict=True)
+    ]
+    entries.append((index_size, 0, _EMPTY_CHECKSUM))
+    packed_entries = b"".join(_TABLE_ENTRY.pack(*entry) for entry in entries)
+    table = skippable(_TABLE_KIND, packed_entries + _TABLE_FOOTER.pack(len(entries), _WITH_CHECKSUMS, _TABLE_MAGIC))
+    crc = zlib.crc32(packed + table)
+    return skippable(_INDEX_KIND, crc.to_bytes(CHECKSUM_BYTES, "little") + packed) + table
+
+
+def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
+    """Return what the end of a segment says, or how many of its last bytes are needed to tell.
+
+    Args:
+        suffix: The last bytes of the segment, best `FOOTER_GUESS_BYTES` or more; all of it if it is shorter.
+        size: Bytes of the whole segment.
+        key: For messages.
+
+    Raises:
+        CorruptError: Damage, or bytes are missing.
+        FormatVersionError: Written by a newer version.
+    """
+    table_size = _table_size(suffix, size, key)
+    if table_size > len(suffix):
+        return min(size, table_size + FOOTER_GUESS_BYTES)
+    table = suffix[-table_size:]
+    entries = _decode_table(table, size - table_size, key)
+    footer_size = table_size + entries[-1][0]
+    if footer_size > len(suffix):
+        return footer_size
+    index = _decode_index(suffix[-footer_size:-table_size], table, size - footer_size, key)
+    if [entry[:2] for entry in index.frames] != [entry[:2] for entry in entries[:-1]]:
+        raise _corrupt("index and seek table differ", key, size - table_size)
+    ends = list(accumulate(entry[0] for entry in index.frames))
+    rows = list(accumulate(entry[2] for entry in index.frames))
+    spans = [
+        FrameSpan(end - frame.size, end, row - frame.rows, frame.rows, frame.content_size, frame.crc)
+        for end, row, frame in zip(ends, rows, map(_FrameEntry._make, index.frames), strict=True)
+    ]
+    return Footer(key=key, first=index.first, frames=tuple(spans), columns=index.columns)
+
+
+def _corrupt(message: str, key: str, offset: int) -> CorruptError:
+    return CorruptError(message, kind="segment", key=key, offset=offset)
+
+
+def _table_size(suffix: bytes, size: int, key: str) -> int:
+    """Return the bytes of the seek table with its frame header."""
+    if len(suffix) < _TABLE_FOOTER.size:
+        if len(suffix) < size:
+            return _TABLE_FOOTER.size
+        raise _corrupt("object is too short for a segment", key, 0)
+    count, flags, magic = _TABLE_FOOTER.unpack(suffix[-_TABLE_FOOTER.size :])
+    table_size: int = _SKIPPABLE_HEADER_BYTES + count * _TABLE_ENTRY.size + _TABLE_FOOTER.size
+    if (flags, magic) != (_WITH_CHECKSUMS, _TABLE_MAGIC) or count < 2 or table_size > size:
+        raise _corrupt("object does not end in a seek table", key, size - _TABLE_FOOTER.size)
+    return table_size
+
+
+def _decode_table(table: bytes, offset: int, key: str) -> list[tuple[int, int, int]]:
+    """Return the entries of the seek table: compressed size, content size, checksum. The last one is the index."""
+    payload = skippable_payload(table, frame_at(table, 0, key=key), _TABLE_KIND, key=key)
+    entries = [_TABLE_ENTRY.unpack_from(payload, place) for place in range(0, len(payload) - 9, _TABLE_ENTRY.size)]
+    if len(payload) + _SKIPPABLE_HEADER_BYTES != len(table) or sum(entry[0] for entry in entries) != offset:
+        raise _corrupt("seek table does not fit the object", key, offset)
+    if entries[-1][1:] != (0, _EMPTY_CHECKSUM):
+        raise _corrupt("seek table does not end in the index", key, offset)
+    return entries
+
+
+def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index:
+    span = frame_at(frame, 0, key=key)
+    payload = skippable_payload(frame, span, _INDEX_KIND, key=key)
+    crc, packed = payload[:CHECKSUM_BYTES], payload[CHECKSUM_BYTES:]
+    if span.end != len(frame) or crc != zlib.crc32(packed + table).to_bytes(CHECKSUM_BYTES, "little"):
+        raise _corrupt("index is damaged: its checksum differs", key, offset)
+    inner = frame_at(packed, 0, key=key)
+    check_size(inner.content_size or 0, _INDEX_BYTES_MAX, key=key, offset=offset)
+    content = decompress_frame(packed, inner, key=key)
+    try:
+        version = msgspec.msgpack.decode(content, type=_Version).treering
+        if version > FORMAT_VERSION:
+            message = f"format version is newer than ours. ours={FORMAT_VERSION}, got={version}"
+            raise FormatVersionError(message, key=key, remedy="upgrade treering")
+        return msgspec.msgpack.decode(content, type=_Index)
+    except msgspec.MsgspecError as error:
+        raise _corrupt(f"index is not understood: {error}", key, offset) from error
+
+
+def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
+    """Return the lines of one frame, line breaks included.
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`.
+        span: From the footer of the same segment.
+        key: For messages.
+
+    Raises:
+        CorruptError: Damage.
+    """
+    if len(data) != span.end - span.start or zlib.crc32(data) != span.crc:
+        raise _corrupt("frame is damaged: its checksum differs", key, span.start)
+    check_size(span.content_size, RECORD_BYTES_MAX, key=key, offset=span.start)
+    frame = frame_at(data, 0, key=key)
+    if (frame.end, frame.content_size) != (len(data), span.content_size):
+        raise _corrupt("frame and index differ in size", key, span.start)
+    content = decompress_frame(data, frame, key=key)
+    lines = split_lines(content)
+    if len(lines) != span.rows or not content.endswith(b"\n"):
+        raise _corrupt("frame and index differ in the number of records", key, span.start)
+    return lines
+
+
+def read_segment(data: bytes, *, key: str) -> list[bytes]:
+    """Return all lines of a segment, after everything in it was checked against everything else.
+
+    Raises:
+        CorruptError: Damage, with the offset of the frame it is in.
+        FormatVersionError: Written by a newer version.
+    """
+    footer = read_footer(data, len(data), key=key)
+    if isinstance(footer, int):
+        raise _corrupt("object is too short for a segment", key, 0)
+    check_size(sum(span.content_size for span in footer.frames), SEGMENT_BYTES_MAX, key=key, offset=0)
+    lines = [line for span in footer.frames for line in read_frame(data[span.start : span.end], span, key=key)]
+    if _skeletons(lines, key=key) != footer.skeletons():
+        raise _corrupt("index and records differ", key, footer.frames[-1].end)
+    return lines
