@@ -67,10 +67,10 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int = 0
 
 
-Form = TypeVar("Form", Body, Whole)
+Form = TypeVar("Form", bound=msgspec.Struct)
 
 
-def write_form(form: Body | Whole) -> bytes:
+def write_form(form: msgspec.Struct) -> bytes:
     """Return `form` as JSON on one line."""
     try:
         return msgspec.json.encode(form)
@@ -109,7 +109,7 @@ def _join(value: object) -> bytes:
 
 
 _ABSENT = (None, UNSET)
-_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message"})
+_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message", "checkpoint"})
 _RAW_MAPS = frozenset({"set", "state"})
 
 

@@ -154,6 +154,3 @@ def _require_small(lines: tuple[bytes, ...], key: str) -> None:
                 key=key,
                 remedy="store large parts as blobs",
             )
-
-
-

@@ -72,6 +72,17 @@ def create(
     return view
 
 
+def require_free(keys: SessionKeys) -> Steps[None]:
+    """Look whether a name is free, before work is done for a session of that name.
+
+    Raises:
+        ConflictError: There is a session.
+    """
+    seen = yield from look(keys)
+    if not (seen.absent or seen.dead):
+        raise _exists(keys)
+
+
 def _resume_created(keys: SessionKeys) -> Steps[View]:
     try:
         return (yield from resume(keys))

@@ -147,7 +147,5 @@ def _waste(where: Survey) -> tuple[Segment, ...]:
     return tuple(
         segment
         for segment in where.waste
-        if any(
-            kept.name.first <= segment.name.first and segment.name.end <= kept.name.end for kept in where.segments
-        )
+        if any(kept.name.first <= segment.name.first and segment.name.end <= kept.name.end for kept in where.segments)
     )

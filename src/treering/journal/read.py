@@ -206,7 +206,7 @@ def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
             found = checked(answer, Found)
             footer = read_footer(found.data, found.size, key=segment.key)
             if isinstance(footer, Footer):
-                _require_positions(segment, footer.first, footer.rows)
+                _require_positions(segment, footer.first, footer.end - footer.first)
                 done[segment.key] = footer
             elif footer <= wanted[segment.key]:
                 raise CorruptError("the footer is longer than the object", kind="footer", key=segment.key)
@@ -233,13 +233,19 @@ def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
         found |= {at: where.tail.lines[at - where.tail.header.base] for at in missing if at >= where.tail.header.base}
         wanted = [at for at in missing if at < where.tail.header.base]
         try:
-            found |= yield from _sealed_records(where, wanted)
+            found |= yield from sealed_records(where, wanted)
         except NotFoundError:
             continue
     return found
 
 
-def _sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+    """Read the lines at some positions below the tail's base: footers first, then the frames that hold any.
+
+    Raises:
+        NotFoundError: A segment was merged meanwhile.
+        CorruptError: One is damaged.
+    """
     segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
     feet = dict(zip(segments, (yield from footers(list(segments.values()))), strict=True))
     spans: dict[tuple[str, int], FrameSpan] = {}

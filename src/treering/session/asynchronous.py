@@ -1,0 +1,128 @@
+"""`AsyncSession` and `AsyncView`: the same protocols as in `blocking`, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from treering.session import lineage, navigation, pruning, reading, verbs
+from treering.session.handle import Standing, close, put_off
+from treering.session.reader import ContextItem, Reader
+from treering.session.verb import awaited
+from treering.session.writer import Writer
+from treering.storage.requests import Driver, Hold, Steps, Version
+from treering.storage.run import arun
+from treering.transcript.node import Node
+
+R = TypeVar("R", bound=Reader)
+
+
+class _AsyncReads(Standing[R]):
+    """Reading verbs, asynchronous."""
+
+    def __init__(self, reader: R, driver: Driver) -> None:
+        super().__init__(reader, driver)
+        self._lock = asyncio.Lock()
+
+    async def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any:
+        async with self._lock:
+            self._check_process()
+            return await arun(verb(self._reader, *args, **kwargs), self._driver)
+
+    history = awaited(reading.history)
+    get = awaited(reading.node)
+    original = awaited(reading.original)
+    path = awaited(reading.path)
+    children = awaited(reading.children)
+    siblings = awaited(reading.siblings)
+    leaves = awaited(reading.leaves)
+    tree = awaited(reading.tree)
+    nodes = awaited(reading.skeletons)
+    problems = awaited(reading.problems)
+    labels = awaited(reading.labels)
+    checkpoints = awaited(reading.checkpoints)
+    checkpoint = awaited(reading.checkpoint)
+    context_at = awaited(reading.context_at)
+    notes = awaited(reading.notes)
+    extensions = awaited(reading.extensions)
+    last_compaction = awaited(verbs.last_compaction)
+    stored = awaited(reading.stored)
+    refresh = awaited(Reader.refresh)
+
+    async def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> AsyncIterator[Node]:
+        """Yield nodes as they are added; see `View.follow`."""
+        place = self._reader.state.end if first is None else first
+        version: Version | None = None
+        while True:
+            found = await self._perform(reading.changes, (place, version), {})
+            place, version = found.end, found.version
+            for line in found.lines:
+                if (node := reading.node_of_line(self._reader, line)) is not None:
+                    yield node
+            if not found.lines:
+                await asyncio.sleep(poll_seconds)
+
+
+class AsyncView(_AsyncReads[Reader]):
+    """Like `View`, asynchronous."""
+
+
+class AsyncSession(_AsyncReads[Writer]):
+    """Like `Session`, asynchronous: the same protocols, awaited."""
+
+    def __init__(self, writer: Writer, driver: Driver, holds: list[Hold]) -> None:
+        super().__init__(writer, driver)
+        self._holds = holds
+
+    append = awaited(verbs.append)
+    commit = awaited(verbs.commit)
+    flush = awaited(verbs.flush)
+    compact = awaited(verbs.compact)
+    set_model = awaited(verbs.set_model)
+    set_thinking = awaited(verbs.set_thinking)
+    set_mode = awaited(verbs.set_mode)
+    set_title = awaited(verbs.set_title)
+    set_status = awaited(verbs.set_status)
+    move = awaited(verbs.move)
+    label = awaited(verbs.label)
+    note = awaited(verbs.note)
+    record_usage = awaited(verbs.record_usage)
+    record_system = awaited(verbs.record_system)
+    record_extension = awaited(verbs.record_extension)
+    amend = awaited(verbs.amend)
+    retract = awaited(verbs.retract)
+    checkout = awaited(navigation.checkout)
+    switch = awaited(navigation.switch)
+    branch = awaited(navigation.branch)
+    drop_head = awaited(navigation.drop_head)
+    rewind = awaited(navigation.rewind)
+    prune = awaited(pruning.prune)
+    seal = awaited(Writer.seal)
+    tidy = awaited(Writer.tidy)
+
+    async def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
+        """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
+        await self._perform(lineage.fork, (session,), {"at": at, "title": title})
+
+    @property
+    def context(self) -> tuple[ContextItem, ...]:
+        """What the model sees, in order, messages put off included; every item names its node."""
+        return super().context + put_off(self._reader)
+
+    async def close(self) -> None:
+        """Record what was put off, let `latest` account for everything, and let others have the session."""
+        try:
+            await self._perform(close, (), {})
+        finally:
+            while self._holds:
+                self._holds.pop().release()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,0 +1,145 @@
+"""`Session` and `View`: each verb is a protocol, run to its end before the call returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from treering.session import lineage, navigation, pruning, reading, verbs
+from treering.session.handle import Standing, close, put_off
+from treering.session.reader import ContextItem, Reader
+from treering.session.verb import blocking
+from treering.session.writer import Writer
+from treering.storage.requests import Driver, Hold, Steps, Version
+from treering.storage.run import run
+from treering.transcript.node import Node
+
+R = TypeVar("R", bound=Reader)
+
+
+class _Reads(Standing[R]):
+    """Reading verbs, blocking."""
+
+    def __init__(self, reader: R, driver: Driver) -> None:
+        super().__init__(reader, driver)
+        self._lock = threading.RLock()
+
+    def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any:
+        with self._lock:
+            self._check_process()
+            return run(verb(self._reader, *args, **kwargs), self._driver)
+
+    history = blocking(reading.history)
+    get = blocking(reading.node)
+    original = blocking(reading.original)
+    path = blocking(reading.path)
+    children = blocking(reading.children)
+    siblings = blocking(reading.siblings)
+    leaves = blocking(reading.leaves)
+    tree = blocking(reading.tree)
+    nodes = blocking(reading.skeletons)
+    problems = blocking(reading.problems)
+    labels = blocking(reading.labels)
+    checkpoints = blocking(reading.checkpoints)
+    checkpoint = blocking(reading.checkpoint)
+    context_at = blocking(reading.context_at)
+    notes = blocking(reading.notes)
+    extensions = blocking(reading.extensions)
+    last_compaction = blocking(verbs.last_compaction)
+    stored = blocking(reading.stored)
+    refresh = blocking(Reader.refresh)
+
+    def lines(self, first: int = 0) -> Iterator[bytes]:
+        """Yield every record line from position `first` on, a segment in memory at a time."""
+        for steps in reading.read_all(self._reader, first):
+            with self._lock:
+                self._check_process()
+                lines = run(steps, self._driver)
+            yield from lines
+
+    def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> Iterator[Node]:
+        """Yield nodes as they are added, by whomever; waits in between. One conditional GET per look.
+
+        Args:
+            poll_seconds: How long to wait between looks.
+            first: The position to start from; by default what is added from now on.
+        """
+        place = self._reader.state.end if first is None else first
+        version: Version | None = None
+        waiting = threading.Event()
+        while True:
+            found = self._perform(reading.changes, (place, version), {})
+            place, version = found.end, found.version
+            for line in found.lines:
+                if (node := reading.node_of_line(self._reader, line)) is not None:
+                    yield node
+            if not found.lines:
+                waiting.wait(poll_seconds)
+
+
+class View(_Reads[Reader]):
+    """A session as it was at the last look, for reading only: nothing it does writes."""
+
+
+class Session(_Reads[Writer]):
+    """A session to record in. Use it as a context manager, or call `close`.
+
+    A session is used by one conversation; its methods may be called from several threads, one after the other.
+    """
+
+    def __init__(self, writer: Writer, driver: Driver, holds: list[Hold]) -> None:
+        super().__init__(writer, driver)
+        self._holds = holds
+
+    append = blocking(verbs.append)
+    commit = blocking(verbs.commit)
+    flush = blocking(verbs.flush)
+    compact = blocking(verbs.compact)
+    set_model = blocking(verbs.set_model)
+    set_thinking = blocking(verbs.set_thinking)
+    set_mode = blocking(verbs.set_mode)
+    set_title = blocking(verbs.set_title)
+    set_status = blocking(verbs.set_status)
+    move = blocking(verbs.move)
+    label = blocking(verbs.label)
+    note = blocking(verbs.note)
+    record_usage = blocking(verbs.record_usage)
+    record_system = blocking(verbs.record_system)
+    record_extension = blocking(verbs.record_extension)
+    amend = blocking(verbs.amend)
+    retract = blocking(verbs.retract)
+    checkout = blocking(navigation.checkout)
+    switch = blocking(navigation.switch)
+    branch = blocking(navigation.branch)
+    drop_head = blocking(navigation.drop_head)
+    rewind = blocking(navigation.rewind)
+    prune = blocking(pruning.prune)
+    seal = blocking(Writer.seal)
+    tidy = blocking(Writer.tidy)
+
+    def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
+        """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
+        self._perform(lineage.fork, (session,), {"at": at, "title": title})
+
+    @property
+    def context(self) -> tuple[ContextItem, ...]:
+        """What the model sees, in order, messages put off included; every item names its node."""
+        return super().context + put_off(self._reader)
+
+    def close(self) -> None:
+        """Record what was put off, let `latest` account for everything, and let others have the session."""
+        try:
+            self._perform(close, (), {})
+        finally:
+            while self._holds:
+                self._holds.pop().release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

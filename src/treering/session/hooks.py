@@ -1,0 +1,37 @@
+"""Functions of the caller's that run before and after what a session does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+Hook = Callable[[Mapping[str, object]], None]
+"""Receives facts about the event by name. Raising in a `before` hook refuses it: nothing is recorded."""
+
+
+class Hooks(msgspec.Struct, frozen=True, kw_only=True):
+    """One optional function per event; each is called with the facts named here."""
+
+    before_compaction: Hook | None = None
+    """summary, kept"""
+    after_compaction: Hook | None = None
+    """summary, kept, node"""
+    before_navigation: Hook | None = None
+    """kind (checkout, switch, branch, rewind), head, node"""
+    after_navigation: Hook | None = None
+    """kind, head, node, checkpoint"""
+    before_checkpoint: Hook | None = None
+    """label, step; not called for automatic ones"""
+    after_checkpoint: Hook | None = None
+    """checkpoint, node, label, step"""
+    before_fork: Hook | None = None
+    """session, node"""
+    after_fork: Hook | None = None
+    """session, node"""
+
+    def call(self, event: str, **facts: object) -> None:
+        """Call the hook of `event`, if there is one."""
+        hook: Hook | None = getattr(self, event)
+        if hook is not None:
+            hook(facts)

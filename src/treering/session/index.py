@@ -1,0 +1,82 @@
+"""Everything about a session but its payloads: the graph, the checkpoints, and where each record stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from treering.checkpoint.checkpoint import Entry, entry_of
+from treering.errors import NotFoundError
+from treering.format.record import Skeleton
+from treering.transcript.graph import Graph
+from treering.transcript.heads import Heads
+
+
+class Index:
+    """Built from skeletons, extended as records are added."""
+
+    def __init__(self, skeletons: Iterable[Skeleton] = ()) -> None:
+        self.graph = Graph()
+        self.heads = Heads()
+        self.checkpoints: dict[str, Entry] = {}
+        """In the order they were made; pruned ones are gone."""
+        self.all_checkpoints: dict[str, Entry] = {}
+        """The pruned ones too: others may be changes of them."""
+        self.pruned: set[str] = set()
+        self.edits: list[Skeleton] = []
+        self._at_node: dict[str | None, list[str]] = {}
+        self.end = 0
+        self.extend(skeletons)
+
+    def extend(self, skeletons: Iterable[Skeleton]) -> None:
+        """Take in the records that follow."""
+        for skeleton in skeletons:
+            self.end = skeleton.at + 1
+            self.graph.add(skeleton)
+            self.heads = self.heads.apply(skeleton)
+            if skeleton.type == "checkpoint":
+                self._add_checkpoint(skeleton)
+            elif skeleton.type == "edit":
+                self._add_edit(skeleton)
+
+    def _add_edit(self, skeleton: Skeleton) -> None:
+        if skeleton.kind == "prune" and skeleton.target:
+            self.pruned.add(skeleton.target)
+            self.checkpoints.pop(skeleton.target, None)
+        elif skeleton.kind != "prune":
+            self.edits.append(skeleton)
+
+    def _add_checkpoint(self, skeleton: Skeleton) -> None:
+        entry = entry_of(skeleton)
+        self.all_checkpoints[skeleton.id] = entry
+        self.checkpoints[skeleton.id] = entry
+        self._at_node.setdefault(entry.node, []).append(entry.id)
+
+    def checkpoint(self, checkpoint: str) -> Entry:
+        """The record of a checkpoint that was not pruned.
+
+        Raises:
+            NotFoundError: There is none, or it was pruned.
+        """
+        if checkpoint not in self.checkpoints:
+            what = "was pruned" if checkpoint in self.pruned else "does not exist"
+            raise NotFoundError(f"checkpoint {what}. checkpoint={checkpoint!r}", kind="checkpoint")
+        return self.checkpoints[checkpoint]
+
+    def any_checkpoint(self, checkpoint: str) -> Entry:
+        """The record of a checkpoint, also of a pruned one: others may be deltas over it.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        if checkpoint not in self.all_checkpoints:
+            raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind="checkpoint")
+        return self.all_checkpoints[checkpoint]
+
+    def nearest_checkpoint(self, path: list[Skeleton]) -> tuple[str | None, int]:
+        """The newest checkpoint on the deepest node of `path` that has one, and how many nodes lie up to there."""
+        for depth in range(len(path), -1, -1):
+            node = path[depth - 1].id if depth else None
+            kept = [name for name in self._at_node.get(node, ()) if name in self.checkpoints]
+            if kept:
+                return kept[-1], depth
+        return None, 0

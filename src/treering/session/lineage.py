@@ -1,0 +1,281 @@
+"""Make sessions from what exists: import, fork, copy. Subagents are sessions linked to the one that asked for them.
+
+All of them are one mechanism, loading: records go straight to segments in the folder of a life that nobody knows yet,
+then `latest` is created and the session exists, whole. A load that dies halfway leaves a folder without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context
+from treering.checkpoint.delta import write
+from treering.checkpoint.policy import Policy
+from treering.errors import UsageError
+from treering.format import values
+from treering.format.paths import SegmentName, SessionKeys
+from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
+from treering.format.register import Card, Tail, TailHeader
+from treering.format.segment import build_segment
+from treering.ids import new_id, new_nonce, time_of
+from treering.journal import life
+from treering.journal.read import Segment, Survey, sealed_records
+from treering.journal.view import View
+from treering.session.index import Index
+from treering.session.payload import blobs_in, encode_payload
+from treering.session.reader import Reader, Restored
+from treering.session.state import SessionState, encode_state
+from treering.session.verbs import flush, note
+from treering.session.writer import Writer, now_ms
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import ask
+from treering.transcript.node import KEEP, Draft
+
+SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; what a load keeps in memory at a time
+PATH_ROWS_AT_ONCE = 200  # records of a path read together when it is copied
+
+
+class Loader:
+    """Writes a session that does not exist yet, from its first record on."""
+
+    def __init__(self, keys: SessionKeys, policy: Policy, card: Card) -> None:
+        self.keys = keys
+        self.policy = policy
+        self.life = new_nonce()
+        self.nonce = new_nonce()
+        self.state = SessionState(card, policy)
+        self.index = Index()
+        self._lines: list[bytes] = []
+        self._bytes = 0
+        self._segments: list[Segment] = []
+        self._blobs: set[str] = set()
+
+    @property
+    def end(self) -> int:
+        return self.state.end
+
+    def add(self, record: Record) -> Steps[None]:
+        """Put a record behind the others; its position and append are filled in."""
+        record = msgspec.structs.replace(record, at=self.end, by=f"{self.nonce}.1", more=False)
+        yield from self.add_line(encode_record(record), record)
+
+    def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:
+        """Put a record line behind the others as it is; it must carry its position."""
+        record = record or decode_record(line)
+        self.state.apply(record, line)
+        self.index.extend([skeleton_of_record(record, len(line))])
+        self._lines.append(line)
+        self._bytes += len(line)
+        if self._bytes >= SEGMENT_BYTES and not record.more:
+            yield from self.seal()
+
+    def add_draft(self, draft: Draft) -> Steps[None]:
+        """Record what an importer read; parents are kept whatever they name."""
+        body, large = encode_payload(draft)
+        for digest, data in large.items():
+            yield from self.add_blob(digest, data)
+        identifier = draft.id or new_id()
+        timed = draft.time_ms is not None or time_of(identifier) is not None
+        yield from self.add(
+            Record(
+                at=0,
+                by="",
+                type=draft.type,
+                kind=draft.kind,
+                role=draft.role,
+                id=identifier,
+                parent=None if draft.parent is KEEP else draft.parent,
+                target=draft.target,
+                time=draft.time_ms if timed else now_ms(),
+                links=draft.links,
+                brief=Raw(values.encode(draft.brief)) if draft.brief else Raw(b"{}"),
+                body=body,
+            )
+        )
+
+    def add_blob(self, digest: str, data: bytes) -> Steps[None]:
+        """Store a large part, before the record that refers to it."""
+        if digest not in self._blobs:
+            yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
+            self._blobs.add(digest)
+
+    def seal(self) -> Steps[None]:
+        """Write what was collected to a segment."""
+        if not self._lines:
+            return
+        name = SegmentName(self.end - len(self._lines), self.end, 0, new_nonce())
+        data = build_segment(self._lines)
+        key = self.keys.segment(self.life, name)
+        yield from ask(Put(key, data), Written)
+        self._segments.append(Segment(key, len(data), name))
+        self._lines, self._bytes = [], 0
+
+    def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
+        """Let the session stand at a node: with a given context and state, or what the policy makes of the path."""
+        context = kept.context if kept else self.policy.build(self._visible_path(node))
+        yield from self.add(Record(at=0, by="", type="head", kind="checkout", id=new_id(), head=head, target=node))
+        yield from self.seal()
+        self.state.lines |= yield from self._context_lines([item.node for item in context.items])
+        self.state.context, self.state.context_at = context, node
+        yield from self.add(
+            checkpoint_record(
+                kept or Checkpoint(id="", parent=None, head="", node=node), head, context, self.policy.name
+            )
+        )
+
+    def _visible_path(self, node: str | None) -> list[Skeleton]:
+        hidden = self.index.graph.annotations.retracted
+        return [row for row in self.index.graph.path(node) if row.id not in hidden]
+
+    def _context_lines(self, nodes: Sequence[str]) -> Steps[dict[str, bytes]]:
+        header = TailHeader(session=self.keys.session, life=self.life, base=self.end, nonce="")
+        where = Survey(self.keys, Tail(header=header), tuple(self._segments), ())
+        places = {node: self.index.graph.node(node).at for node in nodes}
+        found = yield from sealed_records(where, sorted(places.values()))
+        return {node: found[at] for node, at in places.items()}
+
+    def finish(self) -> Steps[View]:
+        """Let the session exist.
+
+        Raises:
+            ConflictError: There is one of that name. What was loaded is waste without a session.
+        """
+        yield from self.seal()
+        card = self.state.card
+        return (
+            yield from life.create(
+                self.keys, card, encode_state(self.state), life=self.life, nonce=new_nonce(), born=self.end
+            )
+        )
+
+
+def checkpoint_record(kept: Checkpoint, head: str, context: Context, policy: str = "") -> Record:
+    """The record of a first checkpoint: nothing above it, everything in it."""
+    new = msgspec.structs.replace(
+        kept, id=new_id(), parent=None, head=head, context=context, time_ms=now_ms(), policy=policy or kept.policy
+    )
+    written = write(None, new)
+    return Record(
+        at=0, by="", type="checkpoint", id=new.id, head=head, target=new.node, brief=Raw(written.brief),
+        body=Raw(written.body),
+    )  # fmt: skip
+
+
+def fork(writer: Writer, session: str, *, at: str | None = None, title: str | None = None) -> Steps[SessionKeys]:
+    """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
+
+    The parent gets a link to it first, so that everything that was copied can be found from there.
+
+    Args:
+        writer: The session to fork.
+        session: Name of the new one.
+        at: The node to fork at; by default where the session stands.
+        title: Of the new one; by default the same.
+
+    Raises:
+        UsageError: It is the same name.
+        ConflictError: There is a session of that name.
+        NotFoundError: There is no such node.
+    """
+    if session == writer.keys.session:
+        raise UsageError(f"a fork needs another name. session={session!r}")
+    writer.options.hooks.call("before_fork", session=session, node=at)
+    yield from flush(writer)
+    yield from writer.anchor()
+    index = yield from writer.index()
+    node = writer.at_node if at is None else at
+    rows = index.graph.path(node)
+    restored = yield from _restored(writer, node)
+    keys = writer.keys._replace(session=session)
+    yield from life.require_free(keys)
+    yield from note(writer, "link", {"fork": session}, target=node)
+    card = _child_card(writer, session, node, title)
+    loader = Loader(keys, writer.policy, card)
+    yield from _copy_rows(writer, loader, _belonging(index, rows))
+    yield from loader.stand("main", node, kept=_kept(restored))
+    yield from loader.finish()
+    writer.options.hooks.call("after_fork", session=session, node=node)
+    return keys
+
+
+def _restored(writer: Writer, node: str | None) -> Steps[Restored]:
+    state = writer.state
+    if node == writer.at_node and state.context_at == node:
+        return Restored(node, state.context, dict(state.lines), state.checkpoint)
+    return (yield from writer.restore(node))
+
+
+def _kept(restored: Restored) -> Checkpoint:
+    found = restored.checkpoint
+    return Checkpoint(
+        id="",
+        parent=None,
+        head="",
+        node=restored.node,
+        context=restored.context,
+        state=dict(found.state) if found else {},
+        manager=found.manager if found else None,
+    )
+
+
+def _belonging(index: Index, rows: Iterable[Skeleton]) -> list[Skeleton]:
+    """The nodes of a path and the notes and edits about them, in order; links to other sessions stay behind."""
+    path = list(rows)
+    notes = [row for row in index.graph.annotations.notes(path=path) if row.kind not in ("link", "usage")]
+    nodes = {row.id for row in path}
+    edits = [row for row in index.edits if row.target in nodes]
+    return sorted([*path, *notes, *edits], key=lambda row: row.at)
+
+
+def _child_card(writer: Writer, session: str, node: str | None, title: str | None) -> Card:
+    parent = writer.state.card
+    return Card(
+        session=session,
+        life="",
+        write="",
+        title=parent.title if title is None else title,
+        project=parent.project,
+        cwd=parent.cwd,
+        created=now_ms(),
+        updated=now_ms(),
+        parent_session=writer.keys.session,
+        parent_node=node,
+        extra=dict(parent.extra),
+    )
+
+
+def _copy_rows(reader: Reader, loader: Loader, rows: Sequence[Skeleton]) -> Steps[None]:
+    for start in range(0, len(rows), PATH_ROWS_AT_ONCE):
+        part = rows[start : start + PATH_ROWS_AT_ONCE]
+        lines = yield from reader.lines_at([row.at for row in part])
+        for row in part:
+            record = decode_record(lines[row.at])
+            yield from copy_blobs(reader, loader, [bytes(record.body)])
+            time = record.time if record.time is not None or time_of(record.id) is not None else row.time
+            yield from loader.add(msgspec.structs.replace(record, head="", time=time))
+
+
+def copy_blobs(reader: Reader, loader: Loader, bodies: Iterable[bytes]) -> Steps[None]:
+    """Store the large parts that some bodies refer to with the session being loaded; a missing one stays missing."""
+    wanted = {digest for body in bodies for digest in blobs_in(body)}
+    for digest in sorted(wanted):
+        data = yield from reader.read_blob(digest)
+        if data is not None:
+            yield from loader.add_blob(digest, data)
+
+
+def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
+    """Record that a subagent works in a session of its own; return the card that one begins with."""
+    yield from flush(writer)
+    node = writer.at_node
+    yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)
+    card = _child_card(writer, session, node, title="")
+    return msgspec.structs.replace(card, task=task, extra={})
+
+
+Progress = Callable[[int], None]
+"""Called with the number of records done so far."""

@@ -1,0 +1,121 @@
+"""Bring whole sessions into a store: from an importer, or from another store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+
+from treering.checkpoint.policy import Policy
+from treering.format.paths import SessionKeys
+from treering.format.record import decode_record
+from treering.format.register import Card
+from treering.session.lineage import Loader, copy_blobs
+from treering.session.reader import Reader
+from treering.session.reading import read_all
+from treering.session.writer import Options, Writer
+from treering.storage.requests import Driver, Steps
+from treering.storage.run import run
+from treering.transcript.node import Draft
+
+DRAFTS_AT_ONCE = 256  # recorded between two reports of progress
+Progress = Callable[[int], None]
+"""Called with the number of records done so far."""
+
+
+def import_drafts(
+    driver: Driver,
+    keys: SessionKeys,
+    policy: Policy,
+    card: Card,
+    drafts: Iterable[Draft],
+    leaf: Callable[[], str | None],
+    progress: Progress | None = None,
+) -> None:
+    """Make a session from what an importer reads.
+
+    Args:
+        driver: The store.
+        keys: The new session.
+        policy: Builds its context.
+        card: Its first card.
+        drafts: All records, in order; read once.
+        leaf: Asked after the last draft: the node to stand at.
+        progress: Told how far it is.
+
+    Raises:
+        ConflictError: There is a session of that name.
+    """
+    loader = Loader(keys, policy, card)
+    for part in _parts(drafts):
+        run(_add_drafts(loader, part), driver)
+        if progress is not None:
+            progress(loader.end)
+    run(_stand_and_finish(loader, leaf()), driver)
+
+
+def _parts(drafts: Iterable[Draft]) -> Iterator[list[Draft]]:
+    part: list[Draft] = []
+    for draft in drafts:
+        part.append(draft)
+        if len(part) == DRAFTS_AT_ONCE:
+            yield part
+            part = []
+    yield part
+
+
+def _add_drafts(loader: Loader, drafts: list[Draft]) -> Steps[None]:
+    for draft in drafts:
+        yield from loader.add_draft(draft)
+
+
+def _stand_and_finish(loader: Loader, node: str | None) -> Steps[None]:
+    yield from loader.stand("main", node)
+    yield from loader.finish()
+
+
+def copy_session(
+    source: Driver, reader: Reader, target: Driver, keys: SessionKeys, progress: Progress | None = None
+) -> None:
+    """Copy a session, as it is at this moment and record by record, into another store or under another name.
+
+    Args:
+        source: The store it is in.
+        reader: The session, resumed.
+        target: The store to copy to.
+        keys: The session to make there.
+        progress: Told how far it is.
+
+    Raises:
+        ConflictError: There is a session of that name in the target.
+    """
+    card = msgspec.structs.replace(reader.state.card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0)
+    loader = Loader(keys, reader.policy, card)
+    for steps in read_all(reader):
+        lines = run(steps, source)
+        for line in lines:
+            _copy_blobs(source, reader, target, loader, line)
+            run(loader.add_line(line), target)
+        if progress is not None:
+            progress(loader.end)
+    run(loader.finish(), target)
+    run(_settle(keys, reader.policy), target)
+
+
+def _copy_blobs(source: Driver, reader: Reader, target: Driver, loader: Loader, line: bytes) -> None:
+    if b'"$blob"' not in line:
+        return
+    run(reader.fetch_blobs([line]), source)
+    run(copy_blobs(reader, loader, [bytes(decode_record(line).body)]), target)
+    reader.blobs.clear()
+
+
+def _settle(keys: SessionKeys, policy: Policy) -> Steps[None]:
+    """Let `latest` hold the context's records where the fold alone could not tell them."""
+    writer = Writer(keys, policy, Card(session=keys.session, life="", write=""), Options(create=False), _nothing)
+    yield from writer.open()
+    yield from writer.cover(seal=False, again=True)
+
+
+def _nothing() -> Steps[None]:
+    yield from ()

@@ -1,0 +1,152 @@
+"""Go elsewhere in a session: another node, another branch, an earlier checkpoint. Durable like everything else.
+
+Rule 1: the records that the new context needs are brought into `latest` before the move is recorded, so two reads
+resume it even after a kill at any moment.
+Rule 2: a move is one append: the head record and a full checkpoint. What was left behind stays as a branch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treering.errors import NotFoundError, UsageError
+from treering.session.reader import Restored
+from treering.session.recording import Change, Recording
+from treering.session.verbs import flush
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import branch_summary
+
+
+def checkout(writer: Writer, node: str | None, *, keep_state: bool = False) -> Steps[None]:
+    """Stand at `node`: what is appended next continues from there, and the model sees what it saw there.
+
+    The head in hand moves. Nodes behind `node` stay in the graph, as a branch.
+
+    Args:
+        writer: The session.
+        node: Any node of the session; None is the place before the first one, to begin again with another first
+            message.
+        keep_state: Keep the agent's present state; else it becomes what it was at `node`.
+
+    Raises:
+        NotFoundError: There is no such node.
+        ConflictError: Somebody else writes this exclusive session.
+    """
+    yield from _navigate(writer, "checkout", writer.at_head, node, keep_state=keep_state)
+
+
+def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None]:
+    """Go on with another head.
+
+    Raises:
+        NotFoundError: There is no such head.
+    """
+    heads = writer.state.heads.heads
+    if head not in heads:
+        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+    yield from _navigate(writer, "switch", head, heads[head], keep_state=keep_state)
+
+
+def branch(
+    writer: Writer, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = True
+) -> Steps[None]:
+    """Make a new head and go on with it; the old one stays where it is.
+
+    Args:
+        writer: The session.
+        head: Its name, not taken yet.
+        at: The node to branch from; None: where the session stands.
+        summary: What the model is told of the branch left behind; recorded as the first node of the new one.
+        keep_state: Keep the agent's present state; else it becomes what it was at `at`.
+
+    Raises:
+        UsageError: There is a head of that name.
+        NotFoundError: There is no such node.
+    """
+    if not head or head in writer.state.heads.heads:
+        raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
+    node = writer.at_node if at is None else at
+    yield from _navigate(writer, "branch", head, node, keep_state=keep_state, summary=summary)
+
+
+def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
+    """Go back to a checkpoint: its state, context and node together. What came after stays as a branch.
+
+    Raises:
+        NotFoundError: There is no such checkpoint, or it was pruned.
+    """
+    yield from flush(writer)
+    index = yield from writer.index()
+    node = index.checkpoint(checkpoint).node
+    yield from _navigate(writer, "rewind", writer.at_head, node, checkpoint=checkpoint)
+
+
+def drop_head(writer: Writer, head: str) -> Steps[None]:
+    """Forget a head; its nodes stay.
+
+    Raises:
+        NotFoundError: There is no such head.
+        UsageError: It is the one in hand.
+    """
+    if head not in writer.state.heads.heads:
+        raise NotFoundError(f"no such head. head={head!r}", kind="head")
+    if head == writer.at_head:
+        raise UsageError(f"cannot drop the head in hand; switch to another one first. head={head!r}", kind="head")
+
+    def plan() -> Recording:
+        recording = Recording(writer)
+        recording.forget(head)
+        return recording
+
+    yield from flush(writer)
+    yield from writer.write(lambda: plan().planned())
+
+
+def _navigate(
+    writer: Writer,
+    kind: str,
+    head: str,
+    node: str | None,
+    *,
+    checkpoint: str | None = None,
+    keep_state: bool = False,
+    summary: str | None = None,
+) -> Steps[None]:
+    facts: Mapping[str, object] = {"kind": kind, "head": head, "node": node}
+    writer.options.hooks.call("before_navigation", **facts)
+    yield from flush(writer)
+    yield from writer.anchor()
+    restored = yield from _target(writer, node, checkpoint)
+    yield from writer.bring(restored)
+    kept = writer.state.checkpoint if keep_state else restored.checkpoint
+    last: list[Recording] = []
+
+    def plan() -> Recording:
+        recording = Recording(writer)
+        recording.move(kind, head, node)
+        recording.context, recording.checkpoint = restored.context, kept
+        if summary is not None:
+            recording.draft(branch_summary(summary, source=writer.at_node))
+        recording.keep(Change(navigated=True))
+        last[:] = [recording]
+        return recording
+
+    follow = writer.state.follow
+    if writer.options.shared or follow is not None:
+        writer.state.follow = head
+    yield from writer.write(lambda: plan().planned())
+    recording = last[0]
+    writer.stand(recording)
+    made = recording.made.id if recording.made else None
+    writer.options.hooks.call("after_navigation", **facts, checkpoint=made)
+
+
+def _target(writer: Writer, node: str | None, checkpoint: str | None) -> Steps[Restored]:
+    """What the session will be like; without a read if it stands there already."""
+    state = writer.state
+    if checkpoint is None and node == writer.at_node and state.context_at == node:
+        return Restored(node, state.context, dict(state.lines), state.checkpoint)
+    if checkpoint is None and node is None:
+        return Restored(None, writer.policy.build([]), {}, None)
+    return (yield from writer.restore(node, checkpoint=checkpoint))

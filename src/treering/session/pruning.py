@@ -1,0 +1,96 @@
+"""Give up old checkpoints without breaking one that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import Raw
+
+from treering.checkpoint.delta import needs
+from treering.checkpoint.prune import Keep, Plan, plan
+from treering.format.record import decode_record, encode_record
+from treering.ids import new_nonce
+from treering.journal.merge import Merged, tidy
+from treering.session.index import Index
+from treering.session.recording import Recording
+from treering.session.verbs import flush
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+RECORDS_AT_ONCE = 500  # marks of one append
+
+
+class Pruned(NamedTuple):
+    """What was given up."""
+
+    plan: Plan
+    merged: Merged | None
+    """What dropping the bodies did to the segments; None if nothing was dropped."""
+
+
+def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]:
+    """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
+
+    Args:
+        writer: The session.
+        keep: What must stay. The newest checkpoint of every head always does.
+        dry_run: Only say what would be given up.
+    """
+    yield from flush(writer)
+    index = yield from writer.index()
+    entries = list(index.checkpoints.values())
+    chosen = plan(entries, (yield from _references(writer, index)), _with_labels(keep, index))
+    if dry_run or not entries:
+        return Pruned(chosen, None)
+    for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
+        part = chosen.pruned[start : start + RECORDS_AT_ONCE]
+        yield from writer.write(lambda part=part: _marks(writer, part).planned())  # type: ignore[misc]
+    merged = yield from drop_bodies(writer)
+    return Pruned(chosen, merged)
+
+
+def _with_labels(keep: Keep, index: Index) -> Keep:
+    labelled = index.graph.annotations.labels.keys() & index.checkpoints.keys() if keep.labelled else set()
+    return msgspec.structs.replace(keep, ids=frozenset(keep.ids) | labelled)
+
+
+def _marks(writer: Writer, checkpoints: tuple[str, ...]) -> Recording:
+    recording = Recording(writer)
+    for checkpoint in checkpoints:
+        recording.give_up(checkpoint)
+    return recording
+
+
+def _references(writer: Writer, index: Index) -> Steps[dict[str, frozenset[str]]]:
+    full = [entry for entry in index.all_checkpoints.values() if entry.full]
+    references: dict[str, frozenset[str]] = {}
+    for start in range(0, len(full), RECORDS_AT_ONCE):
+        part = full[start : start + RECORDS_AT_ONCE]
+        lines = yield from writer.lines_at([entry.at for entry in part])
+        references |= {entry.id: needs(decode_record(lines[entry.at])) for entry in part}
+    return references
+
+
+def drop_bodies(writer: Writer) -> Steps[Merged | None]:
+    """Rewrite sealed segments without the bodies of pruned checkpoints that nothing needs any more."""
+    index = yield from writer.index()
+    entries = list(index.all_checkpoints.values())
+    keep = Keep(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
+    gone = frozenset(plan(entries, (yield from _references(writer, index)), keep).droppable)
+    if not gone:
+        return None
+    return (yield from tidy(writer.keys, new_nonce, everything=True, rewrite=_without_bodies(gone)))
+
+
+def _without_bodies(gone: frozenset[str]) -> Callable[[bytes], bytes]:
+    def rewrite(line: bytes) -> bytes:
+        if b'"type":"checkpoint"' not in line:
+            return line
+        record = decode_record(line)
+        if record.type != "checkpoint" or record.id not in gone:
+            return line
+        return encode_record(msgspec.structs.replace(record, body=Raw(b'{"pruned":true}')))
+
+    return rewrite

@@ -1,0 +1,302 @@
+"""Find things in a session: its state in two reads, its skeleton, single payloads, any old checkpoint. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from treering.checkpoint.checkpoint import Checkpoint, chain_of
+from treering.checkpoint.context import Context, replace, without
+from treering.checkpoint.delta import needs, resolve
+from treering.checkpoint.policy import Policy, render
+from treering.errors import NotFoundError, TreeringError
+from treering.format import values
+from treering.format.paths import SessionKeys
+from treering.format.record import Record, Skeleton, decode_record, skeleton_of
+from treering.journal.read import record_at, records_at, skeletons
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.session.index import Index
+from treering.session.payload import blobs_in, decode_payload
+from treering.session.state import SessionState, decode_state
+from treering.storage.requests import Found, Get, Steps
+from treering.transcript.node import Node
+
+BLOBS_AT_ONCE_MAX = 16  # each may be many megabytes
+
+
+class ContextItem(NamedTuple):
+    """One message as the model sees it."""
+
+    node: str
+    """The node it comes from."""
+    message: object
+    """The message itself: the node's payload, an edit of it, or what a view makes of it."""
+
+
+class Restored(NamedTuple):
+    """What a session would be like at some node."""
+
+    node: str | None
+    context: Context
+    lines: dict[str, bytes]
+    """Record lines of the nodes in the context, and of the checkpoints that hold the state."""
+    checkpoint: Checkpoint | None
+    """The checkpoint that stood there or above; its state goes with the context."""
+
+
+class Reader:
+    """One look at a session, extended by `refresh`."""
+
+    def __init__(self, keys: SessionKeys, policy: Policy) -> None:
+        self.keys = keys
+        self.policy = policy
+        self.blobs: dict[str, bytes | None] = {}
+        self._view: View | None = None
+        self._state: SessionState | None = None
+        self._index: Index | None = None
+
+    @property
+    def view(self) -> View:
+        if self._view is None:
+            raise NotFoundError(
+                f"session {self.keys.session!r} has no record yet", kind="session", key=self.keys.latest
+            )
+        return self._view
+
+    @property
+    def state(self) -> SessionState:
+        if self._state is None:
+            raise NotFoundError(
+                f"session {self.keys.session!r} has no record yet", kind="session", key=self.keys.latest
+            )
+        return self._state
+
+    @property
+    def begun(self) -> bool:
+        """The session exists in the store."""
+        return self._view is not None
+
+    # where it stands
+
+    def resume(self) -> Steps[None]:
+        """Read the session's state: two GETs, and its context's blobs if it has any.
+
+        Raises:
+            NotFoundError: There is no such session, or it was deleted (`SessionDeletedError`).
+            CorruptError: It is damaged.
+        """
+        view = yield from resume(self.keys)
+        self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+        self._view = view
+        self._absorb(view)
+        yield from self.mend()
+        yield from self.fetch_blobs(self.state.lines.values())
+
+    def refresh(self) -> Steps[bool]:
+        """Look again; true if something was added."""
+        if not self.begun:
+            yield from self.resume()
+            return True
+        end = self.state.end
+        view = yield from resume(self.keys)
+        view.require_same_life(self.view.life)
+        self._absorb(view)
+        yield from self.mend()
+        yield from self.fetch_blobs(self.state.lines.values())
+        return self.state.end > end
+
+    def _absorb(self, view: View) -> list[bytes]:
+        """Fold what `view` shows beyond our state; return the lines that were new to us and are still in the tail."""
+        state, tail = self.state, view.tail
+        self._view = view
+        if state.end < tail.header.base:
+            follow = state.follow
+            state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+            state.follow = follow
+        new = list(tail.lines[max(0, state.end - tail.header.base) :])
+        state.advance(new)
+        return new
+
+    def mend(self) -> Steps[None]:
+        """If the records alone do not tell the context, read what does from the graph."""
+        if self.state.adrift:
+            restored = yield from self.restore(self.state.tip)
+            self.adopt(restored)
+
+    def adopt(self, restored: Restored) -> None:
+        """Make the state one that stands at `restored`."""
+        state = self.state
+        state.context, state.context_at = restored.context, restored.node
+        state.lines = dict(restored.lines)
+        state.checkpoint = restored.checkpoint
+
+    # what happened
+
+    def index(self) -> Steps[Index]:
+        """The skeleton of the whole session, read once and then kept up to date."""
+        view = self.view
+        index = self._index
+        if index is not None and index.end < view.tail.header.base:
+            index = None
+        if index is None:
+            _, rows = yield from skeletons(self.keys)
+            index = self._index = Index(rows[: view.end])
+        start = index.end - view.tail.header.base
+        index.extend(skeleton_of(line) for line in view.tail.lines[max(0, start) :])
+        return index
+
+    def nodes(self, rows: Iterable[Skeleton]) -> Steps[list[Node]]:
+        """Nodes with their payloads, as later edits show them."""
+        index = yield from self.index()
+        rows = list(rows)
+        amended = index.graph.annotations.amended
+        lines = yield from self.lines_at([amended.get(row.id, row.at) for row in rows])
+        yield from self.fetch_blobs(lines.values())
+        found = []
+        for row in rows:
+            body = bytes(decode_record(lines[amended.get(row.id, row.at)]).body)
+            found.append(index.graph.view(row.id, decode_payload(body, self.blobs)))
+        return found
+
+    def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+        """Record lines by position, from memory where they are at hand."""
+        return (yield from records_at(self.view, sorted(set(positions))))
+
+    def record(self, at: int) -> Steps[Record]:
+        """One record by position.
+
+        Raises:
+            NotFoundError: The journal ends before it.
+        """
+        line = yield from record_at(self.view, at)
+        if line is None:
+            raise NotFoundError(f"no record at position {at}", kind="position", key=self.keys.tail)
+        return decode_record(line, key=self.keys.tail)
+
+    # what the model sees
+
+    def messages(self, context: Context, lines: dict[str, bytes]) -> tuple[ContextItem, ...]:
+        """The messages of a context whose records and blobs are at hand."""
+        return tuple(
+            ContextItem(item.node, self._message(item.view, item.message, lines[item.node])) for item in context.items
+        )
+
+    def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
+        if inline is not None:
+            return decode_payload(inline, self.blobs)
+        return render(view, decode_payload(bytes(decode_record(line).body), self.blobs))
+
+    def restore(self, node: str | None, *, checkpoint: str | None = None) -> Steps[Restored]:
+        """What the session would be like at `node`: its context and the state that went with it.
+
+        Starts from the nearest checkpoint above, whose context may have been edited, and goes on by the policy.
+
+        Raises:
+            NotFoundError: There is no such node or checkpoint.
+        """
+        index = yield from self.index()
+        path = index.graph.path(node)
+        if checkpoint is None:
+            checkpoint, depth = index.nearest_checkpoint(path)
+        else:
+            depth = len(path)
+        found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
+        context = yield from self._edited(index, self._extended(found, path, depth))
+        lines = yield from self.context_lines(index, context)
+        lines |= yield from self._state_lines(index, found)
+        return Restored(node, context, lines, found)
+
+    def _extended(self, found: Checkpoint | None, path: list[Skeleton], depth: int) -> Context:
+        if found is None:
+            return self.policy.build(path)
+        context = found.context
+        for skeleton in path[depth:]:
+            extended = self.policy.extend(context, skeleton)
+            if extended is None:
+                return self.policy.build(path)
+            context = extended
+        return context
+
+    def _edited(self, index: Index, context: Context) -> Steps[Context]:
+        """Show what was amended as amended, and leave out what was retracted."""
+        annotations = index.graph.annotations
+        shown = set(context.nodes)
+        for node in shown & annotations.retracted:
+            context = without(context, node)
+        amended = {node: at for node, at in annotations.amended.items() if node in shown}
+        lines = yield from self.lines_at(list(amended.values()))
+        for node, at in amended.items():
+            context = replace(context, node, bytes(decode_record(lines[at]).body))
+        return context
+
+    def context_lines(self, index: Index, context: Context) -> Steps[dict[str, bytes]]:
+        lines = {node: line for node, line in self.state.lines.items() if node in set(context.nodes)}
+        missing = {node: index.graph.node(node).at for node in context.nodes if node not in lines}
+        found = yield from self.lines_at(list(missing.values()))
+        return lines | {node: found[at] for node, at in missing.items()}
+
+    def _state_lines(self, index: Index, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
+        """Records of the checkpoints that hold state values which the newest state does not hold anyway."""
+        if checkpoint is None:
+            return {}
+        newest = self.state.checkpoint
+        held = set(newest.origins.items()) | {("", newest.manager_at)} if newest else set()
+        wanted = {*checkpoint.origins.items(), ("", checkpoint.manager_at)} - held
+        places = {name: index.any_checkpoint(name).at for _, name in wanted if name is not None}
+        lines = yield from self.lines_at(list(places.values()))
+        return {name: lines[at] for name, at in places.items()}
+
+    def load_checkpoint(self, checkpoint: str) -> Steps[Checkpoint]:
+        """Read one checkpoint of any age: its record and those up to the last full one.
+
+        Raises:
+            NotFoundError: There is none, or it was pruned.
+        """
+        newest = self.state.checkpoint
+        if newest is not None and newest.id == checkpoint:
+            return newest
+        index = yield from self.index()
+        index.checkpoint(checkpoint)
+        chain = chain_of(checkpoint, index.all_checkpoints)
+        lines = yield from self.lines_at([index.any_checkpoint(name).at for name in chain])
+        records = {name: decode_record(lines[index.any_checkpoint(name).at]) for name in chain}
+        places = {name: index.any_checkpoint(name).at for name in needs(records[chain[0]])}
+        found = yield from self.lines_at(list(places.values()))
+        records |= {name: decode_record(found[at]) for name, at in places.items()}
+        return resolve([records[name] for name in chain], records.__getitem__)
+
+    # large parts
+
+    def read_blob(self, digest: str) -> Steps[bytes | None]:
+        """One large part, or None if it is missing."""
+        if digest in self.blobs:
+            return self.blobs[digest]
+        (answer,) = yield (Get(self.keys.blob(self.view.life, digest)),)
+        return _blob(answer)
+
+    def fetch_blobs(self, lines: Iterable[bytes]) -> Steps[None]:
+        """Read the blobs that some records refer to, in parallel; a missing one is remembered as missing."""
+        wanted: set[str] = set()
+        for line in lines:
+            if b'"$blob"' in line:
+                wanted |= blobs_in(bytes(decode_record(line).body))
+        digests = sorted(wanted - self.blobs.keys())
+        for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
+            part = digests[start : start + BLOBS_AT_ONCE_MAX]
+            answers = yield tuple(Get(self.keys.blob(self.view.life, digest)) for digest in part)
+            for digest, answer in zip(part, answers, strict=True):
+                self.blobs[digest] = _blob(answer)
+
+
+def _blob(answer: object) -> bytes | None:
+    if isinstance(answer, Found):
+        return answer.data
+    if isinstance(answer, NotFoundError):
+        return None
+    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+
+
+def decoded_state(state: dict[str, bytes]) -> dict[str, object]:
+    """State values as the agent handed them in."""
+    return {key: values.decode(value) for key, value in state.items()}

@@ -1,0 +1,320 @@
+"""What can be asked of a session: history by pages, tree, branches, checkpoints, notes, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from treering.checkpoint.checkpoint import Entry
+from treering.errors import NotFoundError
+from treering.format import values
+from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.journal.read import read_lines, survey
+from treering.journal.resume import resume
+from treering.session.index import Index
+from treering.session.payload import decode_payload
+from treering.session.reader import ContextItem, Reader, decoded_state
+from treering.storage.requests import Found, Get, Steps, Unchanged, Version
+from treering.transcript.graph import Problem
+from treering.transcript.node import Node, read_brief
+from treering.transcript.tree import OutlineRow, outline
+
+
+class HistoryRow(NamedTuple):
+    """One node of a page of history."""
+
+    node: Node
+    index: int
+    """Its place among its siblings, from 1."""
+    siblings: int
+
+
+class History(NamedTuple):
+    """A page of history, newest first."""
+
+    rows: tuple[HistoryRow, ...]
+    before: str | None
+    """Give this for the page above; None: this page reaches the root."""
+
+
+class CheckpointView(NamedTuple):
+    """One checkpoint, whole."""
+
+    entry: Entry
+    context: tuple[ContextItem, ...]
+    settings: Mapping[str, object]
+    state: dict[str, object]
+    manager: object
+    policy: str
+
+
+class Note(NamedTuple):
+    """One note."""
+
+    id: str
+    kind: str
+    target: str | None
+    brief: Mapping[str, object]
+    payload: object
+    time_ms: int
+
+
+def history(
+    reader: Reader,
+    *,
+    head: str | None = None,
+    node: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+    retracted: bool = False,
+) -> Steps[History]:
+    """One page of the conversation, from a head upward, newest first.
+
+    Args:
+        reader: The session.
+        head: The head to start from; by default the one in hand.
+        node: Start from this node instead.
+        before: The cursor of the page below.
+        limit: Most rows of a page.
+        retracted: Show retracted nodes too.
+
+    Raises:
+        NotFoundError: There is no such head or node.
+    """
+    index = yield from reader.index()
+    start = node if node is not None else _tip(reader, head)
+    page = index.graph.page(start, before=before, limit=limit, retracted=retracted)
+    nodes = yield from reader.nodes([row.node for row in page.rows])
+    rows = (HistoryRow(found, row.index, row.count) for found, row in zip(nodes, page.rows, strict=True))
+    return History(tuple(rows), page.before)
+
+
+def _tip(reader: Reader, head: str | None) -> str | None:
+    if head is None:
+        return reader.state.tip
+    heads = reader.state.heads.heads
+    if head not in heads:
+        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+    return heads[head]
+
+
+def node(reader: Reader, identifier: str) -> Steps[Node]:
+    """One node with its payload, as later edits show it.
+
+    Raises:
+        NotFoundError: There is no such node.
+    """
+    index = yield from reader.index()
+    return (yield from reader.nodes([index.graph.node(identifier)]))[0]
+
+
+def original(reader: Reader, identifier: str) -> Steps[object]:
+    """The payload of a node as it was first recorded, whatever was amended later."""
+    index = yield from reader.index()
+    at = index.graph.node(identifier).at
+    lines = yield from reader.lines_at([at])
+    yield from reader.fetch_blobs(lines.values())
+    return decode_payload(bytes(decode_record(lines[at]).body), reader.blobs)
+
+
+def path(reader: Reader, identifier: str | None = None) -> Steps[tuple[str, ...]]:
+    """Ids from a root down to a node, by default the head's."""
+    index = yield from reader.index()
+    end = reader.state.tip if identifier is None else identifier
+    return tuple(row.id for row in index.graph.path(end))
+
+
+def children(reader: Reader, identifier: str | None) -> Steps[tuple[str, ...]]:
+    """Ids of the children of a node, oldest first; those of None are the roots."""
+    index = yield from reader.index()
+    return tuple(index.graph.children(identifier))
+
+
+def siblings(reader: Reader, identifier: str) -> Steps[tuple[tuple[str, ...], int]]:
+    """Ids of the children of a node's parent, and the node's own index among them, from 0."""
+    index = yield from reader.index()
+    ids, place = index.graph.siblings(identifier)
+    return tuple(ids), place
+
+
+def leaves(reader: Reader) -> Steps[tuple[str, ...]]:
+    """Ids of the nodes without children: the ends of all branches."""
+    index = yield from reader.index()
+    return tuple(index.graph.leaves())
+
+
+def tree(reader: Reader) -> Steps[tuple[OutlineRow, ...]]:
+    """The outline of the whole graph, with straight runs folded; reads no payload."""
+    index = yield from reader.index()
+    at_nodes = [entry.node for entry in index.checkpoints.values() if entry.node is not None]
+    return tuple(outline(index.graph, heads=index.heads, checkpoints=at_nodes))
+
+
+def skeletons(reader: Reader) -> Steps[tuple[Skeleton, ...]]:
+    """All nodes without payloads, in the order they were recorded."""
+    index = yield from reader.index()
+    return tuple(index.graph)
+
+
+def problems(reader: Reader) -> Steps[tuple[Problem, ...]]:
+    """What is odd about the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
+    index = yield from reader.index()
+    return tuple(index.graph.problems())
+
+
+def labels(reader: Reader) -> Steps[dict[str, str]]:
+    """Label by node or checkpoint."""
+    index = yield from reader.index()
+    return dict(index.graph.annotations.labels)
+
+
+def checkpoints(reader: Reader) -> Steps[tuple[Entry, ...]]:
+    """All checkpoints that were not pruned, oldest first; a label given later is shown."""
+    index = yield from reader.index()
+    return tuple(_labelled(index, entry) for entry in index.checkpoints.values())
+
+
+def _labelled(index: Index, entry: Entry) -> Entry:
+    label = index.graph.annotations.labels.get(entry.id)
+    return entry if label is None else entry.with_label(label)
+
+
+def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:
+    """One checkpoint of any age: what the model saw, what the agent knew.
+
+    Raises:
+        NotFoundError: There is none, or it was pruned.
+    """
+    index = yield from reader.index()
+    entry = index.checkpoint(identifier)
+    found = yield from reader.load_checkpoint(identifier)
+    lines = yield from reader.context_lines(index, found.context)
+    yield from reader.fetch_blobs(lines.values())
+    return CheckpointView(
+        _labelled(index, entry),
+        reader.messages(found.context, lines),
+        found.context.settings,
+        decoded_state(found.state),
+        None if found.manager is None else values.decode(found.manager),
+        found.policy,
+    )
+
+
+def context_at(reader: Reader, identifier: str | None) -> Steps[tuple[ContextItem, ...]]:
+    """What the model would see at a node."""
+    restored = yield from reader.restore(identifier)
+    yield from reader.fetch_blobs(restored.lines.values())
+    return reader.messages(restored.context, restored.lines)
+
+
+def notes(reader: Reader, kind: str | None = None, *, on_path: bool = False) -> Steps[tuple[Note, ...]]:
+    """Notes, oldest first.
+
+    Args:
+        reader: The session.
+        kind: Only this kind, for example `usage`, `system` or `link`.
+        on_path: Only notes about nodes on the path of the head, and about the session as a whole.
+    """
+    index = yield from reader.index()
+    along = index.graph.path(reader.state.tip) if on_path else None
+    return (yield from _notes(reader, index.graph.annotations.notes(kind, path=along)))
+
+
+def extensions(reader: Reader, extension: str, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
+    """What an extension recorded, oldest first, by default along the path of the head."""
+    index = yield from reader.index()
+    along = index.graph.path(reader.state.tip) if on_path else None
+    return (yield from _notes(reader, index.graph.annotations.extensions(extension, path=along)))
+
+
+def _notes(reader: Reader, rows: Sequence[Skeleton]) -> Steps[tuple[Note, ...]]:
+    lines = yield from reader.lines_at([row.at for row in rows])
+    yield from reader.fetch_blobs(lines.values())
+    return tuple(
+        Note(row.id, row.kind, row.target, read_brief(row), _body(lines[row.at], reader), row.time) for row in rows
+    )
+
+
+def _body(line: bytes, reader: Reader) -> object:
+    return decode_payload(bytes(decode_record(line).body), reader.blobs)
+
+
+def usage(reader: Reader) -> Mapping[str, int | float]:
+    """Sums of all usage recorded, abandoned branches included."""
+    return dict(reader.state.usage)
+
+
+class Followed(NamedTuple):
+    """What was added since the last look."""
+
+    lines: tuple[bytes, ...]
+    end: int
+    version: Version
+
+
+def changes(reader: Reader, first: int, version: Version | None) -> Steps[Followed]:
+    """Record lines from position `first` on; one conditional GET if there are none.
+
+    Args:
+        reader: The session.
+        first: The position after the last one seen.
+        version: What the last call returned; None at first.
+    """
+    keys = reader.keys
+    (answer,) = yield (Get(keys.tail, unless=version, register=True),)
+    if isinstance(answer, Unchanged):
+        return Followed((), first, version or Version(""))
+    seen = answer.version if isinstance(answer, Found) else Version("")
+    view = yield from resume(keys)
+    view.require_same_life(reader.view.life)
+    lines: list[bytes] = []
+    known = None
+    while first + len(lines) < view.tail.header.base:
+        known, some = yield from read_lines(keys, first + len(lines), known)
+        lines += some
+    lines += view.tail.lines[first + len(lines) - view.tail.header.base :]
+    return Followed(tuple(lines), first + len(lines), seen)
+
+
+class Stored(NamedTuple):
+    """What a session takes in the store."""
+
+    records: int
+    segments: int
+    segment_bytes: int
+    tail_records: int
+    waste: int
+    """Segments whose records others hold as well; merging removes them."""
+
+
+def stored(reader: Reader) -> Steps[Stored]:
+    """Count what is stored, from names alone."""
+    where = yield from survey(reader.keys)
+    size = sum(segment.size for segment in where.segments)
+    return Stored(where.end, len(where.segments), size, len(where.tail.lines), len(where.waste))
+
+
+def read_all(reader: Reader, first: int = 0) -> Iterator[Steps[list[bytes]]]:
+    """Protocols that read all record lines from `first` on, one segment each; run them one after the other."""
+    known: list[object] = [None]
+    at, done = [first], [False]
+
+    def step() -> Steps[list[bytes]]:
+        known[0], lines = yield from read_lines(reader.keys, at[0], known[0])  # type: ignore[arg-type]
+        at[0] += len(lines)
+        done[0] = not lines
+        return lines
+
+    while not done[0]:
+        yield step()
+
+
+def node_of_line(reader: Reader, line: bytes) -> Node | None:
+    """The node that a record line holds, or None if it holds something else."""
+    row = skeleton_of(line)
+    if row.type != "node":
+        return None
+    return Node(
+        id=row.id, parent=row.parent, kind=row.kind, role=row.role, time_ms=row.time, at=row.at, head=row.head,
+        links=dict(row.links or {}), brief=read_brief(row), payload=_body(line, reader),
+    )  # fmt: skip

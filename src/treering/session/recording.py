@@ -1,0 +1,231 @@
+"""From drafts to records: parents, heads, times, the checkpoint that rides along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context
+from treering.checkpoint.delta import write
+from treering.errors import HeadMovedError, UsageError
+from treering.format import values
+from treering.format.record import Record, Skeleton, skeleton_of_record
+from treering.ids import new_id, time_of
+from treering.session.payload import encode_payload
+from treering.session.state import SessionState
+from treering.session.writer import Planned, Writer, now_ms
+from treering.transcript.node import KEEP, Draft, Keep, user
+
+Message = Draft | Mapping[str, Any] | str
+"""What `append` takes: a draft, a message as a JSON object with a role, or text from the user."""
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a commit changes besides adding messages."""
+
+    state: Mapping[str, object] = {}
+    drop: Sequence[str] = ()
+    manager: object = UNSET
+    context: Context | None = None
+    """What the model saw so far, edited; the messages follow it."""
+    label: str | None = None
+    step: int | None = None
+    metadata: Mapping[str, object] = {}
+    navigated: bool = False
+
+    @property
+    def says_something(self) -> bool:
+        """There is more to keep than the end of a turn."""
+        facts = (self.state, self.drop, self.metadata, self.label, self.context, self.navigated)
+        return any(facts) or self.step is not None or self.manager is not UNSET
+
+
+class Recording:
+    """Collects the records of one append, knowing where the session would stand behind each."""
+
+    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | None | Keep = KEEP) -> None:
+        self.writer = writer
+        self.state: SessionState = writer.state
+        self.records: list[Record] = []
+        self.blobs: dict[str, bytes] = {}
+        self.head, self.node = self._place(head, expect)
+        self.own_head = self.head == writer.at_head or head is None
+        self.context: Context | None = self.state.context if self.state.context_at == self.node else None
+        """What the model sees behind the records so far; None if only the path can tell."""
+        self.checkpoint: Checkpoint | None = self.state.checkpoint
+        self.nodes: list[str] = []
+        self.made: Checkpoint | None = None
+
+    def _place(self, head: str | None, expect: str | None | Keep) -> tuple[str, str | None]:
+        heads, writer = self.state.heads, self.writer
+        name = head or writer.at_head
+        there = heads.heads.get(name)
+        if expect is not KEEP and there != expect:
+            raise HeadMovedError(
+                f"head {name!r} is not where you expected it. expected={expect!r}, got={there!r}",
+                key=writer.keys.tail,
+                remedy="refresh, look at what was added, and decide where to go on",
+            )
+        if head is not None:
+            return name, there
+        if there != writer.at_node:
+            name = heads.free_name(name)
+        return name, writer.at_node
+
+    def planned(self) -> Planned:
+        return Planned(tuple(self.records), self.blobs)
+
+    def add(self, record: Record) -> Skeleton:
+        """Put a record behind the others."""
+        self.records.append(record)
+        return skeleton_of_record(record, 0)
+
+    def skeleton_of_draft(self, draft: Draft) -> Skeleton:
+        """Record a draft; return the skeleton of its record."""
+        self.draft(draft)
+        return skeleton_of_record(self.records[-1], 0)
+
+    def draft(self, draft: Draft) -> str:
+        """Record a draft; return its id."""
+        body, large = encode_payload(draft)
+        self.blobs |= large
+        identifier = draft.id or new_id()
+        brief = Raw(values.encode(draft.brief)) if draft.brief else Raw(b"{}")
+        record = Record(
+            at=0,
+            by="",
+            type=draft.type,
+            kind=draft.kind,
+            role=draft.role,
+            id=identifier,
+            target=draft.target,
+            time=draft.time_ms if draft.time_ms is not None or time_of(identifier) is not None else now_ms(),
+            links=draft.links,
+            brief=brief,
+            body=body,
+        )
+        if draft.type == "node":
+            self._node(record, draft.parent)
+        else:
+            self.add(record)
+        return identifier
+
+    def _node(self, record: Record, parent: str | None | Keep) -> None:
+        if parent is KEEP or parent == self.node:
+            record = msgspec.structs.replace(record, parent=self.node, head=self.head)
+            skeleton = self.add(record)
+            self.node = record.id
+            self.context = self.writer.policy.extend(self.context, skeleton) if self.context is not None else None
+        else:
+            aside = self.state.heads.free_name(self.head)
+            self.add(msgspec.structs.replace(record, parent=parent, head=aside))
+        self.nodes.append(record.id)
+
+    def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
+        """Record that `head` now stands at `node` and is the current one."""
+        self.add(
+            Record(
+                at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node,
+                brief=Raw(values.encode(dict(brief))) if brief else Raw(b"{}"),
+            )
+        )  # fmt: skip
+        self.head, self.node, self.own_head = head, node, True
+
+    def forget(self, head: str) -> None:
+        """Record that a head is given up."""
+        self.add(Record(at=0, by="", type="head", kind="drop", id=new_id(), head=head))
+
+    def give_up(self, checkpoint: str) -> None:
+        """Record that a checkpoint is out of the lists."""
+        self.add(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=checkpoint))
+
+    def end(self, changed: Change | None) -> None:
+        """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
+        due = self.writer.options.schedule.due(
+            now_ms=now_ms(),
+            nodes_since=self.state.nodes_since + len(self.nodes),
+            last_ms=self.checkpoint.time_ms if self.checkpoint else None,
+            turn_ended=changed is not None,
+        )
+        wanted = changed is not None and changed.says_something
+        if (wanted or due) and self.own_head and (wanted or self.context is not None):
+            self.keep(changed or Change())
+
+    def keep(self, change: Change) -> None:
+        """Record a checkpoint of where the session stands behind the records so far."""
+        if self.context is None:
+            raise UsageError("the context of this node is not known", kind="adrift")
+        parent = self.checkpoint
+        state = dict(parent.state) if parent else {}
+        manager = parent.manager if parent else None
+        for key in change.drop:
+            state.pop(key, None)
+        state |= encode_state_values(change.state)
+        if self.state.parent_gone and parent is self.state.checkpoint:
+            parent = None
+        if change.manager is not UNSET:
+            manager = values.encode(change.manager)
+        new = Checkpoint(
+            id=new_id(),
+            parent=parent.id if parent else None,
+            head=self.head,
+            node=self.node,
+            context=self.context,
+            state=state,
+            manager=manager,
+            policy=self.writer.policy.name,
+            label=change.label,
+            step=change.step,
+            metadata=dict(change.metadata),
+            time_ms=now_ms(),
+        )
+        written = write(parent, new, navigated=change.navigated)
+        self.made = self.checkpoint = written.checkpoint
+        self.add(
+            Record(
+                at=0, by="", type="checkpoint", id=new.id, parent=new.parent, head=self.head, target=self.node,
+                brief=Raw(written.brief), body=Raw(written.body),
+            )
+        )  # fmt: skip
+
+
+def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
+    """State values as they are stored, by key.
+
+    Raises:
+        UsageError: A key is not a string, or a value cannot be stored exactly; the message names its path.
+    """
+    for key in state:
+        if not isinstance(key, str) or not key:
+            raise UsageError(f"a state key must be a non-empty string. got={key!r}", kind="state_key")
+    encoded = {}
+    for key, value in state.items():
+        try:
+            encoded[key] = values.encode(value)
+        except UsageError as error:
+            raise UsageError(f"state[{key!r}]: {error}", kind=error.kind) from error
+    return encoded
+
+
+def draft_of(message: Message) -> Draft:
+    """Return what a caller handed in as a draft.
+
+    Raises:
+        UsageError: It is none of what is taken.
+    """
+    if isinstance(message, Draft):
+        return message
+    if isinstance(message, str):
+        return user(message)
+    if isinstance(message, Mapping):
+        role = message.get("role")
+        return Draft(role=role if isinstance(role, str) else "", payload=dict(message))
+    raise UsageError(
+        f"cannot record a {type(message).__name__}",
+        kind="message",
+        remedy="pass treering.user(...), a JSON object with a role, or text",
+    )

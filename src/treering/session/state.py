@@ -1,0 +1,309 @@
+"""Where a session stands: a fold over its records, resumed from `latest` and carried on record by record.
+
+Rule 1: the fold is deterministic. Whoever folds the same records from the start, or the last of them over what
+`latest` holds, gets the same state; so any process may write `latest`.
+Rule 2: the context follows one head. A node that does not continue it, or a head that moved without a checkpoint,
+leaves the context unknown (`adrift`) until a full checkpoint or a look at the graph says what it is. It is never
+guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from treering.checkpoint.body import Body, read_form, write_form
+from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, entry_of
+from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, replace, without
+from treering.checkpoint.delta import apply_body
+from treering.checkpoint.policy import Policy
+from treering.errors import CorruptError, NotFoundError
+from treering.format import values
+from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
+from treering.format.register import Card, Latest, one_line
+from treering.ids import observe_id, time_of
+from treering.session.payload import decode_payload
+from treering.transcript.heads import Heads, decode_heads
+from treering.transcript.node import read_brief
+
+KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
+
+
+class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
+    """First body line of `latest`: everything but the records themselves."""
+
+    type: str = "state"
+    heads: dict[str, object] = {}
+    checkpoint: Raw | UnsetType = UNSET
+    """The newest checkpoint of the head in hand, whole."""
+    context: list[str | ItemForm] | None = None
+    """Items of the working context; None: those of the checkpoint."""
+    settings: Raw | UnsetType = UNSET
+    """What goes with `context`."""
+    context_at: str | None = None
+    nodes_since: int = 0
+    parent_gone: bool = False
+    usage: dict[str, int | float] = {}
+    last_usage: dict[str, int | float] = {}
+    last_compaction: str | None = None
+
+
+
+
+class SessionState:
+    """The fold. Mutable; one handle owns it."""
+
+    def __init__(self, card: Card, policy: Policy) -> None:
+        self.card = card
+        self.policy = policy
+        self.end = card.born
+        """One past the last record folded."""
+        self.follow: str | None = None
+        """The head whose context is kept; None: the current one."""
+        self.heads = Heads()
+        self.context = Context()
+        self.context_at: str | None = None
+        """The node that the context belongs to."""
+        self.lines: dict[str, bytes] = {}
+        """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
+        self.checkpoint: Checkpoint | None = None
+        """The newest one of the followed head; the agent's state is in it."""
+        self.parent_gone = False
+        """It was pruned: the next one must not be a change of it."""
+        self.nodes_since = 0
+        self.usage: dict[str, int | float] = {}
+        self.last_usage: dict[str, int | float] = {}
+        self.last_compaction: str | None = None
+
+    # what callers ask
+
+    @property
+    def head(self) -> str:
+        return self.follow or self.heads.current
+
+    @property
+    def tip(self) -> str | None:
+        """The node that the followed head stands on."""
+        return self.heads.heads.get(self.head)
+
+    @property
+    def state(self) -> dict[str, bytes]:
+        """The agent's state, encoded, by key."""
+        return self.checkpoint.state if self.checkpoint else {}
+
+    @property
+    def manager(self) -> bytes | None:
+        """State of the conversation manager, encoded."""
+        return self.checkpoint.manager if self.checkpoint else None
+
+    @property
+    def adrift(self) -> bool:
+        """The context does not belong to the head's node, or a record it needs is not at hand."""
+        return self.context_at != self.tip or any(item.node not in self.lines for item in self.context.items)
+
+    # forward
+
+    def advance(self, lines: Iterable[bytes]) -> None:
+        """Fold the records at the positions from `end` on."""
+        for line in lines:
+            self.apply(decode_record(line), line)
+
+    def apply(self, record: Record, line: bytes) -> None:
+        """Fold the record at position `end`.
+
+        Raises:
+            CorruptError: It is at another position.
+        """
+        if record.at != self.end:
+            raise CorruptError(f"record is out of order. expected={self.end}, got={record.at}")
+        self.end += 1
+        skeleton = skeleton_of_record(record, len(line))
+        observe_id(record.id)
+        if record.type == "node":
+            self._node(skeleton, line)
+        elif record.type == "head":
+            self.heads = self.heads.apply(skeleton)
+        elif record.type == "checkpoint":
+            self._checkpoint(record, skeleton)
+        elif record.type == "note":
+            self._note(skeleton)
+        elif record.type == "edit":
+            self._edit(record, skeleton)
+        self.card = self._counted(skeleton, record)
+
+    def _node(self, skeleton: Skeleton, line: bytes) -> None:
+        self.heads = self.heads.apply(skeleton)
+        if not skeleton.head or skeleton.head != self.head:
+            return
+        self.nodes_since += 1
+        if skeleton.kind == "compaction":
+            self.last_compaction = skeleton.id
+        if skeleton.parent != self.context_at:
+            return  # another branch: adrift until a checkpoint or a look at the graph
+        extended = self.policy.extend(self.context, skeleton)
+        if extended is None:
+            return
+        self.lines[skeleton.id] = line
+        self._see(extended, skeleton.id)
+
+    def _see(self, context: Context, node: str | None) -> None:
+        """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
+        shrunk = len(context.items) <= len(self.context.items)
+        self.context, self.context_at = context, node
+        if shrunk:
+            self._forget()
+        elif context.items and context.items[-1].node != node and node is not None:
+            self.lines.pop(node, None)  # the newest node is not shown
+
+    def _forget(self) -> None:
+        shown = set(self.context.nodes)
+        self.lines = {node: line for node, line in self.lines.items() if node in shown}
+
+    def _checkpoint(self, record: Record, skeleton: Skeleton) -> None:
+        if skeleton.head != self.head:
+            return
+        parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None
+        if parent is None and not entry_of(skeleton).full:
+            return  # of a branch we did not follow
+        try:
+            self.checkpoint = apply_body(parent, record, self.held_record)
+        except NotFoundError:
+            self.context_at = _UNKNOWN
+            return
+        self.nodes_since, self.parent_gone = 0, False
+        self._see(self.checkpoint.context, skeleton.target)
+        self._forget()
+
+    def held_record(self, checkpoint: str) -> Record:
+        """What we hold of an older checkpoint's record: the state values it wrote that still count.
+
+        Raises:
+            NotFoundError: Nothing of it.
+        """
+        if checkpoint in self.lines:
+            return decode_record(self.lines[checkpoint])
+        newest = self.checkpoint
+        held = {} if newest is None else {key: at for key, at in newest.origins.items() if at == checkpoint}
+        manages = newest is not None and newest.manager_at == checkpoint
+        if newest is None or not (held or manages):
+            raise NotFoundError(f"checkpoint is not at hand. checkpoint={checkpoint!r}", kind="checkpoint")
+        body = Body(
+            set={key: Raw(newest.state[key]) for key in held},
+            manager=Raw(newest.manager) if manages and newest.manager is not None else UNSET,
+        )
+        return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
+
+    def _note(self, skeleton: Skeleton) -> None:
+        brief = read_brief(skeleton)
+        if skeleton.kind == "usage":
+            numbers = {name: value for name, value in brief.items() if type(value) in (int, float)}
+            self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
+            for name, value in self.last_usage.items():
+                self.usage[name] = self.usage.get(name, 0) + value
+        elif skeleton.kind in _FACTS:
+            facts = {name: brief[name] or "" for name in _FACTS[skeleton.kind] if name in brief}
+            self.card = msgspec.structs.replace(self.card, **facts)
+
+    def _edit(self, record: Record, skeleton: Skeleton) -> None:
+        if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
+            self.parent_gone = True
+        if skeleton.target is None or skeleton.target not in self.lines:
+            return
+        if read_brief(skeleton).get("undo"):
+            self.context_at = _UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
+        elif skeleton.kind == "retract":
+            self._see(without(self.context, skeleton.target), self.context_at)
+        elif skeleton.kind == "amend":
+            self.context = replace(self.context, skeleton.target, bytes(record.body))
+
+    def _counted(self, skeleton: Skeleton, record: Record) -> Card:
+        card = self.card
+        node, message = skeleton.type == "node", skeleton.kind == "message"
+        first = node and message and skeleton.role == "user" and not card.first_prompt
+        changed: dict[str, object] = {
+            "nodes": card.nodes + node,
+            "messages": card.messages + (node and message),
+            "checkpoints": card.checkpoints + (skeleton.type == "checkpoint"),
+            "updated": max(card.updated, skeleton.time),
+            "head": self.heads.current,
+            "node": self.heads.tip,
+        }
+        if first:
+            changed["first_prompt"] = first_prompt(bytes(record.body))
+        if time_of(record.id) is not None and record.id > card.max_id:
+            changed["max_id"] = record.id
+        if node and skeleton.kind == "model_change":
+            brief = read_brief(skeleton)
+            changed |= {name: str(brief[name] or "") for name in ("model", "provider") if name in brief}
+        return msgspec.structs.replace(card, **changed)
+
+
+# No node has this id, so a context at it is never taken for one of the head's.
+_UNKNOWN = "?"
+# What notes about the session as a whole put on its card.
+_FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+
+
+def first_prompt(body: bytes) -> str:
+    """The text of a message on one line, cut at a character to what a card may hold."""
+    payload = decode_payload(body, {})
+    text = _text(payload.get("content") if isinstance(payload, dict) else payload)
+    return one_line(text)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
+    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
+
+
+def encode_state(state: SessionState) -> tuple[bytes, ...]:
+    """Body of `latest`: the state line, then the record lines that its context needs."""
+    newest = state.checkpoint
+    same = newest is not None and newest.context == state.context
+    line = StateLine(
+        heads=state.heads.encode(),
+        checkpoint=Raw(encode_checkpoint(newest)) if newest else UNSET,
+        context=None if same else [*encode_items(state.context.items)],
+        settings=UNSET if same else Raw(values.encode(state.context.settings)),
+        context_at=state.context_at,
+        nodes_since=state.nodes_since,
+        parent_gone=state.parent_gone,
+        usage=state.usage,
+        last_usage=state.last_usage,
+        last_compaction=state.last_compaction,
+    )
+    return (write_form(line) + b"\n", *state.lines.values())
+
+
+def decode_state(latest: Latest, policy: Policy, *, key: str) -> SessionState:
+    """The state that `latest` holds.
+
+    Raises:
+        CorruptError: Its body is not as `encode_state` wrote it.
+    """
+    state = SessionState(latest.card, policy)
+    state.end = latest.card.covers
+    if not latest.lines:
+        return state
+    line = read_form(latest.lines[0], StateLine)
+    state.heads = decode_heads(line.heads)
+    state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
+    state.context = _decode_context(line, state.checkpoint)
+    state.context_at = line.context_at
+    state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
+    state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
+    state.last_compaction = line.last_compaction
+    state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
+    observe_id(latest.card.max_id)
+    return state
+
+
+def _decode_context(line: StateLine, checkpoint: Checkpoint | None) -> Context:
+    if line.context is None:
+        return checkpoint.context if checkpoint else Context()
+    settings = {} if isinstance(line.settings, UnsetType) else values.decode(line.settings)
+    return Context(decode_items(line.context), settings if isinstance(settings, dict) else {})

@@ -1,0 +1,358 @@
+"""A store: a folder or a bucket with sessions in it."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+
+import msgspec
+
+from treering.checkpoint.policy import find_policy
+from treering.checkpoint.schedule import EVERY_TURN, Schedule
+from treering.errors import UsageError
+from treering.format.paths import SessionKeys, namespace_prefix
+from treering.format.register import Card
+from treering.ids import new_nonce
+from treering.journal import life
+from treering.session.blocking import Session, View
+from treering.session.catalogue import Sessions, list_sessions
+from treering.session.hooks import Hooks
+from treering.session.info import SessionInfo
+from treering.session.lineage import link_child
+from treering.session.loading import Progress, copy_session, import_drafts
+from treering.session.reader import Reader
+from treering.session.writer import Options, Writer, now_ms
+from treering.storage.proof import declare, prove
+from treering.storage.requests import Driver, Hold, Steps
+from treering.storage.run import run
+from treering.transcript.node import Draft
+
+DEFAULT_POLICY = "default@1"
+DURABILITIES = ("sync", "turn")
+FIRST_WRITES = ("record", "assistant")
+
+
+class Place:
+    """What a blocking and an asynchronous store share: where sessions are and how they are opened."""
+
+    def __init__(self, driver: Driver, prefix: str = "", proofs: set[str] | None = None) -> None:
+        self.driver = driver
+        self.prefix = prefix
+        self._proofs = set() if proofs is None else proofs
+
+    def keys(self, session: str) -> SessionKeys:
+        """The keys of one session.
+
+        Raises:
+            UsageError: The name is empty.
+        """
+        keys = SessionKeys(self.prefix, session, self.driver.appends)
+        _ = keys.tail  # refuses what cannot be a key
+        return keys
+
+    def prepare(self) -> Steps[None]:
+        """Before this process first writes: make sure that the store keeps conditions, and mark it as ours."""
+        if self._proofs:
+            return
+        facts = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "by": "treering"}
+        if self.driver.proven or not self.driver.conditional:
+            yield from declare(facts=facts)
+        else:
+            yield from prove(facts=facts)
+        self._proofs.add("proved")
+
+    def reader(self, session: str, policy: str = DEFAULT_POLICY) -> Reader:
+        """A reader that has not looked yet."""
+        return Reader(self.keys(session), find_policy(policy))
+
+    def writer(
+        self, session: str, card: Card, options: Options, policy: str = DEFAULT_POLICY
+    ) -> tuple[Writer, list[Hold]]:
+        """A writer that has not looked yet, and the holds it has on its session: to be released when it is done.
+
+        A session that is not there yet is held when it is created, so that one without a record leaves nothing behind.
+
+        Raises:
+            SessionHeldError: Another process holds the session; the message says who.
+        """
+        holds: list[Hold] = []
+
+        def take(*, create: bool) -> None:
+            hold = None if holds else self.hold(session, shared=options.shared, create=create)
+            if hold is not None:
+                holds.append(hold)
+
+        def prepare() -> Steps[None]:
+            take(create=True)
+            yield from self.prepare()
+
+        take(create=False)
+        return Writer(self.keys(session), find_policy(policy), card, options, prepare), holds
+
+    def hold(self, session: str, *, shared: bool, create: bool) -> Hold | None:
+        """Hold a session for this process, where the store knows such a thing.
+
+        Raises:
+            SessionHeldError: Another process holds it; the message says who.
+        """
+        return self.driver.hold(self.keys(session).hold, shared=shared, holder=holder_line(), create=create)
+
+
+def release(holds: list[Hold]) -> None:
+    """Let others have what was held."""
+    while holds:
+        holds.pop().release()
+
+
+def holder_line() -> str:
+    """Who we are, for those who find a session held."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    return f"pid {os.getpid()} on {socket.gethostname()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
+
+
+def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping[str, object]) -> Card:
+    """The card a session begins with."""
+    now = now_ms()
+    return Card(
+        session=session, life="", write="", title=title, project=project, cwd=full_path(cwd), created=now, updated=now,
+        extra=dict(extra),
+    )  # fmt: skip
+
+
+def full_path(cwd: str) -> str:
+    """A folder as lists show it; an empty one stays empty."""
+    return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
+
+
+def checked_options(
+    *, shared: bool, durability: str, checkpoints: Schedule, first_write: str, hooks: Hooks | None, create: bool
+) -> Options:
+    """Options as a writer takes them.
+
+    Raises:
+        UsageError: One of them has no meaning.
+    """
+    for name, value, known in (("durability", durability, DURABILITIES), ("first_write", first_write, FIRST_WRITES)):
+        if value not in known:
+            raise UsageError(f"{name} must be one of {known}. got={value!r}", kind="option")
+    return Options(
+        shared=shared, durability=durability, schedule=checkpoints, first_write=first_write, hooks=hooks or Hooks(),
+        create=create,
+    )  # fmt: skip
+
+
+def wanted_by(project: str | None, cwd: str | None) -> Callable[[SessionInfo], bool] | None:
+    """A filter for lists of sessions."""
+    if project is None and cwd is None:
+        return None
+    where = None if cwd is None else full_path(cwd)
+    return lambda row: (project is None or row.project == project) and (where is None or row.cwd == where)
+
+
+class Store:
+    """Sessions in a folder or a bucket, for blocking code. Nothing is read or written until a session is asked for."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def namespace(self, name: str) -> Store:
+        """A store of its own inside this one, for one tenant; it sees no other's sessions."""
+        place = self._place
+        return Store(Place(place.driver, namespace_prefix(place.prefix, name), place._proofs))
+
+    def session(
+        self,
+        session: str | None = None,
+        *,
+        title: str = "",
+        project: str = "",
+        cwd: str = "",
+        extra: Mapping[str, object] | None = None,
+        shared: bool = False,
+        create: bool = True,
+        durability: str = "sync",
+        checkpoints: Schedule = EVERY_TURN,
+        first_write: str = "record",
+        policy: str = DEFAULT_POLICY,
+        hooks: Hooks | None = None,
+    ) -> Session:
+        """Resume a session, or make ready to create it with its first record. Two reads, however long it is.
+
+        Args:
+            session: Any name; by default a new one is made up.
+            title: Of a new session.
+            project: Of a new session; any word to find it by.
+            cwd: Of a new session; the folder it is about.
+            extra: Further facts on the card of a new session.
+            shared: Let others write, too: who appends second gets a branch of their own. Else the second one is told.
+            create: If there is none, make one; else it is an error.
+            durability: `sync`: every append is durable when it returns. `turn`: messages wait in memory for the next
+                `commit`, `flush` or `close`; a kill loses them.
+            checkpoints: When to make checkpoints besides those asked for.
+            first_write: `record`, or `assistant`: nothing is stored before the first answer of the model.
+            policy: Chooses what the model sees.
+            hooks: Functions to call before and after events.
+
+        Raises:
+            SessionHeldError: Another local process holds it.
+            NotFoundError: There is none, and `create` is false.
+            CorruptError: It is damaged; run `treering verify`.
+            UnavailableError: The store does not answer.
+        """
+        options = checked_options(
+            shared=shared, durability=durability, checkpoints=checkpoints, first_write=first_write, hooks=hooks,
+            create=create,
+        )  # fmt: skip
+        name = session if session is not None else new_nonce()
+        card = new_card(name, title=title, project=project, cwd=cwd, extra=extra or {})
+        return self._open(name, card, options, policy)
+
+    def _open(self, name: str, card: Card, options: Options, policy: str) -> Session:
+        writer, holds = self._place.writer(name, card, options, policy)
+        try:
+            run(writer.open(), self._place.driver)
+        except BaseException:
+            release(holds)
+            raise
+        return Session(writer, self._place.driver, holds)
+
+    def view(self, session: str, *, policy: str = DEFAULT_POLICY) -> View:
+        """Look at a session without ever writing to it; others may have it open.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        reader = self._place.reader(session, policy)
+        run(reader.resume(), self._place.driver)
+        return View(reader, self._place.driver)
+
+    def sessions(
+        self, *, project: str | None = None, cwd: str | None = None, limit: int = 20, after: str | None = None
+    ) -> Sessions:
+        """One page of sessions, the most recently written first, from their cards alone.
+
+        Args:
+            project: Only those of this project.
+            cwd: Only those about this folder.
+            limit: Most rows.
+            after: `Sessions.after` of the page before.
+        """
+        wanted = wanted_by(project, cwd)
+        return run(list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver)
+
+    def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        """The session written last, of a project or about a folder: where I was."""
+        rows = [row for row in self.sessions(project=project, cwd=cwd, limit=1).rows if not row.warning]
+        return rows[0] if rows else None
+
+    def spawn(self, parent: Session, session: str, *, task: str) -> Session:
+        """Start a subagent's session, linked with the one that asked for it in both directions.
+
+        Raises:
+            ConflictError: There is a session of that name.
+        """
+        keys = self._place.keys(session)
+        run(life.require_free(keys), self._place.driver)
+        card = parent._perform(link_child, (session, task), {})
+        return self._open(session, card, Options(), DEFAULT_POLICY)
+
+    def delete(self, session: str) -> None:
+        """Delete a session and everything in it; its name can be used again.
+
+        Raises:
+            NotFoundError: There is none.
+            SessionHeldError: Another local process has it open.
+        """
+        hold = self._place.hold(session, shared=False, create=False)
+        try:
+            run(life.delete(self._place.keys(session), nonce=new_nonce()), self._place.driver)
+        finally:
+            if hold is not None:
+                hold.release()
+
+    def copy(
+        self, session: str, target: Store | None = None, *, name: str | None = None, progress: Progress | None = None
+    ) -> None:
+        """Copy a session as it is at this moment, also while it is in use.
+
+        Args:
+            session: The one to copy.
+            target: The store to copy to; by default this one.
+            name: Its name there; by default the same.
+            progress: Told how many records are done.
+
+        Raises:
+            UsageError: It would be copied onto itself.
+            ConflictError: There is a session of that name in the target.
+        """
+        where = (target or self)._place
+        keys = where.keys(name or session)
+        if where.driver is self._place.driver and keys == self._place.keys(session):
+            raise UsageError("a copy needs another name or another store", kind="copy")
+        reader = self._place.reader(session)
+        run(reader.resume(), self._place.driver)
+        run(life.require_free(keys), where.driver)
+        run(where.prepare(), where.driver)
+        copy_session(self._place.driver, reader, where.driver, keys, progress)
+
+    def load(
+        self,
+        session: str,
+        drafts: Iterable[Draft],
+        *,
+        leaf: Callable[[], str | None],
+        card: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make a session from what an importer read: it exists when everything is in, or not at all.
+
+        Args:
+            session: Its name.
+            drafts: Records in order; parents are kept whatever they name. Read once, so a generator is fine.
+            leaf: Asked after the last draft for the node to stand at.
+            card: Fields of the session's card: title, project, cwd, created (milliseconds), extra, ...
+            progress: Told how many records are done.
+
+        Raises:
+            ConflictError: There is a session of that name.
+        """
+        place = self._place
+        keys = place.keys(session)
+        run(life.require_free(keys), place.driver)
+        run(place.prepare(), place.driver)
+        first = new_card(session, title="", project="", cwd="", extra={})
+        first = msgspec.structs.replace(first, **dict(card or {}))
+        import_drafts(place.driver, keys, find_policy(DEFAULT_POLICY), first, drafts, leaf, progress)
+
+    def close(self) -> None:
+        """Give back connections and files. Sessions opened from this store must be closed before."""
+        self._place.driver.close()
+
+
+def open(
+    target: object,
+    *,
+    namespace: str | None = None,
+    single_writer: bool = False,
+    storage_options: Mapping[str, object] | None = None,
+) -> Store:
+    """Open a store. Nothing is created before the first record.
+
+    Args:
+        target: A folder, `s3://bucket/prefix`, `memory://name`, any fsspec URL or filesystem object.
+        namespace: A part of the store for one tenant.
+        single_writer: You promise that one process at a time writes here. Needed for stores that cannot swap.
+        storage_options: Passed on to the client of a remote store.
+
+    Raises:
+        UsageError: The target is none of these.
+        UnsafeStoreError: The store cannot swap, and `single_writer` was not promised.
+    """
+    from treering.storage.open import open_driver
+
+    driver = open_driver(target, single_writer=single_writer, storage_options=dict(storage_options or {}) or None)
+    place = Place(driver, namespace_prefix("", namespace) if namespace else "")
+    return Store(place)

@@ -1,0 +1,344 @@
+"""What an agent records: messages, checkpoints, compactions, notes and edits. Each is one durable append."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from treering.checkpoint.context import Context, Item
+from treering.errors import UsageError
+from treering.format import values
+from treering.ids import new_id
+from treering.session.reader import ContextItem, Reader, Restored
+from treering.session.recording import Change, Message, Recording, draft_of
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import KEEP, Draft, Keep, change, compaction
+
+
+class Commit(NamedTuple):
+    """What a commit recorded."""
+
+    nodes: tuple[str, ...]
+    checkpoint: str | None
+    """None if the schedule did not want one and there was nothing to keep but messages."""
+
+
+def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | None | Keep = KEEP) -> Steps[str]:
+    """Record messages one behind the other; durable when it returns. Returns the id of the last one.
+
+    Args:
+        writer: The session.
+        messages: Drafts, JSON objects with a role, or text from the user. A draft with a parent of its own is added
+            below that node, on a new head, and does not move this session.
+        head: Append to this head instead of where the session stands.
+        expect: The node you believe the head stands on; None for the place before the first node.
+
+    Raises:
+        HeadMovedError: The head does not stand on `expect`.
+        ConflictError: Somebody else writes this exclusive session.
+        NotFoundError: A draft names a parent that does not exist.
+        UsageError: A value cannot be stored exactly, or there is nothing to record.
+        UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
+    """
+    if not messages:
+        raise UsageError("nothing to record: pass at least one message")
+    done = yield from record(writer, [draft_of(message) for message in messages], head=head, expect=expect)
+    return done.nodes[-1]
+
+
+def commit(
+    writer: Writer,
+    messages: Iterable[Message] = (),
+    *,
+    state: Mapping[str, object] | None = None,
+    drop: Sequence[str] = (),
+    manager: object = UNSET,
+    context: Sequence[ContextItem | str] | UnsetType = UNSET,
+    label: str | None = None,
+    step: int | None = None,
+    metadata: Mapping[str, object] | None = None,
+    expect: str | None | Keep = KEEP,
+) -> Steps[Commit]:
+    """End a turn: record messages and a checkpoint in one append, all or nothing.
+
+    Args:
+        writer: The session.
+        messages: As for `append`; may be empty.
+        state: Keys of the agent's state that changed, with their new values.
+        drop: Keys that are gone.
+        manager: State of a conversation manager, replaced as a whole; None clears it.
+        context: What the model sees in front of these messages, if it is not what it saw so far: nodes by id, or items
+            whose message stands in for the node's own.
+        label: A name to find the checkpoint by.
+        step: The agent's own count.
+        metadata: Small JSON values for lists of checkpoints.
+        expect: As for `append`.
+
+    Raises:
+        HeadMovedError: As for `append`, like the other errors.
+    """
+    explicit = label is not None or step is not None
+    if explicit:
+        writer.options.hooks.call("before_checkpoint", label=label, step=step)
+    changed = Change(
+        state=dict(state or {}),
+        drop=tuple(drop),
+        manager=manager,
+        context=None if isinstance(context, UnsetType) else (yield from _explicit_context(writer, context)),
+        label=label,
+        step=step,
+        metadata=dict(metadata or {}),
+    )
+    done = yield from record(writer, [draft_of(message) for message in messages], changed, expect=expect)
+    if explicit:
+        writer.options.hooks.call(
+            "after_checkpoint", checkpoint=done.checkpoint, node=writer.at_node, label=label, step=step
+        )
+    return done
+
+
+def record(
+    writer: Writer,
+    drafts: Sequence[Draft],
+    changed: Change | None = None,
+    *,
+    head: str | None = None,
+    expect: str | None | Keep = KEEP,
+) -> Steps[Commit]:
+    """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
+    yield from _require_sound(writer, drafts)
+    new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
+    ids = tuple(draft.id or "" for draft in new)
+    if writer.puts_off(new, ends_turn=changed is not None):
+        writer.waiting += new
+        return Commit(ids, None)
+    every = [*writer.waiting, *new]
+    if not every and not (changed and changed.says_something):
+        return Commit((), None)
+    yield from writer.anchor()
+    context = yield from _rebuilt(writer, every, changed, head, expect)
+    last: list[Recording] = []
+
+    def plan() -> Recording:
+        recording = Recording(writer, head=head, expect=expect)
+        if changed is not None and changed.context is not None:
+            recording.context = changed.context
+        for draft in every:
+            recording.draft(draft)
+        recording.context = recording.context if context is None else context
+        recording.end(changed if context is None else _navigated(changed))
+        last[:] = [recording]
+        return recording
+
+    yield from writer.write(lambda: plan().planned())
+    writer.waiting.clear()
+    writer.stand(last[0])
+    return Commit(ids, last[0].made.id if last[0].made else None)
+
+
+def _navigated(changed: Change | None) -> Change:
+    return msgspec.structs.replace(changed or Change(), navigated=True)
+
+
+def flush(writer: Writer) -> Steps[None]:
+    """Record what was put off: durable when it returns."""
+    if writer.waiting:
+        put_off, writer.waiting = writer.waiting, []
+        writer.flushing = True
+        try:
+            yield from record(writer, put_off)
+        except BaseException:
+            writer.waiting = put_off
+            raise
+        finally:
+            writer.flushing = False
+
+
+def _require_sound(writer: Writer, drafts: Sequence[Draft]) -> Steps[None]:
+    """Refuse parents and targets that do not exist, and ids that do."""
+    named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
+    chosen = [draft.id for draft in drafts if draft.id is not None]
+    if len(set(chosen)) < len(chosen):
+        raise UsageError(f"an id is given twice. ids={chosen!r}", kind="duplicate_id")
+    named -= {writer.at_node, *chosen, *writer.state.lines}
+    if not (named or chosen) or not writer.begun:
+        chosen_only = None if writer.begun else next(iter(sorted(name for name in named if name)), None)
+        if chosen_only is not None:
+            raise UsageError(f"there is no node to refer to yet. node={chosen_only!r}", kind="node")
+        return
+    index = yield from writer.index()
+    for name in sorted(name for name in named if name):
+        if name not in index.all_checkpoints:
+            index.graph.node(name)
+    taken = next((name for name in chosen if name in index.graph), None)
+    if taken is not None:
+        raise UsageError(
+            f"node exists already. node={taken!r}", kind="duplicate_id", remedy="amend it, or leave the id open"
+        )
+
+
+def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:
+    """The context a caller wants, with the records it needs brought where two reads find them."""
+    yield from writer.anchor()
+    state = writer.state
+    there = {item.node: item for item in state.context.items}
+    shown = dict(writer.messages(state.context, state.lines))
+    items = []
+    for wanted in context:
+        node, message = (wanted, None) if isinstance(wanted, str) else wanted
+        item = there.get(node, Item(node))
+        if not isinstance(wanted, str) and (node not in shown or shown[node] != message):
+            item = Item(node, item.view, values.encode(message))
+        items.append(item)
+    explicit = state.context.with_items(items)
+    missing = [item.node for item in items if item.node not in state.lines]
+    if missing:
+        index = yield from writer.index()
+        places = {node: index.graph.node(node).at for node in missing}
+        lines = yield from writer.lines_at(list(places.values()))
+        found = {node: lines[at] for node, at in places.items()}
+        yield from writer.bring(Restored(state.context_at, explicit, found, None))
+    return explicit
+
+
+def _rebuilt(
+    writer: Writer, drafts: Sequence[Draft], changed: Change | None, head: str | None, expect: str | None | Keep
+) -> Steps[Context | None]:
+    """The context behind `drafts` where only the whole path tells it: a compaction that keeps what is not shown."""
+    if not any(draft.kind == "compaction" for draft in drafts) or (changed and changed.context is not None):
+        return None
+    trial = Recording(writer, head=head, expect=expect)
+    new = [trial.skeleton_of_draft(draft) for draft in drafts if draft.type == "node"]
+    if trial.context is not None or not trial.own_head or not writer.begun:
+        return None
+    index = yield from writer.index()
+    context = writer.policy.build([*index.graph.path(writer.at_node), *new])
+    old = context.with_items([item for item in context.items if item.node in index.graph])
+    lines = yield from writer.context_lines(index, old)
+    yield from writer.bring(Restored(writer.at_node, old, lines, None))
+    return context
+
+
+# what agents record besides messages
+
+
+def compact(
+    writer: Writer,
+    summary: str,
+    *,
+    kept: str | None = None,
+    tokens_before: int | None = None,
+    tokens_after: int | None = None,
+    state: Mapping[str, object] | None = None,
+    **details: object,
+) -> Steps[str]:
+    """Replace what the model saw so far by a summary, and the messages from node `kept` on. Returns the new node's id.
+
+    Args:
+        writer: The session.
+        summary: What the model sees instead.
+        kept: The first message that stays; None keeps none.
+        tokens_before: Size of the context before.
+        tokens_after: Size of the context after.
+        state: As for `commit`.
+        details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
+    """
+    writer.options.hooks.call("before_compaction", summary=summary, kept=kept)
+    draft = compaction(summary, kept=kept, tokens_before=tokens_before, tokens_after=tokens_after, **details)
+    done = yield from record(writer, [draft], Change(state=dict(state or {})))
+    writer.options.hooks.call("after_compaction", summary=summary, kept=kept, node=done.nodes[-1])
+    return done.nodes[-1]
+
+
+def set_model(writer: Writer, model: str, *, provider: str | None = None) -> Steps[str]:
+    """Record that another model answers from here on."""
+    facts = {"model": model} | ({"provider": provider} if provider is not None else {})
+    return (yield from append(writer, change("model_change", **facts)))
+
+
+def set_thinking(writer: Writer, thinking: object) -> Steps[str]:
+    """Record another thinking level; None takes it back."""
+    return (yield from append(writer, change("thinking_change", thinking=thinking)))
+
+
+def set_mode(writer: Writer, mode: object) -> Steps[str]:
+    """Record another mode of work, for example `plan`; None takes it back."""
+    return (yield from append(writer, change("mode_change", mode=mode)))
+
+
+def note(
+    writer: Writer,
+    kind: str,
+    brief: Mapping[str, object] | None = None,
+    *,
+    target: str | None = None,
+    payload: object = None,
+) -> Steps[str]:
+    """Hang a note on a node, or on the session as a whole; no head moves. Returns its id."""
+    draft = Draft(type="note", kind=kind, target=target, brief=dict(brief or {}), payload=payload)
+    done = yield from record(writer, [draft])
+    return done.nodes[-1]
+
+
+def label(writer: Writer, target: str, text: str | None) -> Steps[None]:
+    """Name a node or a checkpoint; None takes the name off."""
+    yield from note(writer, "label", {"label": text}, target=target)
+
+
+def set_title(writer: Writer, title: str) -> Steps[None]:
+    """Give the session another title; an empty one takes it off."""
+    yield from note(writer, "title", {"title": title})
+
+
+def move(writer: Writer, *, project: str | None = None, cwd: str | None = None) -> Steps[None]:
+    """Say that the session belongs to another project or folder; its identity does not depend on them."""
+    facts = {name: value for name, value in (("project", project), ("cwd", cwd)) if value is not None}
+    yield from note(writer, "place", facts)
+
+
+def set_status(writer: Writer, status: str) -> Steps[None]:
+    """Say how the session stands, for lists: `done`, `waiting`, or any other short word."""
+    yield from note(writer, "status", {"status": status})
+
+
+def record_usage(writer: Writer, *, target: str | None = None, **numbers: float) -> Steps[None]:
+    """Add up what a turn cost: tokens and money by name. Going back does not make it undone; it was spent."""
+    yield from note(writer, "usage", numbers, target=target)
+
+
+def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
+    """Record the system prompt and tools in force, for audit. They are not restored: code decides them."""
+    payload = {"prompt": prompt, "tools": list(tools)}
+    return (yield from note(writer, "system", payload=payload, target=writer.at_node))
+
+
+def record_extension(writer: Writer, extension: str, data: object, *, target: str | None = None) -> Steps[str]:
+    """Record an extension's own data at a node, by default where the session stands."""
+    where = target if target is not None else writer.at_node
+    return (yield from note(writer, "extension", {"extension": extension}, target=where, payload=data))
+
+
+def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
+    """Show another payload for a node from now on; the original stays readable in the journal."""
+    yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
+
+
+def retract(writer: Writer, node: str, *, undo: bool = False) -> Steps[None]:
+    """Hide a node from the context and from pages; with `undo`, show it again."""
+    brief: dict[str, object] | None = {"undo": True} if undo else None
+    yield from record(writer, [Draft(type="edit", kind="retract", target=node, brief=brief)])
+    if undo:
+        yield from writer.mend()
+
+
+def last_compaction(reader: Reader) -> Steps[str | None]:
+    """The newest compaction on the path of the head."""
+    if reader.state.last_compaction is None or reader.state.adrift:
+        return None
+    index = yield from reader.index()
+    path = index.graph.path(reader.state.tip)
+    return next((row.id for row in reversed(path) if row.kind == "compaction"), None)

@@ -1,0 +1,342 @@
+"""Record in a session: one append for everything a call records, then upkeep.
+
+Rule 1: records are built from where the session stands, sent, and folded only when they are known to be durable.
+Rule 2: an append without an answer is settled before the next one. It is never sent twice, and never forgotten.
+Rule 3: an exclusive session in which somebody else wrote is over for this handle. A shared one goes on beside what the
+other wrote: under the same parent, on a head of its own.
+Rule 4: a context that leaves for nodes which are not at hand takes their records into `latest` first, and is recorded
+after that; so two reads resume it even if the process is killed in between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from treering.checkpoint.schedule import EVERY_TURN, Schedule
+from treering.checkpoint.policy import Policy
+from treering.errors import ConflictError, NotFoundError, SessionDeletedError, UnavailableError, UsageError
+from treering.format.paths import SessionKeys
+from treering.format.record import Record, decode_record
+from treering.format.register import Card
+from treering.ids import new_nonce
+from treering.journal import life
+from treering.journal.append import Appended, Overtaken, append, settle
+from treering.journal.cover import cover
+from treering.journal.limits import Upkeep
+from treering.journal.merge import Merged, tidy
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.session.hooks import Hooks
+from treering.session.reader import Reader, Restored
+from treering.session.state import KNOWN_TYPES, SessionState, decode_state, encode_state
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import checked
+from treering.transcript.node import Draft
+
+RACES_MAX = 100  # lost races in a row before a shared append gives up
+SEALS_PER_MERGE = 16  # after so many seals a handle tidies up when it is closed
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """How a session is opened."""
+
+    shared: bool = False
+    durability: str = "sync"
+    schedule: Schedule = EVERY_TURN
+    first_write: str = "record"
+    hooks: Hooks = Hooks()
+    create: bool = True
+
+
+class Planned(msgspec.Struct, frozen=True):
+    """What one append is to record."""
+
+    records: tuple[Record, ...]
+    blobs: dict[str, bytes] = {}
+    """Large parts, stored before the records that refer to them."""
+
+
+class Place(Protocol):
+    """Where an append left the session."""
+
+    own_head: bool
+    """It was appended to the head this handle follows."""
+    head: str
+    node: str | None
+
+
+class _Doubt(msgspec.Struct, frozen=True):
+    """An append that had no answer."""
+
+    view: View
+    by: str
+
+
+class Writer(Reader):
+    """One handle that records in a session."""
+
+    def __init__(
+        self, keys: SessionKeys, policy: Policy, card: Card, options: Options, prepare: Callable[[], Steps[None]]
+    ) -> None:
+        super().__init__(keys, policy)
+        self.options = options
+        self.nonce = new_nonce()
+        self.at_head = ""
+        self.at_node: str | None = None
+        self.waiting: list[Draft] = []
+        """Drafts put off, see `puts_off`."""
+        self.flushing = False
+        self._new_card = card
+        self._prepare = prepare
+        self._appends = 0
+        self._seals = 0
+        self._doubt: _Doubt | None = None
+        self._lost: ConflictError | None = None
+        self._upkeep = Upkeep()
+        self._tail_bytes = 0
+        self._latest_bytes = 0
+
+    # open
+
+    def open(self) -> Steps[None]:
+        """Resume the session, or make ready to create it with the first record.
+
+        Raises:
+            NotFoundError: There is none, and none is to be created.
+        """
+        try:
+            yield from self.resume()
+        except NotFoundError as error:
+            if not self.options.create or error.kind not in ("session", "sessiondeleted"):
+                raise
+            self._state = SessionState(self._new_card, self.policy)
+            self._move_along()
+            return
+        self._tail_bytes = sum(map(len, self.view.tail.lines)) // (1 if self.keys.appends else 4)
+        self._latest_bytes = sum(map(len, self.view.latest.lines)) // 4
+        self._move_along()
+
+    def _move_along(self) -> None:
+        """Stand where the session's followed head stands."""
+        self.at_head, self.at_node = self.state.head, self.state.tip
+
+    def refresh(self) -> Steps[bool]:
+        """Look again; a handle that stood on its head's node stands on its new one afterwards."""
+        stood = self.at_node == self.state.tip
+        moved = yield from super().refresh()
+        if stood:
+            self._move_along()
+        return moved
+
+    def _begin(self) -> Steps[None]:
+        """Make sure that there is a session to append to and that nothing is in doubt."""
+        if self._lost is not None:
+            raise self._lost
+        if not self.begun:
+            yield from self._create()
+        if self._doubt is not None:
+            doubt, self._doubt = self._doubt, None
+            try:
+                outcome = yield from settle(doubt.view, by=doubt.by, nonce=new_nonce())
+            except UnavailableError:
+                self._doubt = doubt
+                raise
+            self._take(outcome)
+
+    def _create(self) -> Steps[None]:
+        yield from self._prepare()
+        card = self._new_card
+        lines = encode_state(SessionState(card, self.policy))
+        try:
+            view = yield from life.create(self.keys, card, lines, life=new_nonce(), nonce=new_nonce())
+        except ConflictError as error:
+            if not self.options.shared:
+                raise self._lose(error) from None
+            yield from self.resume()
+            self._move_along()
+            return
+        self._view = view
+        self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+
+    # append
+
+    def write(self, plan: Callable[[], Planned]) -> Steps[tuple[Record, ...]]:
+        """Record what `plan` returns, all or nothing; it is called again if the session moved on.
+
+        Returns:
+            The records as they were planned last; they are durable.
+
+        Raises:
+            ConflictError: Somebody else writes this session; nothing of ours was written.
+            UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
+                finds out.
+        """
+        yield from self._begin()
+        for _ in range(RACES_MAX):
+            planned = plan()
+            yield from self._store(planned.blobs)
+            outcome = yield from self._append(planned.records)
+            landed = isinstance(outcome, Appended)
+            self._take(outcome)
+            if landed:
+                yield from self.keep_up()
+                return planned.records
+            yield from self._catch_up()
+        raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
+
+    def _append(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
+        self._appends += 1
+        by = f"{self.nonce}.{self._appends}"
+        view = self.view
+        try:
+            return (yield from append(view, records, by=by, nonce=new_nonce()))
+        except UnavailableError:
+            self._doubt = _Doubt(view, by)
+            raise
+        except UsageError as error:
+            if error.kind != "tail_full" or not view.unsealed_lines:
+                raise
+        yield from self.seal()
+        return (yield from append(self.view, records, by=by, nonce=new_nonce()))
+
+    def _take(self, outcome: Appended | Overtaken) -> None:
+        """Fold what the store holds now; find out whether somebody else writes here, too."""
+        dropped = not outcome.view.in_place or outcome.view.tail.header.base > self.view.tail.header.base
+        end = self.state.end
+        new = self._absorb(outcome.view)
+        if isinstance(outcome, Appended):
+            resent = 0 if dropped else self._tail_bytes
+            self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - resent))
+            in_place = self.keys.appends and not dropped
+            self._tail_bytes = outcome.sent_bytes + (self._tail_bytes if in_place else 0)
+        foreign = self.state.end - len(new) > end or any(not self._is_ours(line) for line in new)
+        if foreign and not self.options.shared:
+            self._lose(
+                ConflictError(
+                    f"somebody else writes session {self.keys.session!r}",
+                    kind="overtaken",
+                    key=self.keys.tail,
+                    remedy="open it again to go on from what they wrote, or open it with shared=True",
+                )
+            )
+            if isinstance(outcome, Overtaken):
+                raise self._lost or ConflictError("overtaken")
+
+    def _is_ours(self, line: bytes) -> bool:
+        return decode_record(line).by.startswith(f"{self.nonce}.")
+
+    def _lose(self, error: ConflictError) -> ConflictError:
+        self._lost = error
+        return error
+
+    def _catch_up(self) -> Steps[None]:
+        """After others wrote: stay where we stood, on our own side branch if they took the head along."""
+        if self.state.heads.heads.get(self.at_head) == self.at_node and not self.state.adrift:
+            return
+        if self.state.heads.heads.get(self.at_head) != self.at_node and self.begun and self.options.shared:
+            self.state.follow = self.at_head = self.state.heads.free_name(self.at_head)
+        self.adopt((yield from self.restore(self.at_node)))
+
+    def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
+        new = [digest for digest in blobs if self.blobs.get(digest) is None]
+        if new:
+            answers = yield tuple(Put(self.keys.blob(self.view.life, digest), blobs[digest]) for digest in new)
+            for digest, answer in zip(new, answers, strict=True):
+                checked(answer, Written)
+                self.blobs[digest] = blobs[digest]
+
+    def puts_off(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
+        """Whether to keep `drafts` in memory for now, because the session was opened that way."""
+        if self.flushing:
+            return False
+        if self.options.durability == "turn" and not ends_turn:
+            return True
+        waits = self.options.first_write == "assistant" and not self.begun
+        return waits and not any(draft.role == "assistant" for draft in [*self.waiting, *drafts])
+
+    def anchor(self) -> Steps[None]:
+        """Know the context of the node that this handle stands on."""
+        if self.begun and self.state.context_at != self.at_node:
+            yield from self._catch_up()
+
+    def stand(self, place: Place) -> None:
+        """Stand where an append of ours left us."""
+        if place.own_head:
+            self.at_head, self.at_node = place.head, place.node
+
+    # upkeep
+
+    def keep_up(self) -> Steps[None]:
+        """Seal if it pays. What was appended is safe already, so a store that fails now is asked again later."""
+        due = self._upkeep.should_seal(
+            tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self.keys.appends
+        )
+        if due:
+            try:
+                yield from self.seal()
+            except (UnavailableError, SessionDeletedError):
+                return
+
+    def seal(self) -> Steps[None]:
+        """Write the unsealed records to a segment, and `latest` to go with it."""
+        yield from self.cover(seal=True)
+        self._upkeep.sealed()
+        self._seals += 1
+        self._tail_bytes = 0 if self.view.sealed == self.view.end else self._tail_bytes
+
+    def cover(self, *, seal: bool, again: bool = False) -> Steps[bool]:
+        """Let `latest` account for the tail; see `treering.journal.cover`. False if somebody else did."""
+        self.view.require_known_critical(KNOWN_TYPES)
+        state = self._common_state()
+        outcome = yield from cover(
+            self.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
+        )
+        self._view = outcome.view
+        if outcome.done:
+            self._latest_bytes = outcome.latest_bytes
+        return outcome.done
+
+    def _common_state(self) -> SessionState:
+        """The state as everybody folds it; ours may follow a head of its own."""
+        if self.state.follow is None or self.state.follow == self.state.heads.current:
+            return self.state
+        state = decode_state(self.view.latest, self.policy, key=self.keys.latest)
+        state.advance(self.view.fresh_lines)
+        return state
+
+    def bring(self, restored: Restored) -> Steps[None]:
+        """Put the records of `restored` where two reads find them, before anything refers to them."""
+        missing = {name: line for name, line in restored.lines.items() if name not in self.state.lines}
+        if not missing:
+            return
+        self.state.lines |= missing
+        for _ in range(RACES_MAX):
+            if (yield from self.cover(seal=False, again=True)):
+                return
+            self._absorb((yield from resume(self.keys)))
+            self.state.lines |= missing
+
+    def tidy(self, *, everything: bool = False) -> Steps[Merged]:
+        """Merge small segments."""
+        return (yield from tidy(self.keys, new_nonce, everything=everything))
+
+    def close(self) -> Steps[None]:
+        """Let `latest` account for everything, so that the next resume has nothing to replay."""
+        if self._lost is not None or not self.begun or self._appends == 0:
+            return
+        try:
+            if not self.options.shared:
+                yield from self.cover(seal=False)
+            if self._seals >= SEALS_PER_MERGE:
+                yield from self.tidy()
+        except SessionDeletedError:
+            return
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
