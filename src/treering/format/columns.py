@@ -14,8 +14,8 @@ from __future__ import annotations
 import sys
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import accumulate, islice, pairwise, repeat
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import Final, TypeVar
 
 import msgspec
@@ -146,20 +146,21 @@ def _unpack_ids(column: Ids) -> tuple[list[str], list[int]]:
     step = 2 * _REST_BYTES
     rests = (digits[place : place + step] for place in range(0, len(digits), step))
     ids = [f"{time:012x}{rest}" for time, rest in zip(times, rests, strict=True)]
-    rows = _unpack_differences(column.foreign_rows)
-    foreign = [_decode(identifier) for identifier in column.foreign]
-    count = len(ids) + len(foreign)
-    return _fill(count, rows, foreign, iter(ids)), _fill(count, rows, [0] * len(rows), iter(times))
+    foreign = dict(zip(_unpack_differences(column.foreign_rows), map(_decode, column.foreign), strict=True))
+    if not foreign:
+        return ids, times
+    ours = zip(ids, times, strict=True)
+    pairs = [(foreign[row], 0) if row in foreign else next(ours) for row in range(len(ids) + len(foreign))]
+    return [identifier for identifier, _ in pairs], [time for _, time in pairs]
 
 
-def _fill(count: int, rows: Sequence[int], values: Sequence[T], others: Iterator[T]) -> list[T]:
-    """Return `count` items: `values` at `rows`, and the others in the rows between, in order."""
-    given = dict(zip(rows, values, strict=True))
-    if not given:
-        return list(islice(others, count))
-    if min(given) < 0 or max(given) >= count:
-        raise ValueError("column names a row that is not there")
-    return [given[row] if row in given else next(others) for row in range(count)]
+def _place(items: list[T], rows: Sequence[int], values: Sequence[T]) -> list[T]:
+    """Put each value into its row of `items`, which is changed and returned."""
+    for row, value in zip(rows, values, strict=True):
+        if row < 0:
+            raise ValueError("column names a row that is not there")
+        items[row] = value
+    return items
 
 
 def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> References:
@@ -239,15 +240,16 @@ def unpack(columns: Columns, first: int) -> list[Skeleton]:
         for type_, kind, role, head, critical in columns.names
     ]
     ids, times = _unpack_ids(columns.ids)
+    links: list[dict[str, str] | None] = [None] * count
     rows = zip(
         range(first, first + count),
         [names[code] for code in unpack_integers(columns.codes)],
         ids,
         _unpack_references(columns.parents, ids),
         _unpack_references(columns.targets, ids),
-        _fill(count, _unpack_differences(columns.time_rows), _unpack_differences(columns.times), iter(times)),
-        _fill(count, _unpack_differences(columns.link_rows), _unpack_links(columns.links), repeat(None)),
-        _fill(count, _unpack_differences(columns.brief_rows), _unpack_briefs(columns), repeat(_EMPTY)),
+        _place(times, _unpack_differences(columns.time_rows), _unpack_differences(columns.times)),
+        _place(links, _unpack_differences(columns.link_rows), _unpack_links(columns.links)),
+        _place([_EMPTY] * count, _unpack_differences(columns.brief_rows), _unpack_briefs(columns)),
         lengths,
         strict=True,
     )

@@ -110,7 +110,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     messages: int = 0
     checkpoints: int = 0
     first_prompt: str = ""
-    """At most `FIRST_PROMPT_BYTES_MAX` bytes; see `cut_text`."""
+    """At most `FIRST_PROMPT_BYTES_MAX` bytes; see `one_line`."""
     head: str = ""
     """Name of the current head."""
     node: str | None = None

@@ -1,0 +1,363 @@
+"""Segments: readable as a whole, by frames and without bodies, by us and by others; and all damage is found."""
+
+import json
+import shutil
+import struct
+import subprocess
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+import zstandard
+from msgspec import Raw
+
+from treering.errors import CorruptError, FormatVersionError, TreeringError, UsageError
+from treering.format import segment as module
+from treering.format.frames import add_check, compress, skippable
+from treering.format.record import RECORD_BYTES_MAX, Record, encode_record, skeleton_of
+from treering.format.segment import (
+    FOOTER_GUESS_BYTES,
+    FRAME_BYTES,
+    Footer,
+    build_segment,
+    read_footer,
+    read_frame,
+    read_segment,
+)
+
+MS = 1_790_000_000_000
+
+
+def our_id(number: int) -> str:
+    """One of our ids; the random part is a hash, so that it compresses no better than a real one."""
+    noise = number * 0x9E3779B97F4A7C15 ^ number << 31
+    noise = (noise ^ noise >> 29) * 0xBF58476D1CE4E5B9 & (1 << 62) - 1
+    return f"{MS + number * 4321:012x}7{number * 2654435761 >> 7 & 0xFFF:03x}{2 << 62 | noise:016x}"
+
+
+def turns(messages: int, *, first: int = 0, text: str = "") -> list[bytes]:
+    """Lines as a session has them: after every two messages a checkpoint, in one append."""
+    lines: list[bytes] = []
+    node = checkpoint = None
+    for number in range(messages):
+        at = first + len(lines)
+        body = Raw(b'{"content":"%b %d"}' % (text.encode(), number * number))
+        role, append = ("user", "assistant")[number % 2], f"a1b2c3d4e5f6.{number // 2}"
+        record = Record(at=at, by=append, type="node", kind="message", id=our_id(at), parent=node, more=True, body=body)
+        lines.append(encode_record(msgspec.structs.replace(record, head="main", role=role)))
+        node = record.id
+        if number % 2:
+            at += 1
+            record = Record(at=at, by=append, type="checkpoint", id=our_id(at), parent=checkpoint, target=node)
+            lines.append(encode_record(record))
+            checkpoint = record.id
+    return lines
+
+
+def mixed() -> list[bytes]:
+    """A few lines that use every column."""
+    fields: list[dict[str, object]] = [
+        {"type": "node", "id": our_id(1)},
+        {"type": "node", "id": "8f3a", "parent": our_id(1), "time": MS},
+        {"type": "node", "id": "8f3a", "parent": "8f3a", "time": MS + 1},
+        {"type": "note", "id": our_id(2), "target": our_id(99), "brief": Raw(b'{"label":"x"}'), "critical": True},
+        {"type": "head", "id": our_id(3), "head": "main-2", "links": {"copy-of": "\ud800"}, "time": 5},
+    ]
+    return [encode_record(Record(at=7 + i, by="w.0", **rest)) for i, rest in enumerate(fields)]  # type: ignore[arg-type]
+
+
+def footer_of(data: bytes) -> Footer:
+    """The footer, from the whole segment."""
+    footer = read_footer(data, len(data), key="k")
+    assert isinstance(footer, Footer)
+    return footer
+
+
+def read_by_frames(data: bytes, size: int) -> tuple[object, ...]:
+    """Everything that is to be had without reading the segment as a whole."""
+    footer = read_footer(data, size, key="k")
+    assert isinstance(footer, Footer)
+    lines = [line for span in footer.frames for line in read_frame(data[span.start : span.end], span, key="k")]
+    return footer.first, footer.end, lines, footer.skeletons()
+
+
+@pytest.mark.parametrize("lines", [turns(1), turns(40, first=5), mixed()], ids=["one", "turns", "mixed"])
+def test_round_trip(lines: list[bytes]) -> None:
+    """All lines come back, as a whole and by frames, and the skeletons are those of the lines."""
+    data = build_segment(lines)
+    assert read_segment(data, key="k") == lines
+    skeletons = [skeleton_of(line) for line in lines]
+    assert read_by_frames(data, len(data)) == (skeletons[0].at, skeletons[-1].at + 1, lines, skeletons)
+
+
+def large(monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, list[bytes]]:
+    """A segment of many frames, because frames are made small."""
+    monkeypatch.setattr(module, "FRAME_BYTES", 4000)
+    lines = turns(80, first=100)
+    return build_segment(lines), lines
+
+
+def test_each_record_by_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any record is read from one frame, found by its position."""
+    data, lines = large(monkeypatch)
+    footer = footer_of(data)
+    assert len(footer.frames) > 3
+    for at, line in enumerate(lines, 100):
+        span = footer.frame_of(at)
+        assert read_frame(data[span.start : span.end], span, key="k")[at - footer.first - span.first_row] == line
+    for at in (99, footer.end):
+        with pytest.raises(UsageError):
+            footer.frame_of(at)
+
+
+def test_frames_hold_whole_lines() -> None:
+    """A frame ends before the line that would burst it; a longer line has a frame to itself."""
+    sizes = [FRAME_BYTES // 2, FRAME_BYTES // 2 - 500, 900, FRAME_BYTES * 2, 10, 10]
+    lines = [
+        encode_record(Record(at=at, by="w.0", type="node", body=Raw(b'"' + b"x" * size + b'"')))
+        for at, size in enumerate(sizes)
+    ]
+    footer = footer_of(build_segment(lines))
+    assert [span.rows for span in footer.frames] == [2, 1, 1, 2]
+    assert [span.content_size for span in footer.frames[:2]] == [len(lines[0] + lines[1]), len(lines[2])]
+
+
+def test_footer_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too short a suffix is answered by the length that is needed; in at most two steps it is enough."""
+    data, _ = large(monkeypatch)
+    monkeypatch.setattr(module, "FOOTER_GUESS_BYTES", 10)
+    whole = footer_of(data)
+    for length in range(len(data) + 1):
+        needed, steps = length, 0
+        while isinstance(footer := read_footer(data[len(data) - needed :], len(data), key="k"), int):
+            assert needed < footer <= len(data)
+            needed, steps = footer, steps + 1
+        assert footer == whole
+        assert steps <= (3 if length < 9 else 2)
+
+
+def test_guess_holds_the_footer_of_a_thousand_messages() -> None:
+    """The first read from the end is enough for 1,000 messages and 500 checkpoints."""
+    data = build_segment(turns(1000))
+    assert isinstance(read_footer(data[-FOOTER_GUESS_BYTES:], len(data), key="k"), Footer)
+
+
+SMALL = build_segment(mixed())
+
+
+def damaged(data: bytes) -> Sequence[bytes]:
+    """Every single flipped bit of `data`."""
+    return [data[:i] + bytes([data[i] ^ 1 << bit]) + data[i + 1 :] for i in range(len(data)) for bit in range(8)]
+
+
+def test_every_flip_is_found() -> None:
+    """Each flipped bit is a CorruptError with key and offset, when read as a whole and when read by frames."""
+    for bad in damaged(SMALL):
+        for read in (lambda data: read_segment(data, key="k"), lambda data: read_by_frames(data, len(data))):
+            with pytest.raises(CorruptError) as caught:
+                read(bad)
+            assert caught.value.key == "k"
+            assert caught.value.offset is not None
+
+
+def test_every_truncation_is_found() -> None:
+    """A segment cut at any length, at its end or its beginning, is a CorruptError."""
+    for cut in range(len(SMALL)):
+        for bad in (SMALL[:cut], SMALL[cut + 1 :]):
+            with pytest.raises(CorruptError):
+                read_segment(bad, key="k")
+            with pytest.raises(CorruptError):
+                read_footer(SMALL[cut + 1 :], len(SMALL) - cut - 1, key="k")
+    for bad in (SMALL + b"\0", b"\0" + SMALL, SMALL + SMALL):
+        with pytest.raises(CorruptError):
+            read_segment(bad, key="k")
+
+
+def test_flips_in_the_footer_alone() -> None:
+    """With nothing but the last bytes at hand, each flipped bit in them is found as well."""
+    start = footer_of(SMALL).frames[-1].end
+    for bad in damaged(SMALL[start:]):
+        try:
+            footer = read_footer(bad, len(SMALL), key="k")
+        except CorruptError:
+            continue
+        assert isinstance(footer, int)  # a size that asks for more bytes, which then do not fit:
+        with pytest.raises(CorruptError):
+            read_footer(SMALL[:start] + bad, len(SMALL), key="k")
+
+
+def test_frame_of_another_segment() -> None:
+    """A frame that is whole, but another one than the footer means, is found."""
+    other = build_segment(turns(4))
+    span = footer_of(SMALL).frames[0]
+    with pytest.raises(CorruptError):
+        read_frame(other[: footer_of(other).frames[0].end], span, key="k")
+
+
+def rebuilt(data: bytes, **changes: object) -> bytes:
+    """The segment with an index that says something else, and all checksums right."""
+    footer = footer_of(data)
+    frames = [data[span.start : span.end] for span in footer.frames]
+    entries = [(span.end - span.start, span.content_size, span.rows, span.crc) for span in footer.frames]
+    fields = {"treering": 1, "first": footer.first, "frames": entries, "columns": footer.columns} | changes
+    index = module._Index(**fields)  # type: ignore[arg-type]
+    return b"".join(frames) + module._encode_footer(index, frames)
+
+
+def test_index_that_lies() -> None:
+    """An index that contradicts the records, or itself, is found although its checksum is right."""
+    columns = footer_of(SMALL).columns
+    other = footer_of(build_segment(mixed()[:-1])).columns
+    assert read_segment(rebuilt(SMALL), key="k") == mixed()
+    entries = footer_of(SMALL).frames[0]
+    size = entries.end
+    for changes in (
+        {"first": 8},
+        {"columns": other},
+        {"columns": msgspec.structs.replace(columns, lengths=b"")},
+        {"columns": msgspec.structs.replace(columns, lengths=b"\3")},
+        {"columns": msgspec.structs.replace(columns, codes=columns.codes[:-1] + b"\x7f")},
+        {"columns": msgspec.structs.replace(columns, brief_rows=b"\1\x7f")},
+        {"columns": msgspec.structs.replace(columns, ids=other.ids)},
+        {"columns": msgspec.structs.replace(columns, targets=other.parents)},
+        {"frames": [(size, entries.content_size, 4, entries.crc)]},
+        {"frames": [(size, entries.content_size, 6, entries.crc)]},
+        {"frames": [(size, entries.content_size + 1, 5, entries.crc)]},
+        {"frames": [(size, entries.content_size, 5, entries.crc ^ 1)]},
+    ):
+        with pytest.raises(CorruptError):
+            read_segment(rebuilt(SMALL, **changes), key="k")
+
+
+def test_newer_version() -> None:
+    """An index of a newer version is told as such, also if its fields have changed shape."""
+    for data in (rebuilt(SMALL, treering=2), rebuilt(SMALL, treering=3, columns={"new": 1})):
+        with pytest.raises(FormatVersionError):
+            read_footer(data, len(data), key="k")
+        with pytest.raises(FormatVersionError):
+            read_segment(data, key="k")
+
+
+def test_other_objects_are_no_segments() -> None:
+    """Whatever else may lie under a segment's key is a CorruptError."""
+    frame = compress(b"{}\n")
+    table = struct.pack("<III", len(frame), 3, 0) + struct.pack("<IBI", 1, 0x80, 0x8F92EAB1)
+    for data in (
+        b"",
+        b"x" * 100,
+        frame,
+        add_check(frame),
+        frame + skippable(14, table),
+        SMALL[-9:],
+        skippable(14, b""),
+    ):
+        with pytest.raises(CorruptError):
+            read_segment(data, key="k")
+
+
+def test_bomb_in_the_index() -> None:
+    """Sizes beyond the limits are refused before anything is allocated."""
+    bomb = b"\x28\xb5\x2f\xfd\xe4" + (8 << 30).to_bytes(8, "little") + b"\x01\0\0" + b"\0\0\0\0"
+    span = footer_of(SMALL).frames[0]
+    huge = msgspec.structs.replace(span, content_size=RECORD_BYTES_MAX + 1)
+    with pytest.raises(CorruptError, match="too large"):
+        read_frame(SMALL[: span.end], huge, key="k")
+    with pytest.raises(CorruptError):
+        read_segment(SMALL[: span.end] + skippable(4, b"\0\0\0\0" + bomb), key="k")
+
+
+@pytest.mark.parametrize("lines", [[], [turns(2)[1], turns(2)[0]], [turns(2)[0], turns(2)[2]], [turns(1)[0]] * 2])
+def test_what_is_no_segment_is_not_built(lines: list[bytes]) -> None:
+    """Lines must be there, and their positions follow each other."""
+    with pytest.raises(UsageError):
+        build_segment(lines)
+
+
+def test_damaged_lines_are_not_sealed() -> None:
+    """A damaged line is found before it is sealed in behind good checksums."""
+    lines = turns(4)
+    assert b"assistant" in lines[1]
+    lines[1] = lines[1].replace(b"assistant", b"assistent")
+    with pytest.raises(CorruptError) as caught:
+        build_segment(lines)
+    assert caught.value.offset == len(lines[0])
+
+
+def test_seek_table_by_its_specification(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader written from the description of the seekable format finds every frame and its checksum."""
+    data, lines = large(monkeypatch)
+    count, flags, magic = struct.unpack("<IBI", data[-9:])
+    assert (flags, magic) == (0x80, 0x8F92EAB1)
+    start = len(data) - 9 - 12 * count - 8
+    assert struct.unpack("<II", data[start : start + 8]) == (0x184D2A5E, 12 * count + 9)
+    offset, contents = 0, []
+    for compressed, content, checksum in struct.iter_unpack("<III", data[start + 8 : -9]):
+        frame = data[offset : offset + compressed]
+        if content:
+            contents.append(zstandard.ZstdDecompressor().decompress(frame))
+            assert len(contents[-1]) == content
+            assert frame[-4:] == checksum.to_bytes(4, "little")  # the half XXH64 that ends a frame
+        offset += compressed
+    assert offset == start
+    assert b"".join(contents) == b"".join(lines)
+
+
+def test_seek_table_by_another_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The seekable reader of pyzstd reads any part of a segment."""
+    pyzstd = pytest.importorskip("pyzstd", reason="pyzstd is not installed")
+    data, lines = large(monkeypatch)
+    file = tmp_path / "segment.zst"
+    file.write_bytes(data)
+    content = b"".join(lines)
+    with pyzstd.SeekableZstdFile(file, "r") as reader:
+        for place in range(0, len(content), 997):
+            reader.seek(place)
+            assert reader.read(50) == content[place : place + 50]
+
+
+@pytest.mark.tools
+def test_command_line_tools(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`zstdcat FILE | jq .` prints the records, and `zstd -t` finds the file whole."""
+    tools = {name: shutil.which(name) for name in ("zstd", "zstdcat", "jq")}
+    if missing := [name for name, path in tools.items() if path is None]:
+        pytest.skip(f"not installed: {missing}")
+    data, lines = large(monkeypatch)
+    file = tmp_path / "segment.jsonl.zst"
+    file.write_bytes(data)
+    subprocess.run(["zstd", "-q", "-t", file], check=True)
+    plain = subprocess.run(["zstdcat", file], check=True, capture_output=True).stdout
+    assert plain == b"".join(lines)
+    printed = subprocess.run(["jq", "-c", "."], input=plain, check=True, capture_output=True).stdout
+    assert [json.loads(line) for line in printed.splitlines()] == [json.loads(line) for line in lines]
+
+
+def test_budget_of_the_index() -> None:
+    """Skeletons of 100,000 messages and 50,000 checkpoints: at most 20 bytes a message, and under 100 MB of memory."""
+    messages, step = 100_000, 10_000
+    total = 0
+    footers = []
+    for first in range(0, messages, step):
+        data = build_segment(turns(step, first=first * 3 // 2))
+        footer = footer_of(data)
+        total += len(data) - footer.frames[-1].end
+        footers.append(footer)
+    assert total <= 20 * messages
+    tracemalloc.start()
+    skeletons = [skeleton for footer in footers for skeleton in footer.skeletons()]
+    held, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(skeletons) == messages * 3 // 2
+    assert held < 60_000_000
+    assert peak < 100_000_000
+
+
+def test_errors_are_typed() -> None:
+    """Random bytes in the place of any object give a typed error and nothing else."""
+    for seed in range(300):
+        noise = bytes((seed * 7919 + i * i * 31) >> 3 & 255 for i in range(seed))
+        for bad in (noise, SMALL[: len(SMALL) // 2] + noise, noise + SMALL[-60:], SMALL[: -len(noise) or None] + noise):
+            if bad != SMALL:
+                with pytest.raises(TreeringError):
+                    read_segment(bad, key="k")
