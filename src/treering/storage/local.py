@@ -78,14 +78,18 @@ class LocalDriver:
 
         return await asyncio.to_thread(self.execute, batch)
 
-    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
         """Lock the file `key` until released or until this process ends, however it ends; see `Driver.hold`."""
         if refused := rules.refusal(Get(key), appends=False):
             raise refused
         try:
-            with self._folder(key, write=True) as folder:
+            with self._folder(key, write=create) as folder:
                 fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDWR | os.O_CREAT)
             return local_lock.FileHold(fd, key, holder, shared=shared)
+        except FileNotFoundError as error:
+            if create:
+                raise local_disk.explain(error, key) from error
+            return None
         except OSError as error:
             if isinstance(error, TreeringError):
                 raise

@@ -65,7 +65,7 @@ class MemoryDriver:
         """Like `execute`; there is nothing to wait for."""
         return self.execute(batch)
 
-    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
         """Hold `key` against every other holder in this process; see `Driver.hold`."""
         with self._lock:
             others = self._holds.setdefault(key, [])

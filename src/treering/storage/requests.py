@@ -159,13 +159,14 @@ class Driver(Protocol):
         """Like `execute`, without blocking the event loop."""
         ...
 
-    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
         """Hold `key` for this process until released; None if this store has no such thing.
 
         Args:
             key: A key of its own, never read or written otherwise.
             shared: Together with other shared holders.
             holder: One line saying who we are; shown to those who come later.
+            create: Make the key if need be; else None is returned if the folder it belongs in is not there.
 
         Raises:
             SessionHeldError: Somebody else holds it; the message shows their line.

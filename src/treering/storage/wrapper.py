@@ -15,9 +15,9 @@ class DriverWrapper:
         self.proven = inner.proven
         self.appends = inner.appends
 
-    def hold(self, key: str, *, shared: bool, holder: str) -> Hold | None:
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
         """See `Driver.hold`."""
-        return self.inner.hold(key, shared=shared, holder=holder)
+        return self.inner.hold(key, shared=shared, holder=holder, create=create)
 
     def close(self) -> None:
         """See `Driver.close`."""

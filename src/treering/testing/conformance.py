@@ -80,6 +80,8 @@ class DriverConformance:
     """How many random examples each property tries; fewer for a distant store."""
     races = True
     """Race threads against each other; off for test servers that are known not to be atomic."""
+    rounds = 5
+    """How often threads race to create an object; fewer where losing takes long."""
 
     @pytest.fixture
     def driver(self) -> Driver:
@@ -260,7 +262,7 @@ class DriverConformance:
     def test_one_of_many_creates(self, driver: Driver, prefix: str) -> None:
         """When threads create the same object at once, one succeeds and its bytes are there."""
         self._skip_without_races(driver)
-        for round_number in range(5):
+        for round_number in range(self.rounds):
             key = f"{prefix}{round_number}"
             puts = [Put(key, str(i).encode(), expect=ABSENT) for i in range(8)]
             answers = at_once(8, lambda i, puts=puts: ask_any(driver, puts[i]))  # type: ignore[misc]  # binds this round's
@@ -389,6 +391,13 @@ class DriverConformance:
         last = driver.hold(key, shared=False, holder="second")
         assert last is not None
         last.release()
+
+    def test_a_hold_need_not_create(self, driver: Driver, prefix: str) -> None:
+        """Asked not to create anything, a hold on what is not there leaves no trace."""
+        hold = driver.hold(f"{prefix}folder/hold", shared=False, holder="us", create=False)
+        assert keys_below(driver, prefix) == []
+        if hold is not None:
+            hold.release()
 
     def _skip_without_races(self, driver: Driver) -> None:
         if not (self.races and driver.conditional):

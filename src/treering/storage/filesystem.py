@@ -1,0 +1,31 @@
+"""What we need to know about fsspec filesystems that other people made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fsspec.asyn import AsyncFileSystem
+
+from treering.errors import UsageError
+
+
+def usable(fs: Any) -> Any:
+    """Return `fs` if it can serve threads and event loops alike.
+
+    Raises:
+        UsageError: It was made for one event loop.
+    """
+    if getattr(fs, "asynchronous", False):
+        remedy = "pass one made without asynchronous=True; async callers are served by it as well"
+        raise UsageError("an asynchronous filesystem belongs to one event loop", kind="target", remedy=remedy)
+    return fs
+
+
+def in_this_process(fs: Any) -> Any:
+    """Return `fs`, or one just like it if it was made before a fork: its event loop stayed with the parent."""
+    if isinstance(fs, AsyncFileSystem):
+        try:
+            _ = fs.loop
+        except RuntimeError:
+            return type(fs)(*fs.storage_args, **fs.storage_options)
+    return fs

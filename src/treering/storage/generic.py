@@ -1,0 +1,310 @@
+"""A store on any fsspec filesystem, for a single writing process.
+
+fsspec has no portable way to write only if nothing changed, so a second writer could overwrite the first one's work
+without a word. The user has to promise that there is none. Conditions are checked against what is there all the same:
+they catch one process that follows another, and threads of this one.
+
+Objects are plain files; registers (written with `Put.expect`) are pairs of slots, see `slots`. Nothing is synced: what
+was acknowledged survives a crash of the process, and a power cut only as far as the filesystem takes care of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import posixpath
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
+from itertools import groupby
+from typing import Any
+
+from fsspec.asyn import AsyncFileSystem
+
+from treering.errors import AccessError, TreeringError, UnavailableError, UnsafeStoreError, UsageError
+from treering.storage import rules, slots
+from treering.storage.filesystem import in_this_process, usable
+from treering.storage.requests import (
+    ABSENT,
+    LIST_KEYS_MAX,
+    Answer,
+    Append,
+    Batch,
+    Delete,
+    Deleted,
+    Entry,
+    Found,
+    Get,
+    Hold,
+    List,
+    Listed,
+    Put,
+    Request,
+    Unchanged,
+    Version,
+    Written,
+)
+
+# Requests of one batch under way at once, on filesystems that wait for a network.
+_THREADS_MAX = 16
+# Where filesystems keep the time of the last change.
+_TIME_FIELDS = ("mtime", "LastModified", "last_modified", "updated", "created")
+
+# Registers are read and then written: threads of this process must not do so at once, whichever driver they use.
+_LOCKS = tuple(threading.Lock() for _ in range(64))
+
+
+class GenericDriver:
+    """Keeps objects below a path of an fsspec filesystem.
+
+    Args:
+        fs: The filesystem.
+        path: Where the store lies, in the filesystem's own terms; may be empty.
+
+    Raises:
+        UsageError: The filesystem cannot be used from threads.
+    """
+
+    name = "fsspec"
+    conditional = False
+    proven = True
+    appends = False
+
+    def __init__(self, fs: Any, path: str = "") -> None:
+        self._fs = usable(fs)
+        self._root = str(fs._strip_protocol(path)).rstrip("/") if path else ""  # noqa: SLF001
+        self._made: set[str] = set()
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the requests, in threads where the filesystem waits for a network."""
+        self._fs = in_this_process(self._fs)
+        if len(batch) < 2 or not isinstance(self._fs, AsyncFileSystem):  # others may bear no threads
+            return tuple(self._serve(request) for request in batch)
+        with ThreadPoolExecutor(min(len(batch), _THREADS_MAX)) as pool:
+            return tuple(pool.map(self._serve, batch))
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Like `execute`, in a thread."""
+        import asyncio
+
+        return await asyncio.to_thread(self.execute, batch)
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
+        """Return None: the user promised that nobody else is there."""
+        return None
+
+    def close(self) -> None:
+        """Do nothing: the filesystem belongs to the caller or to fsspec's cache."""
+
+    def _serve(self, request: Request) -> Answer:
+        if refused := self._refusal(request):
+            return refused
+        try:
+            return self._answer(request)
+        except TreeringError as error:
+            return error
+        except Exception as error:  # noqa: BLE001  # every filesystem has errors of its own
+            return _explain(error, _key_of(request))
+
+    def _answer(self, request: Request) -> Answer:
+        match request:
+            case Get():
+                return self._get(request)
+            case Put():
+                return self._put(request)
+            case List():
+                return self._list(request)
+            case Delete():
+                return self._delete(request)
+            case Append():
+                raise AssertionError("refused above")
+
+    @staticmethod
+    def _refusal(request: Request) -> UsageError | None:
+        keys = request.keys if isinstance(request, Delete) else (_key_of(request),)
+        for key in keys:
+            if key.endswith(slots.ENDINGS):
+                return UsageError("key has an ending that is used for slots", kind="key", key=key)
+        return rules.refusal(request, appends=False)
+
+    # Reading
+
+    def _get(self, get: Get) -> Answer:
+        if get.register:
+            return self._get_register(get)
+        try:
+            if (get.start, get.end) == (None, None):
+                data = self._fs.cat_file(self._path(get.key))
+                return _found(get, data, _content_version(data))
+            return self._get_part(get)
+        except FileNotFoundError:
+            return self._get_register(get)
+
+    def _get_register(self, get: Get) -> Answer:
+        current = self._register(get.key).current
+        if current is None or current.data is None:
+            return rules.missing(get.key)
+        return _found(get, current.data, current.version)
+
+    def _get_part(self, get: Get) -> Answer:
+        """Read a part between absolute ends: what a negative one means differs between filesystems."""
+        path = self._path(get.key)
+        size = int(self._fresh(path).info(path)["size"])
+        version = Version(f"part:{size}")
+        if version == get.unless:
+            return Unchanged()
+        start, end, _ = slice(get.start, get.end).indices(size)
+        return Found(self._fs.cat_file(path, start=start, end=end) if start < end else b"", version, size)
+
+    def _list(self, request: List) -> Answer:
+        folder = self._path(request.prefix).rstrip("/")
+        try:
+            found: dict[str, dict[str, Any]] = self._fresh(folder).find(folder, detail=True)
+        except (FileNotFoundError, NotADirectoryError):
+            return Listed((), more=False)
+        files = {self._key(path): info for path, info in found.items()}
+        named = groupby(sorted(filter(_is_ours, files), key=_without_ending), key=_without_ending)
+        wanted = [(key, list(names)) for key, names in named if key.startswith(request.prefix) and key > request.after]
+        limit = min(request.limit, LIST_KEYS_MAX)
+        entries = tuple(self._entry(key, {name: files[name] for name in names}) for key, names in wanted[:limit])
+        return Listed(entries, more=len(wanted) > limit)
+
+    def _entry(self, key: str, files: dict[str, dict[str, Any]]) -> Entry:
+        """Describe an object; of a register, the slot written last, and on a tie the one that counts."""
+        times = {name: _modified_ms(info) for name, info in files.items()}
+        newest = [name for name in files if times[name] == max(times.values())]
+        name = newest[0] if len(newest) == 1 else self._register(key).names[-1]
+        size = int(files[name]["size"])
+        return Entry(key, size if name == key else slots.payload_bytes(size), times[name])
+
+    # Writing
+
+    def _put(self, put: Put) -> Answer:
+        if put.expect is None:
+            self._write(put.key, put.data)
+            return Written(_content_version(put.data))
+        with self._locked(put.key):
+            register = self._register(put.key)
+            current = register.current.version if register.current else ABSENT
+            if refused := rules.mismatch(put.key, put.expect, current):
+                return refused
+            raw, version = slots.encode_slot(register.generation, put.data)
+            self._write(register.target, raw)
+        return Written(version)
+
+    def _write(self, key: str, data: bytes) -> None:
+        path = self._path(key)
+        folder = posixpath.dirname(path)
+        if folder and folder not in self._made:
+            self._fs.makedirs(folder, exist_ok=True)
+            self._made.add(folder)
+        self._fs.pipe_file(path, data)
+
+    def _delete(self, delete: Delete) -> Answer:
+        if delete.expect is not None:
+            with self._locked(delete.keys[0]):
+                register = self._register(delete.keys[0])
+                current = register.current.version if register.current else ABSENT
+                if current != ABSENT and (refused := rules.mismatch(delete.keys[0], delete.expect, current)):
+                    return refused
+                self._remove(register.names)
+            return Deleted()
+        for folder, keys in groupby(sorted(delete.keys), key=posixpath.dirname):
+            there = self._names(folder)
+            for key in keys:
+                if key in there:
+                    self._remove((key,))
+                elif there & {key + ending for ending in slots.ENDINGS}:
+                    self._remove(self._register(key).names)
+        return Deleted()
+
+    def _remove(self, keys: tuple[str, ...]) -> None:
+        for key in keys:
+            with contextlib.suppress(FileNotFoundError):
+                self._fs.rm_file(self._path(key))
+
+    # Names and slots
+
+    def _register(self, key: str) -> slots.Register:
+        """Read both slots; raises `CorruptError` or `UnsafeStoreError`."""
+        raw = {}
+        for ending in slots.ENDINGS:
+            with contextlib.suppress(FileNotFoundError):
+                raw[key + ending] = self._fs.cat_file(self._path(key + ending))
+        if not raw and self._fresh(self._path(key)).exists(self._path(key)):
+            remedy = "open the store the way it was made, without single_writer"
+            raise UnsafeStoreError("register was written without slots", kind="layout", key=key, remedy=remedy)
+        return slots.read_register(key, raw)
+
+    def _names(self, folder: str) -> set[str]:
+        """Return the keys of what lies in a folder, slots by their own names."""
+        path = self._path(folder)
+        try:
+            return {self._key(name) for name in self._fresh(path).ls(path, detail=False)}
+        except (FileNotFoundError, NotADirectoryError):
+            return set()
+
+    def _fresh(self, path: str) -> Any:
+        """Return the filesystem, which must not answer from listings that it remembers."""
+        self._fs.invalidate_cache(path)
+        self._fs.invalidate_cache(posixpath.dirname(path))
+        return self._fs
+
+    def _path(self, key: str) -> str:
+        return f"{self._root}/{key}" if self._root else key
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(self._root).lstrip("/")
+
+    @contextlib.contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        with _LOCKS[hash(self._path(key)) % len(_LOCKS)]:
+            yield
+
+
+def _key_of(request: Request) -> str:
+    match request:
+        case List():
+            return request.prefix
+        case Delete():
+            return request.keys[0]
+        case _:
+            return request.key
+
+
+def _found(get: Get, data: bytes, version: Version) -> Answer:
+    return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
+
+
+def _content_version(data: bytes) -> Version:
+    return Version(hashlib.blake2b(data, digest_size=16).hexdigest())
+
+
+def _is_ours(name: str) -> bool:
+    return rules.refusal(Get(_without_ending(name)), appends=False) is None
+
+
+def _without_ending(name: str) -> str:
+    for ending in slots.ENDINGS:
+        if name.endswith(ending):
+            return name.removesuffix(ending)
+    return name
+
+
+def _modified_ms(info: Mapping[str, Any]) -> int:
+    value = next((info[field] for field in _TIME_FIELDS if info.get(field)), 0)
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value)
+    return int((value.timestamp() if isinstance(value, datetime) else value) * 1000)
+
+
+def _explain(error: Exception, key: str) -> TreeringError:
+    if isinstance(error, FileNotFoundError):
+        ours: TreeringError = rules.missing(key)
+    elif isinstance(error, PermissionError):
+        ours = AccessError("filesystem refused", key=key, remedy="check the credentials and rights of this filesystem")
+    else:
+        ours = UnavailableError(f"filesystem failed. error={type(error).__name__}", kind="filesystem", key=key)
+    ours.__cause__ = error
+    return ours

@@ -1,0 +1,140 @@
+"""From what a user names a store by to the driver that serves it.
+
+Only a driver whose conditions hold against other processes is chosen silently. Everything else fsspec can reach is
+served as well, but only to a user who says `single_writer=True`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from treering.errors import UnsafeStoreError, UsageError
+from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Driver
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+    Target: TypeAlias = str | os.PathLike[str] | AbstractFileSystem
+
+_LOCAL = ("file", "local")
+_S3 = ("s3", "s3a")
+# `s3:/bucket` is a typing error, not a folder named `s3:`. Two letters, or it is a drive.
+_LOOKS_LIKE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+
+_memories: dict[str, MemoryDriver] = {}
+_memories_lock = threading.Lock()
+
+
+def open_driver(
+    target: Target, *, path: str = "", single_writer: bool = False, storage_options: Mapping[str, Any] | None = None
+) -> Driver:
+    """Return a driver for the store that `target` names. Nothing is read or written yet.
+
+    Args:
+        target: A local path (`~` is the home folder), `file:///path`, `memory://NAME` (shared by that name within this
+            process), `s3://bucket/prefix`, any other URL that fsspec knows, or an fsspec filesystem.
+        path: Where the store lies in a filesystem given as `target`; else not allowed.
+        single_writer: A promise that no second process ever writes. Then any URL or filesystem is served, through
+            fsspec, without conditions and without the durability of the local driver. A plain path stays local.
+        storage_options: For URLs: what fsspec or s3fs needs, for example credentials.
+
+    Raises:
+        UsageError: Nothing is known under this name, or a package is missing; the message says which.
+        UnsafeStoreError: The store could not keep two writers apart, and `single_writer` was not said.
+    """
+    if not isinstance(target, str | os.PathLike):
+        _refuse(storage_options, "storage_options belong to the filesystem, which exists already")
+        return _open_filesystem(target, path, single_writer=single_writer)
+    _refuse(path, "path goes with a filesystem; with anything else it is part of the target")
+    name = os.fspath(target)
+    scheme, separator, rest = name.partition("://")
+    if isinstance(target, os.PathLike) or not separator:
+        _refuse(storage_options, "storage_options go with a URL or nothing")
+        return _open_path(name, is_path=isinstance(target, os.PathLike))
+    if scheme == "memory":
+        return _open_memory(rest)
+    if scheme in _LOCAL and not single_writer:
+        return LocalDriver(os.path.expanduser(rest))
+    if scheme in _S3 and not single_writer:
+        return _open_s3(rest, None, storage_options)
+    return _open_url(name, scheme, dict(storage_options or {}), single_writer=single_writer)
+
+
+def _refuse(option: object, reason: str) -> None:
+    if option:
+        raise UsageError(reason, kind="target")
+
+
+def _open_path(name: str, *, is_path: bool) -> Driver:
+    if not name or (_LOOKS_LIKE_URL.match(name) and not is_path):
+        remedy = "write scheme://..., or put ./ in front of a folder's name"
+        raise UsageError(f"neither a path nor a URL. target={name!r}", kind="target", remedy=remedy)
+    return LocalDriver(os.path.expanduser(name))
+
+
+def _open_memory(name: str) -> Driver:
+    with _memories_lock:
+        return _memories.setdefault(name.strip("/"), MemoryDriver())
+
+
+def _open_s3(path: str, fs: AbstractFileSystem | None, storage_options: Mapping[str, Any] | None) -> Driver:
+    try:
+        from treering.storage.retrying import RetryingDriver
+        from treering.storage.s3 import S3Driver
+    except ImportError as error:
+        raise UsageError("S3 needs s3fs", kind="missing", remedy="pip install 'treering[s3]'") from error
+    return RetryingDriver(S3Driver(path, fs=fs, storage_options=storage_options))
+
+
+def _open_url(url: str, scheme: str, storage_options: dict[str, Any], *, single_writer: bool) -> Driver:
+    import fsspec
+
+    from treering.storage.generic import GenericDriver
+
+    known = fsspec.available_protocols()
+    if any(each not in known for each in scheme.split("::")):
+        text = f"no such kind of store. scheme={scheme!r}, known={', '.join(sorted({*known, 'memory'}))}"
+        raise UsageError(text, kind="target")
+    if not single_writer:
+        raise _unsafe(scheme)
+    try:
+        fs, path = fsspec.core.url_to_fs(url, **storage_options)
+    except ImportError as error:
+        raise UsageError(f"a package is missing: {error}", kind="missing") from error
+    return GenericDriver(fs, path)
+
+
+def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) -> Driver:
+    import fsspec
+    from fsspec.implementations.dirfs import DirFileSystem
+    from fsspec.implementations.local import LocalFileSystem
+
+    from treering.storage.generic import GenericDriver
+
+    if not isinstance(fs, fsspec.AbstractFileSystem):
+        text = f"neither a path, a URL nor an fsspec filesystem. type={type(fs).__name__!r}"
+        raise UsageError(text, kind="target")
+    if single_writer:
+        return GenericDriver(fs, path)
+    while isinstance(fs, DirFileSystem):
+        fs, path = fs.fs, fs._join(path)  # noqa: SLF001
+    if isinstance(fs, LocalFileSystem):
+        return _open_path(fs._strip_protocol(path) if path else "", is_path=True)  # noqa: SLF001
+    if "s3fs" in sys.modules and isinstance(fs, sys.modules["s3fs"].S3FileSystem):
+        return _open_s3(path, fs, None)
+    raise _unsafe(type(fs).__name__)
+
+
+def _unsafe(what: str) -> UnsafeStoreError:
+    return UnsafeStoreError(
+        f"two writers would overwrite each other here. store={what!r}",
+        kind="conditions",
+        remedy="pass single_writer=True if no second process will ever write, or use a local path or s3://",
+    )

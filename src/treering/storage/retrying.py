@@ -1,0 +1,109 @@
+"""A wrapper that sends again what a store did not answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import tenacity
+
+from treering.errors import PoisonedError, UnavailableError
+from treering.storage.requests import Answer, Batch, Driver
+from treering.storage.wrapper import DriverWrapper
+
+ATTEMPTS_MAX = 5
+# No attempt begins later than this after the first; with the last one a caller waits for about 30 seconds at worst.
+SECONDS_MAX = 20.0
+
+_WAIT_SECONDS_FIRST = 0.1
+_WAIT_SECONDS_MAX = 5.0
+_JITTER_SECONDS = 0.1  # so that writers which failed together do not come back together
+
+
+class RetryingDriver(DriverWrapper):
+    """Sends requests again that were answered with `UnavailableError`, each on its own, waiting longer every time.
+
+    A write that took effect although its reply was lost is sent again like any other; with a condition it then comes
+    back as `ConflictError`. Only who wrote can tell whether the bytes found there are its own, by a nonce in them.
+
+    Args:
+        inner: The driver that does the work.
+        attempts_max: How often one request is sent at most.
+        seconds_max: After this time nothing is sent again.
+        sleep: How to wait when blocking.
+        asleep: How to wait on an event loop.
+    """
+
+    def __init__(
+        self,
+        inner: Driver,
+        *,
+        attempts_max: int = ATTEMPTS_MAX,
+        seconds_max: float = SECONDS_MAX,
+        sleep: Callable[[float], None] = time.sleep,
+        asleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        super().__init__(inner)
+        self._stop = tenacity.stop_after_attempt(attempts_max) | tenacity.stop_after_delay(seconds_max)
+        self._sleep = sleep
+        self._asleep = asleep
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the batch, and what was not answered again."""
+        sent = _Sent(batch)
+
+        def send() -> bool:
+            return sent.take(self.inner.execute(sent.open))
+
+        tenacity.Retrying(
+            sleep=self._sleep, stop=self._stop, wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
+        )(send)
+        return tuple(sent.answers)
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run the batch, and what was not answered again, without blocking the event loop."""
+        sent = _Sent(batch)
+
+        async def send() -> bool:
+            return sent.take(await self.inner.aexecute(sent.open))
+
+        await tenacity.AsyncRetrying(
+            sleep=self._asleep, stop=self._stop, wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
+        )(send)
+        return tuple(sent.answers)
+
+
+class _Sent:
+    """A batch under way: the answers so far, and which requests are still open."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._places = list(range(len(batch)))
+        self.answers: list[Answer] = [UnavailableError("not sent yet")] * len(batch)
+
+    @property
+    def open(self) -> Batch:
+        """The requests to send next."""
+        return tuple(self._batch[place] for place in self._places)
+
+    def take(self, answers: tuple[Answer, ...]) -> bool:
+        """Note the answers to `open`; return whether some are worth another attempt."""
+        for place, answer in zip(self._places, answers, strict=True):
+            self.answers[place] = answer
+        self._places = [place for place in self._places if _is_open(self.answers[place])]
+        return bool(self._places)
+
+
+def _is_open(answer: Answer) -> bool:
+    return isinstance(answer, UnavailableError) and not isinstance(answer, PoisonedError)
+
+
+def _give_up(_: tenacity.RetryCallState) -> bool:
+    return True  # the answers already say what is wrong
+
+
+_WAIT = tenacity.wait_exponential(multiplier=_WAIT_SECONDS_FIRST, max=_WAIT_SECONDS_MAX) + tenacity.wait_random(
+    0, _JITTER_SECONDS
+)
+_UNANSWERED = tenacity.retry_if_result(bool)

@@ -1,0 +1,283 @@
+"""A store on S3, or a server that speaks its protocol, through s3fs.
+
+Rule: every request of ours is exactly one HTTP request (a list may need more when it meets the placeholders that
+consoles make for folders, a delete one per 1,000 keys, and reading past the end of an object one to learn its size).
+Therefore only `_call_s3` is used. The public methods of s3fs send two or more, answer from a cache of listings that
+other processes make stale, or split an upload into parts, which drops its conditions.
+
+All work happens on the event loop that fsspec runs in a thread of its own. Callers wait for it blocking or not, so one
+connection pool serves threads and event loops alike.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import fsspec.asyn
+import s3fs
+
+from treering.errors import TreeringError, UnavailableError, UsageError
+from treering.storage import rules, s3_errors
+from treering.storage.filesystem import in_this_process
+from treering.storage.requests import (
+    ABSENT,
+    LIST_KEYS_MAX,
+    Answer,
+    Append,
+    Batch,
+    Delete,
+    Deleted,
+    Entry,
+    Found,
+    Get,
+    Hold,
+    List,
+    Listed,
+    Put,
+    Request,
+    Unchanged,
+    Version,
+    Written,
+)
+
+# Written in one request, since an upload in parts would drop the condition; far above any register we make.
+REGISTER_BYTES_MAX = 64 * 1024 * 1024
+# What S3 takes in one request.
+OBJECT_BYTES_MAX = 5 * 1024**3
+
+_DELETE_KEYS_MAX = 1000  # what S3 takes in one request
+
+_OPTIONS = {"use_listings_cache": False}
+_CONFIG = {
+    # botocore has 10, so a batch of ranged reads would wait in line.
+    "max_pool_connections": 64,
+    # Retrying is the business of `RetryingDriver`: nested in s3fs's and botocore's own it can take a minute.
+    "retries": {"max_attempts": 0},
+    "connect_timeout": 3,
+    "read_timeout": 10,
+    # Older servers do not know the checksums that newer clients add, and a good network needs none.
+    "request_checksum_calculation": "when_required",
+}
+
+
+class S3Driver:
+    """Keeps objects below a prefix in a bucket.
+
+    Args:
+        path: `bucket` or `bucket/prefix`.
+        fs: An `s3fs.S3FileSystem` to send requests with, with its settings for timeouts and retries; it stays open.
+        storage_options: Else, what to make one from: credentials, `client_kwargs`, `config_kwargs` and so on.
+
+    Raises:
+        UsageError: The path names no bucket, or the filesystem cannot be used from threads.
+    """
+
+    name = "s3"
+    conditional = True
+    proven = False
+    appends = False
+
+    def __init__(
+        self, path: str, *, fs: s3fs.S3FileSystem | None = None, storage_options: Mapping[str, Any] | None = None
+    ) -> None:
+        bucket, _, prefix = path.removeprefix("s3://").strip("/").partition("/")
+        if not bucket or "//" in prefix or ".." in prefix.split("/"):
+            raise UsageError(
+                f"not a bucket with a prefix. path={path!r}", kind="target", remedy="write s3://bucket/prefix"
+            )
+        if fs is not None and fs.asynchronous:
+            remedy = "pass one made without asynchronous=True; async callers are served by it as well"
+            raise UsageError("an asynchronous filesystem belongs to one event loop", kind="target", remedy=remedy)
+        self._bucket = bucket
+        self._base = f"{prefix}/" if prefix else ""
+        self._given = fs
+        self._options = dict(storage_options or {})
+        self._fs: s3fs.S3FileSystem | None = None
+        self._pid = 0
+        self._mutex = threading.Lock()
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Send all requests at once and wait for the answers."""
+        fs = self._filesystem()
+        answers: tuple[Answer, ...] = fsspec.asyn.sync(fs.loop, self._serve_all, fs, batch)
+        return answers
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Send all requests at once and wait for the answers without blocking the event loop."""
+        fs: Any = self._fs if self._pid == os.getpid() else None
+        if fs is None:  # making one reads files, and takes a while
+            fs = await asyncio.to_thread(self._filesystem)
+        running = asyncio.run_coroutine_threadsafe(self._serve_all(fs, batch), fs.loop)
+        return await asyncio.wrap_future(running)
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
+        """Return None: nothing on S3 ends with the process that made it."""
+        return None
+
+    def close(self) -> None:
+        """Close the connections, unless the filesystem was given by the caller."""
+        with self._mutex:
+            fs, pid, self._fs = self._fs, self._pid, None
+        if fs is not None and fs is not self._given and pid == os.getpid() and fs._s3 is not None:  # noqa: SLF001
+            fsspec.asyn.sync(fs.loop, fs._s3.__aexit__, None, None, None)  # noqa: SLF001
+            fs._s3 = None  # noqa: SLF001  # or s3fs would close it again when collected
+
+    def _filesystem(self) -> s3fs.S3FileSystem:
+        """Return a filesystem made in this process: connections and event loop do not survive a fork."""
+        with self._mutex:
+            if self._fs is None or self._pid != os.getpid():
+                self._fs = self._connect()
+                self._pid = os.getpid()
+            return self._fs
+
+    def _connect(self) -> s3fs.S3FileSystem:
+        if self._given is None:
+            config = {**_CONFIG, **self._options.get("config_kwargs", {})}
+            options = {**_OPTIONS, **self._options, "config_kwargs": config}
+            fs = s3fs.S3FileSystem(**options, skip_instance_cache=True)
+            fs.retries = 1
+            return fs
+        return in_this_process(self._given)
+
+    async def _serve_all(self, fs: s3fs.S3FileSystem, batch: Batch) -> tuple[Answer, ...]:
+        return tuple(await asyncio.gather(*(self._serve(fs, request) for request in batch)))
+
+    async def _serve(self, fs: s3fs.S3FileSystem, request: Request) -> Answer:
+        if refused := rules.refusal(request, appends=False):
+            return refused
+        bucket = _Bucket(fs, self._bucket, self._base)
+        match request:
+            case Get():
+                return await bucket.get(request)
+            case Put():
+                return await bucket.put(request)
+            case List():
+                return await bucket.list(request)
+            case Delete():
+                return await bucket.delete(request)
+            case Append():
+                raise AssertionError("refused above")
+
+
+class _Bucket:
+    """The requests themselves, on the event loop of the filesystem."""
+
+    def __init__(self, fs: s3fs.S3FileSystem, bucket: str, base: str) -> None:
+        self._fs = fs
+        self._bucket = bucket
+        self._base = base
+
+    async def get(self, get: Get) -> Answer:
+        """Read bytes and version in one request."""
+        options = {"Range": _range(get), "IfNoneMatch": get.unless}
+        try:
+            head = await self._call("get_object", get.key, **options)
+            async with head["Body"] as body:
+                data = await body.read()
+        except s3_errors.FAILURES as error:
+            status = s3_errors.status_of(error)
+            if status == s3_errors.NOT_MODIFIED:
+                return Unchanged()
+            if status == s3_errors.BAD_RANGE:
+                return await self._nothing_there(get)
+            return self._explain(error, get.key)
+        if len(data) != head["ContentLength"]:
+            return UnavailableError("the answer was cut short", kind="network", key=get.key)
+        size = int(head["ContentRange"].rpartition("/")[2]) if head.get("ContentRange") else len(data)
+        return Found(data, Version(head["ETag"]), size)
+
+    async def _nothing_there(self, get: Get) -> Answer:
+        """Answer a range that begins at or after the end: S3 refuses those, and tells neither version nor size."""
+        try:
+            head = await self._call("head_object", get.key)
+        except s3_errors.FAILURES as error:
+            return self._explain(error, get.key)
+        return Found(b"", Version(head["ETag"]), head["ContentLength"])
+
+    async def put(self, put: Put) -> Answer:
+        """Write in one request, whose condition the server checks."""
+        limit = OBJECT_BYTES_MAX if put.expect is None else REGISTER_BYTES_MAX
+        if len(put.data) > limit:
+            text = f"object is too large to be written at once. bytes={len(put.data)}, limit={limit}"
+            return UsageError(text, kind="size", key=put.key)
+        condition = {"IfNoneMatch": "*"} if put.expect == ABSENT else {"IfMatch": put.expect}
+        try:
+            head = await self._call("put_object", put.key, Body=put.data, **condition)
+        except s3_errors.FAILURES as error:
+            return self._explain(error, put.key)
+        return Written(Version(head["ETag"]))
+
+    async def list(self, request: List) -> Answer:
+        """Name keys in the order of the server, which some (SeaweedFS) sort folder by folder."""
+        limit = min(request.limit, LIST_KEYS_MAX)
+        after = self._base + request.after if request.after else None
+        while True:
+            options = {"Prefix": self._base + request.prefix, "StartAfter": after, "MaxKeys": limit}
+            try:
+                page = await self._call("list_objects_v2", None, **options)
+            except s3_errors.FAILURES as error:
+                return self._explain(error, request.prefix)
+            found = page.get("Contents", ())
+            entries = tuple(self._entry(each) for each in found if not each["Key"].endswith("/"))
+            if entries or not page["IsTruncated"]:
+                return Listed(entries, more=page["IsTruncated"])
+            after = found[-1]["Key"]
+
+    def _entry(self, found: Mapping[str, Any]) -> Entry:
+        modified: datetime = found["LastModified"]
+        return Entry(found["Key"].removeprefix(self._base), found["Size"], int(modified.timestamp() * 1000))
+
+    async def delete(self, delete: Delete) -> Answer:
+        """Delete one key, with its condition, or many."""
+        for first in range(0, len(delete.keys), _DELETE_KEYS_MAX):
+            keys = delete.keys[first : first + _DELETE_KEYS_MAX]
+            if failed := await (
+                self._delete_one(keys[0], delete.expect) if len(keys) == 1 else self._delete_many(keys)
+            ):
+                return failed
+        return Deleted()
+
+    async def _delete_one(self, key: str, expect: Version | None) -> TreeringError | None:
+        try:
+            await self._call("delete_object", key, IfMatch=expect)
+        except s3_errors.FAILURES as error:
+            missing = s3_errors.status_of(error) == s3_errors.NOT_FOUND
+            ours = self._explain(error, key)
+            return None if missing and ours.kind != "bucket" else ours
+        return None
+
+    async def _delete_many(self, keys: tuple[str, ...]) -> TreeringError | None:
+        names = {self._base + key: key for key in keys}
+        try:
+            done = await self._call(
+                "delete_objects", None, Delete={"Objects": [{"Key": n} for n in names], "Quiet": True}
+            )
+        except s3_errors.FAILURES as error:
+            return self._explain(error, keys[0])
+        for each in done.get("Errors", ()):
+            if each.get("Code") != "NoSuchKey":
+                return s3_errors.explain_deletion(each, key=names.get(each.get("Key", ""), keys[0]))
+        return None
+
+    async def _call(self, method: str, key: str | None, **options: Any) -> dict[str, Any]:
+        kept = {name: value for name, value in options.items() if value is not None}
+        if key is not None:
+            kept["Key"] = self._base + key
+        answer: dict[str, Any] = await self._fs._call_s3(method, Bucket=self._bucket, **kept)  # noqa: SLF001
+        return answer
+
+    def _explain(self, error: BaseException, key: str) -> TreeringError:
+        return s3_errors.explain(error, key=key, bucket=self._bucket)
+
+
+def _range(get: Get) -> str | None:
+    if get.start is not None and get.start < 0:
+        return f"bytes={get.start}"
+    if get.end is None:
+        return f"bytes={get.start}-" if get.start else None
+    return f"bytes={get.start or 0}-{get.end - 1}"

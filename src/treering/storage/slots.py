@@ -1,0 +1,104 @@
+"""Two alternating files for one register, for filesystems that empty a file before they fill it.
+
+A register `key` lies in `key.a` and `key.b`. A write goes to the one that does not hold the current bytes, with the
+next generation in its header, so whatever happens in the middle of it, the other one is whole. The header is one line
+of 64 ASCII bytes: magic, layout, generation, length of the payload, and a digest of all that and the payload.
+
+A slot shorter than it says, or of zeros, is a write that was interrupted and counts for nothing. One of full length
+with another digest is damage. It is reported, unless the other slot is provably newer.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import NamedTuple
+
+from treering.errors import CorruptError
+from treering.storage.requests import ABSENT, Version
+
+ENDINGS = (".a", ".b")
+HEADER_BYTES = 64
+
+_START = b"treering-slot 1 "
+_DIGEST_BYTES = 12
+
+
+class Slot(NamedTuple):
+    """What one of the two files says."""
+
+    name: str
+    generation: int
+    data: bytes | None
+    """None if the write was interrupted."""
+    version: Version
+
+
+def encode_slot(generation: int, data: bytes) -> tuple[bytes, Version]:
+    """Return the bytes of a slot, and the version they are."""
+    front = b"%b%010d %010d " % (_START, generation, len(data))
+    digest = _digest(front, data)
+    return b"%b%b \n%b" % (front, digest.encode(), data), Version(f"{generation}:{digest}")
+
+
+def decode_slot(name: str, raw: bytes) -> Slot | None:
+    """Return what a slot says, or None if it is damaged."""
+    if len(raw) < HEADER_BYTES or not raw.strip(b"\0"):
+        return Slot(name, 0, None, ABSENT)
+    header, data = raw[:HEADER_BYTES], raw[HEADER_BYTES:]
+    numbers = header[len(_START) :].split()
+    if not header.startswith(_START) or len(numbers) != 3 or not (numbers[0] + numbers[1]).isdigit():
+        return None
+    generation, length = int(numbers[0]), int(numbers[1])
+    if len(data) < length:
+        return Slot(name, generation, None, ABSENT)
+    whole, version = encode_slot(generation, data)
+    return Slot(name, generation, data, version) if whole == raw else None
+
+
+def payload_bytes(file_bytes: int) -> int:
+    """Return how many of a slot's bytes are payload."""
+    return max(0, file_bytes - HEADER_BYTES)
+
+
+class Register(NamedTuple):
+    """What the two slots of one register say together."""
+
+    current: Slot | None
+    """The one that counts; None if the register does not exist."""
+    target: str
+    """The name of the slot to write next."""
+    generation: int
+    """The generation to write next."""
+    names: tuple[str, ...]
+    """The slots that exist, the current one last: deleted in this order, no older bytes come back."""
+
+
+def read_register(key: str, raw: dict[str, bytes]) -> Register:
+    """Decide what counts, given the bytes of the slots that exist by their names.
+
+    Raises:
+        CorruptError: A damaged slot may hold what was acknowledged last.
+    """
+    slots = {name: decode_slot(name, data) for name, data in raw.items()}
+    readable = [slot for slot in slots.values() if slot is not None]
+    whole = sorted((slot for slot in readable if slot.data is not None), key=lambda slot: slot.generation)
+    current = whole[-1] if whole else None
+    for name, slot in slots.items():
+        if slot is None and not (current and _is_older(raw[name], current)):
+            raise CorruptError("register is damaged in a slot that may be its newest", key=name)
+    newest = max((slot.generation for slot in readable), default=0)
+    names = [key + ending for ending in ENDINGS]
+    target = next(name for name in names if current is None or name != current.name)
+    existing = sorted(raw, key=lambda name: current is not None and name == current.name)
+    return Register(current, target, newest + 1, tuple(existing))
+
+
+def _is_older(raw: bytes, current: Slot) -> bool:
+    """Tell whether a damaged slot still says that it is older; generations alternate, so it is by one."""
+    return raw.startswith(b"%b%010d " % (_START, current.generation - 1))
+
+
+def _digest(front: bytes, data: bytes) -> str:
+    state = hashlib.blake2b(front, digest_size=_DIGEST_BYTES)
+    state.update(data)
+    return state.hexdigest()
