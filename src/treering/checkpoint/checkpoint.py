@@ -75,6 +75,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     """Bytes of the record."""
 
+    def with_label(self, label: str | None) -> Entry:
+        """Return the entry with a label given later."""
+        return msgspec.structs.replace(self, label=label)
+
 
 def entry_of(skeleton: Skeleton) -> Entry:
     """Return the entry of a checkpoint record; what is odd in its brief counts as missing."""

@@ -70,8 +70,6 @@ class Graph:
         self._roots: dict[int, None] = {}  # an ordered set
         self._awaited: dict[str, list[int]] = {}  # orphans by the parent they miss
         self._oddities: list[Problem] = []  # cycles and duplicates
-        self._notes: list[Skeleton] = []
-        self._notes_of: dict[str, list[Skeleton]] = {}
         self._at = -1
         for skeleton in skeletons:
             self.add(skeleton)
@@ -101,14 +99,13 @@ class Graph:
             column.append(_NONE)
         self._top.append(row)
         self._roots[row] = None
-        for child in self._awaited.pop(skeleton.id, ()):
-            self._link(child, row)
-        if skeleton.parent is None:
-            return
+        # First its own parent, then its children: so a cycle is cut above its earliest node.
         if skeleton.parent in self._rows:
             self._link(row, self._rows[skeleton.parent])
-        else:
+        elif skeleton.parent is not None:
             self._awaited.setdefault(skeleton.parent, []).append(row)
+        for child in self._awaited.pop(skeleton.id, ()):
+            self._link(child, row)
 
     def _link(self, child: int, parent: int) -> None:
         """Make the root `child` a child of `parent`, unless `parent` descends from it."""

@@ -9,7 +9,8 @@ A head is a name for a node: `main`, `main-2`, ... Heads move in three ways, all
 | `head` of kind `drop`                  | the head is forgotten; the nodes stay                                   |
 
 `head` records also make their head the current one, unless their brief says `{"current": false}`. Nodes never do: an
-append to another branch must not change where the user is. Only the very first node decides, when there is no head.
+append to another branch must not change where the user is. Where the current head does not exist (yet, or any more),
+`main` or else the oldest head is current.
 Notes, edits, checkpoints and records of unknown types move nothing.
 """
 
@@ -33,7 +34,7 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
     heads: dict[str, str | None] = {}
     """Node by name of the head, in the order they were made; None is the place before the first node."""
     current: str = FIRST_HEAD
-    """The head being worked on. It may have no entry in `heads`: in a session without nodes."""
+    """The head being worked on; it has an entry in `heads` unless there is none at all."""
 
     @property
     def tip(self) -> str | None:
@@ -85,17 +86,16 @@ def heads_of(skeletons: Iterable[Skeleton]) -> Heads:
 def _move(heads: dict[str, str | None], current: str, skeleton: Skeleton) -> str:
     """Change `heads` as `skeleton` says and return the name of the current one."""
     name = skeleton.head
-    if skeleton.type == "node":
-        first = not heads
-        heads[name] = skeleton.id
-        return name if first else current
-    if skeleton.kind == "drop":
+    if skeleton.type == "head" and skeleton.kind == "drop":
         heads.pop(name, None)
-        if name != current:
-            return current
-        return FIRST_HEAD if FIRST_HEAD in heads else next(iter(heads), FIRST_HEAD)
-    heads[name] = skeleton.target
-    return current if _aside(skeleton) else name
+    elif skeleton.type == "head":
+        heads[name] = skeleton.target
+        current = current if _aside(skeleton) else name
+    else:
+        heads[name] = skeleton.id
+    if current in heads:
+        return current
+    return FIRST_HEAD if FIRST_HEAD in heads else next(iter(heads), FIRST_HEAD)
 
 
 def _aside(skeleton: Skeleton) -> bool:

@@ -7,12 +7,13 @@ the number of branchings and not the number of messages.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from treering.format.record import Skeleton
 from treering.transcript.graph import Graph
+from treering.transcript.heads import Heads
 
 _TURNING_POINTS = frozenset({"compaction", "branch_summary"})
 
@@ -43,16 +44,16 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def outline(
-    graph: Graph, *, heads: Mapping[str, str | None] | None = None, checkpoints: Iterable[str | None] = ()
+    graph: Graph, *, heads: Heads | None = None, checkpoints: Iterable[str | None] = ()
 ) -> Iterator[OutlineRow]:
     """Yield the rows of the whole graph: parents before children, branches in the order of positions.
 
     Args:
         graph: What happened.
-        heads: Node by name of the head, see `Heads.heads`.
+        heads: Marked at the nodes they stand on.
         checkpoints: The node of every checkpoint, once for each checkpoint.
     """
-    marks = _Marks(graph, heads or {}, checkpoints)
+    marks = _Marks(graph, heads or Heads(), checkpoints)
     waiting = [(root, 0) for root in reversed(graph.roots)]
     while waiting:
         first, level = waiting.pop()
@@ -65,12 +66,12 @@ def outline(
 class _Marks:
     """What outlines mark, by node."""
 
-    def __init__(self, graph: Graph, heads: Mapping[str, str | None], checkpoints: Iterable[str | None]) -> None:
+    def __init__(self, graph: Graph, heads: Heads, checkpoints: Iterable[str | None]) -> None:
         self.annotations = graph.annotations
         self.checkpoints = Counter(checkpoints)
         self.problems = {problem.node: problem.kind for problem in graph.problems()}
         self.heads: dict[str, list[str]] = {}
-        for name, node in heads.items():
+        for name, node in heads.heads.items():
             if node is not None:
                 self.heads.setdefault(node, []).append(name)
 
