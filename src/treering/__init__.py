@@ -7,6 +7,8 @@ with store.session("fix-login") as session:
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from treering.checkpoint.prune import Keep
 from treering.checkpoint.schedule import Schedule
 from treering.errors import (
@@ -28,7 +30,7 @@ from treering.session.blocking import Session, View
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.reader import ContextItem
-from treering.session.store import Store, open
+from treering.session.store import Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
 from treering.transcript.node import (
     Draft,
     Node,
@@ -43,3 +45,63 @@ from treering.transcript.node import (
 )
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from treering.session.async_store import AsyncStore, aopen
+    from treering.session.asynchronous import AsyncSession, AsyncView
+
+# asyncio takes longer to import than all of ours; blocking code does without it.
+_ASYNCHRONOUS = {
+    "AsyncSession": "treering.session.asynchronous",
+    "AsyncStore": "treering.session.async_store",
+    "AsyncView": "treering.session.asynchronous",
+    "aopen": "treering.session.async_store",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _ASYNCHRONOUS:
+        raise AttributeError(f"module 'treering' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_ASYNCHRONOUS[name]), name)
+
+
+__all__ = [
+    "AccessError",
+    "AsyncSession",
+    "AsyncStore",
+    "AsyncView",
+    "ConflictError",
+    "ContextItem",
+    "CorruptError",
+    "Draft",
+    "FormatVersionError",
+    "HeadMovedError",
+    "Hooks",
+    "Keep",
+    "Node",
+    "NotFoundError",
+    "PoisonedError",
+    "Schedule",
+    "Session",
+    "SessionDeletedError",
+    "SessionHeldError",
+    "SessionInfo",
+    "Store",
+    "TreeringError",
+    "UnavailableError",
+    "UnsafeStoreError",
+    "UsageError",
+    "View",
+    "aopen",
+    "assistant",
+    "branch_summary",
+    "change",
+    "compaction",
+    "custom_message",
+    "open",
+    "system",
+    "tool",
+    "user",
+]

@@ -91,6 +91,7 @@ def empty_tail(card: Card, session: str, nonce: str) -> Tail:
 
 
 def deleted(keys: SessionKeys) -> SessionDeletedError:
+    """The error for whoever comes to a session that was deleted."""
     return SessionDeletedError(
         f"session {keys.session!r} was deleted", key=keys.tail, remedy="open it again to start a new one"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.session import lineage, navigation, pruning, reading, verbs
 from treering.session.handle import Standing, close, put_off
@@ -17,6 +17,8 @@ from treering.storage.run import arun
 from treering.transcript.node import Node
 
 R = TypeVar("R", bound=Reader)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _AsyncReads(Standing[R]):
@@ -26,7 +28,8 @@ class _AsyncReads(Standing[R]):
         super().__init__(reader, driver)
         self._lock = asyncio.Lock()
 
-    async def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any:
+    async def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a protocol on this session; what all methods here do, and how integrations add their own."""
         async with self._lock:
             self._check_process()
             return await arun(verb(self._reader, *args, **kwargs), self._driver)
@@ -56,7 +59,7 @@ class _AsyncReads(Standing[R]):
         place = self._reader.state.end if first is None else first
         version: Version | None = None
         while True:
-            found = await self._perform(reading.changes, (place, version), {})
+            found = await self.perform(reading.changes, place, version)
             place, version = found.end, found.version
             for line in found.lines:
                 if (node := reading.node_of_line(self._reader, line)) is not None:
@@ -104,7 +107,7 @@ class AsyncSession(_AsyncReads[Writer]):
 
     async def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
-        await self._perform(lineage.fork, (session,), {"at": at, "title": title})
+        await self.perform(lineage.fork, session, at=at, title=title)
 
     @property
     def context(self) -> tuple[ContextItem, ...]:
@@ -114,7 +117,7 @@ class AsyncSession(_AsyncReads[Writer]):
     async def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session."""
         try:
-            await self._perform(close, (), {})
+            await self.perform(close)
         finally:
             while self._holds:
                 self._holds.pop().release()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.session import lineage, navigation, pruning, reading, verbs
 from treering.session.handle import Standing, close, put_off
@@ -17,6 +17,8 @@ from treering.storage.run import run
 from treering.transcript.node import Node
 
 R = TypeVar("R", bound=Reader)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class _Reads(Standing[R]):
@@ -26,7 +28,8 @@ class _Reads(Standing[R]):
         super().__init__(reader, driver)
         self._lock = threading.RLock()
 
-    def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any:
+    def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a protocol on this session; what all methods here do, and how integrations add their own."""
         with self._lock:
             self._check_process()
             return run(verb(self._reader, *args, **kwargs), self._driver)
@@ -70,7 +73,7 @@ class _Reads(Standing[R]):
         version: Version | None = None
         waiting = threading.Event()
         while True:
-            found = self._perform(reading.changes, (place, version), {})
+            found = self.perform(reading.changes, place, version)
             place, version = found.end, found.version
             for line in found.lines:
                 if (node := reading.node_of_line(self._reader, line)) is not None:
@@ -121,7 +124,7 @@ class Session(_Reads[Writer]):
 
     def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
-        self._perform(lineage.fork, (session,), {"at": at, "title": title})
+        self.perform(lineage.fork, session, at=at, title=title)
 
     @property
     def context(self) -> tuple[ContextItem, ...]:
@@ -131,7 +134,7 @@ class Session(_Reads[Writer]):
     def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session."""
         try:
-            self._perform(close, (), {})
+            self.perform(close)
         finally:
             while self._holds:
                 self._holds.pop().release()

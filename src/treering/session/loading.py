@@ -26,6 +26,7 @@ Progress = Callable[[int], None]
 def import_drafts(
     driver: Driver,
     keys: SessionKeys,
+    *,
     policy: Policy,
     card: Card,
     drafts: Iterable[Draft],

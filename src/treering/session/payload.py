@@ -31,7 +31,8 @@ def encode_payload(draft: Draft) -> tuple[Raw, dict[str, bytes]]:
     Raises:
         UsageError: A value cannot be stored exactly; the message names its path.
     """
-    payload, large = draft.payload, {}
+    payload = draft.payload
+    large: dict[str, bytes] = {}
     body = values.encode(payload)
     if len(body) >= blobs.BASE64_BYTES_MIN:  # smaller ones have no part worth a blob
         payload, large = blobs.extract(payload)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from treering.checkpoint.checkpoint import Entry
 from treering.errors import NotFoundError
 from treering.format import values
@@ -24,9 +26,10 @@ class HistoryRow(NamedTuple):
     """One node of a page of history."""
 
     node: Node
-    index: int
+    sibling: int
     """Its place among its siblings, from 1."""
     siblings: int
+    """How many there are, itself included."""
 
 
 class History(NamedTuple):
@@ -176,7 +179,7 @@ def checkpoints(reader: Reader) -> Steps[tuple[Entry, ...]]:
 
 def _labelled(index: Index, entry: Entry) -> Entry:
     label = index.graph.annotations.labels.get(entry.id)
-    return entry if label is None else entry.with_label(label)
+    return entry if label is None else msgspec.structs.replace(entry, label=label)
 
 
 def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:

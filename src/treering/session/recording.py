@@ -47,7 +47,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """Collects the records of one append, knowing where the session would stand behind each."""
 
-    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | None | Keep = KEEP) -> None:
+    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | Keep | None = KEEP) -> None:
         self.writer = writer
         self.state: SessionState = writer.state
         self.records: list[Record] = []
@@ -60,7 +60,7 @@ class Recording:
         self.nodes: list[str] = []
         self.made: Checkpoint | None = None
 
-    def _place(self, head: str | None, expect: str | None | Keep) -> tuple[str, str | None]:
+    def _place(self, head: str | None, expect: str | Keep | None) -> tuple[str, str | None]:
         heads, writer = self.state.heads, self.writer
         name = head or writer.at_head
         there = heads.heads.get(name)
@@ -114,7 +114,7 @@ class Recording:
             self.add(record)
         return identifier
 
-    def _node(self, record: Record, parent: str | None | Keep) -> None:
+    def _node(self, record: Record, parent: str | Keep | None) -> None:
         if parent is KEEP or parent == self.node:
             record = msgspec.structs.replace(record, parent=self.node, head=self.head)
             skeleton = self.add(record)
@@ -200,7 +200,7 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
         UsageError: A key is not a string, or a value cannot be stored exactly; the message names its path.
     """
     for key in state:
-        if not isinstance(key, str) or not key:
+        if type(key) is not str or not key:  # callers are not always type-checked
             raise UsageError(f"a state key must be a non-empty string. got={key!r}", kind="state_key")
     encoded = {}
     for key, value in state.items():

@@ -50,8 +50,6 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     last_compaction: str | None = None
 
 
-
-
 class SessionState:
     """The fold. Mutable; one handle owns it."""
 

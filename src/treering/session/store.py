@@ -7,6 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -25,14 +26,86 @@ from treering.session.lineage import link_child
 from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.reader import Reader
 from treering.session.writer import Options, Writer, now_ms
+from treering.storage.open import open_driver
 from treering.storage.proof import declare, prove
 from treering.storage.requests import Driver, Hold, Steps
 from treering.storage.run import run
 from treering.transcript.node import Draft
 
+if TYPE_CHECKING:
+    from treering.storage.open import Target
+
 DEFAULT_POLICY = "default@1"
 DURABILITIES = ("sync", "turn")
 FIRST_WRITES = ("record", "assistant")
+
+
+class OpenOptions(TypedDict, total=False):
+    """How to open a session. The facts about a new session are of no account if it exists."""
+
+    title: str
+    """Of a new session."""
+    project: str
+    """Of a new session; any word to find it by."""
+    cwd: str
+    """Of a new session; the folder it is about."""
+    extra: Mapping[str, object]
+    """Further facts on the card of a new session."""
+    shared: bool
+    """Let others write, too: who appends second gets a branch of their own. Else (the default) the second is told."""
+    create: bool
+    """If there is no such session, make one (the default); else it is an error."""
+    durability: str
+    """`sync` (the default): every append is durable when it returns. `turn`: messages wait in memory for the next
+    `commit`, `flush` or `close`; a kill loses them."""
+    checkpoints: Schedule
+    """When to make checkpoints besides those asked for; by default at the end of every turn."""
+    first_write: str
+    """`record` (the default), or `assistant`: nothing is stored before the first answer of the model."""
+    policy: str
+    """Chooses what the model sees; by default `default@1`."""
+    hooks: Hooks
+    """Functions to call before and after events."""
+
+
+class Opening(NamedTuple):
+    """A session about to be opened."""
+
+    session: str
+    card: Card
+    options: Options
+    policy: str
+
+    @classmethod
+    def of(cls, session: str | None, options: OpenOptions) -> Opening:
+        """Sort options into what a new session begins with and how it is written.
+
+        Raises:
+            UsageError: One of them has no meaning.
+        """
+        unknown = sorted(options.keys() - OpenOptions.__annotations__.keys())
+        if unknown:
+            raise UsageError(f"no such option. got={unknown!r}", kind="option")
+        durability, first_write = options.get("durability", "sync"), options.get("first_write", "record")
+        _require("durability", durability, DURABILITIES)
+        _require("first_write", first_write, FIRST_WRITES)
+        name = session if session is not None else new_nonce()
+        how = Options(
+            shared=options.get("shared", False),
+            create=options.get("create", True),
+            durability=durability,
+            first_write=first_write,
+            schedule=options.get("checkpoints", EVERY_TURN),
+            hooks=options.get("hooks", Hooks()),
+        )
+        facts = {word: options.get(word, "") for word in ("title", "project", "cwd")}
+        card = new_card(name, **facts, extra=options.get("extra", {}))  # type: ignore[arg-type]  # all are text
+        return cls(name, card, how, options.get("policy", DEFAULT_POLICY))
+
+
+def _require(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"{name} must be one of {known}. got={value!r}", kind="option")
 
 
 class Place:
@@ -42,6 +115,10 @@ class Place:
         self.driver = driver
         self.prefix = prefix
         self._proofs = set() if proofs is None else proofs
+
+    def namespace(self, name: str) -> Place:
+        """A part of this place for one tenant; what was proved of the store stays proved."""
+        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs)
 
     def keys(self, session: str) -> SessionKeys:
         """The keys of one session.
@@ -68,9 +145,7 @@ class Place:
         """A reader that has not looked yet."""
         return Reader(self.keys(session), find_policy(policy))
 
-    def writer(
-        self, session: str, card: Card, options: Options, policy: str = DEFAULT_POLICY
-    ) -> tuple[Writer, list[Hold]]:
+    def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
         """A writer that has not looked yet, and the holds it has on its session: to be released when it is done.
 
         A session that is not there yet is held when it is created, so that one without a record leaves nothing behind.
@@ -81,7 +156,7 @@ class Place:
         holds: list[Hold] = []
 
         def take(*, create: bool) -> None:
-            hold = None if holds else self.hold(session, shared=options.shared, create=create)
+            hold = None if holds else self.hold(opening.session, shared=opening.options.shared, create=create)
             if hold is not None:
                 holds.append(hold)
 
@@ -90,7 +165,8 @@ class Place:
             yield from self.prepare()
 
         take(create=False)
-        return Writer(self.keys(session), find_policy(policy), card, options, prepare), holds
+        keys, policy = self.keys(opening.session), find_policy(opening.policy)
+        return Writer(keys, policy, opening.card, opening.options, prepare), holds
 
     def hold(self, session: str, *, shared: bool, create: bool) -> Hold | None:
         """Hold a session for this process, where the store knows such a thing.
@@ -127,23 +203,6 @@ def full_path(cwd: str) -> str:
     return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
 
 
-def checked_options(
-    *, shared: bool, durability: str, checkpoints: Schedule, first_write: str, hooks: Hooks | None, create: bool
-) -> Options:
-    """Options as a writer takes them.
-
-    Raises:
-        UsageError: One of them has no meaning.
-    """
-    for name, value, known in (("durability", durability, DURABILITIES), ("first_write", first_write, FIRST_WRITES)):
-        if value not in known:
-            raise UsageError(f"{name} must be one of {known}. got={value!r}", kind="option")
-    return Options(
-        shared=shared, durability=durability, schedule=checkpoints, first_write=first_write, hooks=hooks or Hooks(),
-        create=create,
-    )  # fmt: skip
-
-
 def wanted_by(project: str | None, cwd: str | None) -> Callable[[SessionInfo], bool] | None:
     """A filter for lists of sessions."""
     if project is None and cwd is None:
@@ -160,58 +219,26 @@ class Store:
 
     def namespace(self, name: str) -> Store:
         """A store of its own inside this one, for one tenant; it sees no other's sessions."""
-        place = self._place
-        return Store(Place(place.driver, namespace_prefix(place.prefix, name), place._proofs))
+        return Store(self._place.namespace(name))
 
-    def session(
-        self,
-        session: str | None = None,
-        *,
-        title: str = "",
-        project: str = "",
-        cwd: str = "",
-        extra: Mapping[str, object] | None = None,
-        shared: bool = False,
-        create: bool = True,
-        durability: str = "sync",
-        checkpoints: Schedule = EVERY_TURN,
-        first_write: str = "record",
-        policy: str = DEFAULT_POLICY,
-        hooks: Hooks | None = None,
-    ) -> Session:
+    def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Session:
         """Resume a session, or make ready to create it with its first record. Two reads, however long it is.
 
         Args:
             session: Any name; by default a new one is made up.
-            title: Of a new session.
-            project: Of a new session; any word to find it by.
-            cwd: Of a new session; the folder it is about.
-            extra: Further facts on the card of a new session.
-            shared: Let others write, too: who appends second gets a branch of their own. Else the second one is told.
-            create: If there is none, make one; else it is an error.
-            durability: `sync`: every append is durable when it returns. `turn`: messages wait in memory for the next
-                `commit`, `flush` or `close`; a kill loses them.
-            checkpoints: When to make checkpoints besides those asked for.
-            first_write: `record`, or `assistant`: nothing is stored before the first answer of the model.
-            policy: Chooses what the model sees.
-            hooks: Functions to call before and after events.
+            options: See `OpenOptions`.
 
         Raises:
             SessionHeldError: Another local process holds it.
             NotFoundError: There is none, and `create` is false.
+            UsageError: An option has no meaning.
             CorruptError: It is damaged; run `treering verify`.
             UnavailableError: The store does not answer.
         """
-        options = checked_options(
-            shared=shared, durability=durability, checkpoints=checkpoints, first_write=first_write, hooks=hooks,
-            create=create,
-        )  # fmt: skip
-        name = session if session is not None else new_nonce()
-        card = new_card(name, title=title, project=project, cwd=cwd, extra=extra or {})
-        return self._open(name, card, options, policy)
+        return self._open(Opening.of(session, options))
 
-    def _open(self, name: str, card: Card, options: Options, policy: str) -> Session:
-        writer, holds = self._place.writer(name, card, options, policy)
+    def _open(self, opening: Opening) -> Session:
+        writer, holds = self._place.writer(opening)
         try:
             run(writer.open(), self._place.driver)
         except BaseException:
@@ -256,8 +283,8 @@ class Store:
         """
         keys = self._place.keys(session)
         run(life.require_free(keys), self._place.driver)
-        card = parent._perform(link_child, (session, task), {})
-        return self._open(session, card, Options(), DEFAULT_POLICY)
+        card = parent.perform(link_child, session, task)
+        return self._open(Opening(session, card, Options(), DEFAULT_POLICY))
 
     def delete(self, session: str) -> None:
         """Delete a session and everything in it; its name can be used again.
@@ -288,7 +315,7 @@ class Store:
             UsageError: It would be copied onto itself.
             ConflictError: There is a session of that name in the target.
         """
-        where = (target or self)._place
+        where = self._place if target is None else target._place  # noqa: SLF001  # of the same class
         keys = where.keys(name or session)
         if where.driver is self._place.driver and keys == self._place.keys(session):
             raise UsageError("a copy needs another name or another store", kind="copy")
@@ -325,24 +352,41 @@ class Store:
         run(place.prepare(), place.driver)
         first = new_card(session, title="", project="", cwd="", extra={})
         first = msgspec.structs.replace(first, **dict(card or {}))
-        import_drafts(place.driver, keys, find_policy(DEFAULT_POLICY), first, drafts, leaf, progress)
+        policy = find_policy(DEFAULT_POLICY)
+        import_drafts(place.driver, keys, policy=policy, card=first, drafts=drafts, leaf=leaf, progress=progress)
 
     def close(self) -> None:
         """Give back connections and files. Sessions opened from this store must be closed before."""
         self._place.driver.close()
 
 
-def open(
-    target: object,
+def open_place(
+    target: Target,
     *,
+    path: str = "",
     namespace: str | None = None,
     single_writer: bool = False,
-    storage_options: Mapping[str, object] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Place:
+    """What `open` and `aopen` share."""
+    driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
+    place = Place(driver)
+    return place.namespace(namespace) if namespace else place
+
+
+def open(  # noqa: A001  # `treering.open`, as in gzip, shelve and fsspec
+    target: Target,
+    *,
+    path: str = "",
+    namespace: str | None = None,
+    single_writer: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
 ) -> Store:
     """Open a store. Nothing is created before the first record.
 
     Args:
         target: A folder, `s3://bucket/prefix`, `memory://name`, any fsspec URL or filesystem object.
+        path: Where the store lies in a filesystem object.
         namespace: A part of the store for one tenant.
         single_writer: You promise that one process at a time writes here. Needed for stores that cannot swap.
         storage_options: Passed on to the client of a remote store.
@@ -351,8 +395,6 @@ def open(
         UsageError: The target is none of these.
         UnsafeStoreError: The store cannot swap, and `single_writer` was not promised.
     """
-    from treering.storage.open import open_driver
-
-    driver = open_driver(target, single_writer=single_writer, storage_options=dict(storage_options or {}) or None)
-    place = Place(driver, namespace_prefix("", namespace) if namespace else "")
-    return Store(place)
+    return Store(
+        open_place(target, path=path, namespace=namespace, single_writer=single_writer, storage_options=storage_options)
+    )

@@ -15,13 +15,13 @@ T = TypeVar("T")
 class Blocking(Protocol):
     """Something whose protocols run to their end before a call returns."""
 
-    def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any: ...
+    def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 class Asynchronous(Protocol):
     """Something whose protocols are awaited."""
 
-    async def _perform(self, verb: Callable[..., Steps[Any]], args: Any, kwargs: Any) -> Any: ...
+    async def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 def blocking(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatenate[Any, P], T]:
@@ -29,7 +29,7 @@ def blocking(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concaten
 
     @wraps(verb)
     def method(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return self._perform(verb, args, kwargs)  # type: ignore[no-any-return]  # typed by the verb
+        return self.perform(verb, *args, **kwargs)
 
     return method
 
@@ -39,6 +39,6 @@ def awaited(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatena
 
     @wraps(verb)
     async def method(self: Asynchronous, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self._perform(verb, args, kwargs)  # type: ignore[no-any-return]  # typed by the verb
+        return await self.perform(verb, *args, **kwargs)
 
     return method

@@ -27,7 +27,7 @@ class Commit(NamedTuple):
     """None if the schedule did not want one and there was nothing to keep but messages."""
 
 
-def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | None | Keep = KEEP) -> Steps[str]:
+def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | Keep | None = KEEP) -> Steps[str]:
     """Record messages one behind the other; durable when it returns. Returns the id of the last one.
 
     Args:
@@ -50,7 +50,7 @@ def append(writer: Writer, *messages: Message, head: str | None = None, expect: 
     return done.nodes[-1]
 
 
-def commit(
+def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     writer: Writer,
     messages: Iterable[Message] = (),
     *,
@@ -61,7 +61,7 @@ def commit(
     label: str | None = None,
     step: int | None = None,
     metadata: Mapping[str, object] | None = None,
-    expect: str | None | Keep = KEEP,
+    expect: str | Keep | None = KEEP,
 ) -> Steps[Commit]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
 
@@ -107,7 +107,7 @@ def record(
     changed: Change | None = None,
     *,
     head: str | None = None,
-    expect: str | None | Keep = KEEP,
+    expect: str | Keep | None = KEEP,
 ) -> Steps[Commit]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
     yield from _require_sound(writer, drafts)
@@ -206,7 +206,7 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
 
 
 def _rebuilt(
-    writer: Writer, drafts: Sequence[Draft], changed: Change | None, head: str | None, expect: str | None | Keep
+    writer: Writer, drafts: Sequence[Draft], changed: Change | None, head: str | None, expect: str | Keep | None
 ) -> Steps[Context | None]:
     """The context behind `drafts` where only the whole path tells it: a compaction that keeps what is not shown."""
     if not any(draft.kind == "compaction" for draft in drafts) or (changed and changed.context is not None):
@@ -228,6 +228,7 @@ def _rebuilt(
 
 def compact(
     writer: Writer,
+    /,
     summary: str,
     *,
     kept: str | None = None,
@@ -305,7 +306,7 @@ def set_status(writer: Writer, status: str) -> Steps[None]:
     yield from note(writer, "status", {"status": status})
 
 
-def record_usage(writer: Writer, *, target: str | None = None, **numbers: float) -> Steps[None]:
+def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: float) -> Steps[None]:
     """Add up what a turn cost: tokens and money by name. Going back does not make it undone; it was spent."""
     yield from note(writer, "usage", numbers, target=target)
 

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import msgspec
 
-from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.checkpoint.policy import Policy
+from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import ConflictError, NotFoundError, SessionDeletedError, UnavailableError, UsageError
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record

@@ -1,0 +1,123 @@
+"""`AsyncStore`: what `Store` does, awaited. Imported only by those who use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Unpack
+
+from treering.ids import new_nonce
+from treering.journal import life
+from treering.session.asynchronous import AsyncSession, AsyncView
+from treering.session.catalogue import Sessions, list_sessions
+from treering.session.info import SessionInfo
+from treering.session.lineage import link_child
+from treering.session.loading import Progress
+from treering.session.store import DEFAULT_POLICY, Opening, OpenOptions, Place, Store, open_place, release, wanted_by
+from treering.session.writer import Options
+from treering.storage.run import arun
+from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.storage.open import Target
+
+
+class AsyncStore:
+    """Sessions in a folder or a bucket, for asynchronous code; see `Store` for what each method promises."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+
+    def namespace(self, name: str) -> AsyncStore:
+        """A store of its own inside this one; see `Store.namespace`."""
+        return AsyncStore(self._place.namespace(name))
+
+    async def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> AsyncSession:
+        """Resume a session, or make ready to create it; see `Store.session`."""
+        return await self._open(Opening.of(session, options))
+
+    async def _open(self, opening: Opening) -> AsyncSession:
+        writer, holds = self._place.writer(opening)
+        try:
+            await arun(writer.open(), self._place.driver)
+        except BaseException:
+            release(holds)
+            raise
+        return AsyncSession(writer, self._place.driver, holds)
+
+    async def view(self, session: str, *, policy: str = DEFAULT_POLICY) -> AsyncView:
+        """Look at a session without ever writing to it; see `Store.view`."""
+        reader = self._place.reader(session, policy)
+        await arun(reader.resume(), self._place.driver)
+        return AsyncView(reader, self._place.driver)
+
+    async def sessions(
+        self, *, project: str | None = None, cwd: str | None = None, limit: int = 20, after: str | None = None
+    ) -> Sessions:
+        """One page of sessions, the most recently written first; see `Store.sessions`."""
+        wanted = wanted_by(project, cwd)
+        return await arun(
+            list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver
+        )
+
+    async def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+        """The session written last; see `Store.recent`."""
+        page = await self.sessions(project=project, cwd=cwd, limit=1)
+        return next((row for row in page.rows if not row.warning), None)
+
+    async def spawn(self, parent: AsyncSession, session: str, *, task: str) -> AsyncSession:
+        """Start a subagent's session, linked in both directions; see `Store.spawn`."""
+        await arun(life.require_free(self._place.keys(session)), self._place.driver)
+        card = await parent.perform(link_child, session, task)
+        return await self._open(Opening(session, card, Options(), DEFAULT_POLICY))
+
+    async def delete(self, session: str) -> None:
+        """Delete a session and everything in it; see `Store.delete`."""
+        hold = self._place.hold(session, shared=False, create=False)
+        try:
+            await arun(life.delete(self._place.keys(session), nonce=new_nonce()), self._place.driver)
+        finally:
+            if hold is not None:
+                hold.release()
+
+    async def copy(
+        self,
+        session: str,
+        target: AsyncStore | None = None,
+        *,
+        name: str | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Copy a session, also while it is in use; see `Store.copy`. Runs in a thread."""
+        where = None if target is None else Store(target._place)  # noqa: SLF001  # of the same class
+        await asyncio.to_thread(Store(self._place).copy, session, where, name=name, progress=progress)
+
+    async def load(
+        self,
+        session: str,
+        drafts: Iterable[Draft],
+        *,
+        leaf: Callable[[], str | None],
+        card: Mapping[str, object] | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        """Make a session from what an importer read; see `Store.load`. Runs in a thread."""
+        await asyncio.to_thread(Store(self._place).load, session, drafts, leaf=leaf, card=card, progress=progress)
+
+    async def close(self) -> None:
+        """Give back connections and files; see `Store.close`."""
+        await asyncio.to_thread(self._place.driver.close)
+
+
+def aopen(
+    target: Target,
+    *,
+    path: str = "",
+    namespace: str | None = None,
+    single_writer: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+) -> AsyncStore:
+    """Open a store for asynchronous code; see `treering.open`."""
+    return AsyncStore(
+        open_place(target, path=path, namespace=namespace, single_writer=single_writer, storage_options=storage_options)
+    )
