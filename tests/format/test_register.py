@@ -112,20 +112,40 @@ def test_flips_in_a_torn_log_give_no_wrong_data() -> None:
         assert list(lines) == expected
 
 
-@pytest.mark.parametrize("start", [0, 100, 512])
-@pytest.mark.parametrize("length", [512, 1024, 4096])
+@pytest.mark.parametrize(
+    ("start", "length"), [(0, 4096), (100, 512), (100, 4096), (300, 9), (512, 512), (512, 1024), (1024, 512)]
+)
 def test_hole_in_the_last_append(start: int, length: int) -> None:
-    """Sectors of NULs anywhere inside the last append make it torn; what came before stays."""
+    """Blocks of NULs anywhere inside the last append make it torn; what came before stays."""
     data, groups = log_of([2])
-    complete = len(data)
-    data += b"".join(append_lines(HEADER.base + 2, "w.1", 4, "x" * 300))
-    hole = complete + start
-    bad = (data[:hole] + b"\0" * min(length, len(data) - hole) + data[hole + length :])[: len(data)]
-    if start == 0 and length < len(data) - complete:
-        pytest.skip("nothing says which append the hole belongs to: see the test below")
-    tail = decode_tail(bad, key="k", compressed=False)
-    assert list(tail.lines) == groups[0]
-    assert tail.complete == complete
+    last = b"".join(append_lines(HEADER.base + 2, "w.1", 4, "x" * 300))
+    length = min(length, len(last) - start)
+    bad = data + last[:start] + b"\0" * length + last[start + length :]
+    for torn in (bad, bad[:-1], bad + b"\0" * 5):
+        tail = decode_tail(torn, key="k", compressed=False)
+        assert list(tail.lines) == groups[0]
+        assert tail.complete == len(data)
+
+
+def test_hole_of_nobody() -> None:
+    """If a hole swallowed the beginning of what comes behind the complete part, nothing says whose it was: damage."""
+    data, _ = log_of([2])
+    last = b"".join(append_lines(HEADER.base + 2, "w.1", 4, "x" * 300))
+    with pytest.raises(CorruptError) as caught:
+        decode_tail(data + b"\0" * 512 + last[512:], key="k", compressed=False)
+    assert caught.value.offset == len(data)
+
+
+def test_damage_before_a_torn_append() -> None:
+    """A damaged line is not excused by a torn append, or a hole, behind it."""
+    data, groups = log_of([1, 1])
+    bad = data.replace(b"words", b"wards")
+    assert bad != data
+    more = b"".join(append_lines(7, "w.2", 2))
+    for torn in (more[:40], more[:-40], b"\0" * 600, b"\0" * 20 + more):
+        with pytest.raises(CorruptError):
+            decode_tail(bad + torn, key="k", compressed=False)
+    assert list(decode_tail(data + b"\0" * 600, key="k", compressed=False).lines) == [*groups[0], *groups[1]]
 
 
 def test_hole_before_a_good_append() -> None:
