@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from treering.errors import UsageError
@@ -39,6 +40,7 @@ _escape = re.compile(r"=([0-9a-f]{2})")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
 
 
+@lru_cache(maxsize=1024)  # every request of a session asks for the same few names
 def encode_id(identifier: str) -> str:
     """Return the name in keys of any non-empty string; different strings have different names.
 

@@ -37,6 +37,8 @@ class Appended(msgspec.Struct, frozen=True):
     """Position of the first of our records."""
     sent_bytes: int
     """How much this append had to upload."""
+    records: tuple[Record, ...] = ()
+    """As they stand in the journal; empty if that was found out by looking."""
 
 
 class Overtaken(msgspec.Struct, frozen=True):
@@ -63,7 +65,8 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         UnavailableError: The store did not answer; the records may be in the journal now, later, or never.
         CorruptError: The session is damaged.
     """
-    lines = stamp(records, at=view.end, by=by)
+    stamped = stamp(records, at=view.end, by=by)
+    lines = tuple(map(encode_record, stamped))
     request, tail = _request(view, lines, nonce, in_place=view.in_place)
     (answer,) = yield (request,)
     poisoned = isinstance(answer, PoisonedError)
@@ -71,20 +74,19 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         request, tail = _request(view, lines, nonce, in_place=False)
         (answer,) = yield (request,)
     if isinstance(answer, Written):
-        return Appended(view.with_tail(tail, answer.version), view.end, len(request.data))
+        return Appended(view.with_tail(tail, answer.version), view.end, len(request.data), stamped)
     if not isinstance(answer, (ConflictError, NotFoundError)):
         raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
     return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))
 
 
-def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[bytes, ...]:
-    """Encode records for the positions from `at` on, as one atomic group."""
+def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
+    """Give records the positions from `at` on, as one atomic group."""
     if not records:
         raise UsageError("an append needs at least one record")
     last = len(records) - 1
     return tuple(
-        encode_record(msgspec.structs.replace(record, at=at + place, by=by, more=place < last))
-        for place, record in enumerate(records)
+        msgspec.structs.replace(record, at=at + place, by=by, more=place < last) for place, record in enumerate(records)
     )
 
 

@@ -110,6 +110,16 @@ class AsyncSession(_AsyncReads[Writer]):
         await self.perform(lineage.fork, session, at=at, title=title)
 
     @property
+    def head(self) -> str:
+        """Name of the head in hand."""
+        return self._reader.at_head
+
+    @property
+    def node(self) -> str | None:
+        """The node this session stands on; None before the first one."""
+        return self._reader.at_node
+
+    @property
     def context(self) -> tuple[ContextItem, ...]:
         """What the model sees, in order, messages put off included; every item names its node."""
         return super().context + put_off(self._reader)

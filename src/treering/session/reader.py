@@ -106,17 +106,15 @@ class Reader:
         yield from self.fetch_blobs(self.state.lines.values())
         return self.state.end > end
 
-    def _absorb(self, view: View) -> list[bytes]:
-        """Fold what `view` shows beyond our state; return the lines that were new to us and are still in the tail."""
+    def _absorb(self, view: View) -> list[Record]:
+        """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
         state, tail = self.state, view.tail
         self._view = view
         if state.end < tail.header.base:
             follow = state.follow
             state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
             state.follow = follow
-        new = list(tail.lines[max(0, state.end - tail.header.base) :])
-        state.advance(new)
-        return new
+        return state.advance(tail.lines[max(0, state.end - tail.header.base) :])
 
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""

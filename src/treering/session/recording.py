@@ -54,8 +54,9 @@ class Recording:
         self.blobs: dict[str, bytes] = {}
         self.head, self.node = self._place(head, expect)
         self.own_head = self.head == writer.at_head or head is None
-        self.context: Context | None = self.state.context if self.state.context_at == self.node else None
-        """What the model sees behind the records so far; None if only the path can tell."""
+        self.base: Context | None = self.state.context if self.state.context_at == self.node else None
+        """What the model saw before these records; None if only the path can tell."""
+        self._added: list[Skeleton] = []
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         self.nodes: list[str] = []
         self.made: Checkpoint | None = None
@@ -75,6 +76,18 @@ class Recording:
         if there != writer.at_node:
             name = heads.free_name(name)
         return name, writer.at_node
+
+    @property
+    def context(self) -> Context | None:
+        """What the model sees behind the records so far; None if only the path can tell."""
+        context = self.base
+        for skeleton in self._added:
+            context = self.writer.policy.extend(context, skeleton) if context is not None else None
+        return context
+
+    @context.setter
+    def context(self, context: Context | None) -> None:
+        self.base, self._added = context, []
 
     def planned(self) -> Planned:
         return Planned(tuple(self.records), self.blobs)
@@ -119,7 +132,7 @@ class Recording:
             record = msgspec.structs.replace(record, parent=self.node, head=self.head)
             skeleton = self.add(record)
             self.node = record.id
-            self.context = self.writer.policy.extend(self.context, skeleton) if self.context is not None else None
+            self._added.append(skeleton)
         else:
             aside = self.state.heads.free_name(self.head)
             self.add(msgspec.structs.replace(record, parent=parent, head=aside))
@@ -152,12 +165,13 @@ class Recording:
             turn_ended=changed is not None,
         )
         wanted = changed is not None and changed.says_something
-        if (wanted or due) and self.own_head and (wanted or self.context is not None):
+        if self.own_head and (wanted or (due and self.context is not None)):
             self.keep(changed or Change())
 
     def keep(self, change: Change) -> None:
         """Record a checkpoint of where the session stands behind the records so far."""
-        if self.context is None:
+        context = self.context
+        if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
         parent = self.checkpoint
         state = dict(parent.state) if parent else {}
@@ -174,7 +188,7 @@ class Recording:
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,
-            context=self.context,
+            context=context,
             state=state,
             manager=manager,
             policy=self.writer.policy.name,

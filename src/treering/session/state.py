@@ -9,7 +9,7 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -23,7 +23,7 @@ from treering.errors import CorruptError, NotFoundError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
 from treering.format.register import Card, Latest, one_line
-from treering.ids import observe_id, time_of
+from treering.ids import observe_id
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads, decode_heads
 from treering.transcript.node import read_brief
@@ -103,10 +103,12 @@ class SessionState:
 
     # forward
 
-    def advance(self, lines: Iterable[bytes]) -> None:
-        """Fold the records at the positions from `end` on."""
-        for line in lines:
-            self.apply(decode_record(line), line)
+    def advance(self, lines: Sequence[bytes]) -> list[Record]:
+        """Fold the records at the positions from `end` on; return them."""
+        records = [decode_record(line) for line in lines]
+        for record, line in zip(records, lines, strict=True):
+            self.apply(record, line)
+        return records
 
     def apply(self, record: Record, line: bytes) -> None:
         """Fold the record at position `end`.
@@ -118,7 +120,6 @@ class SessionState:
             raise CorruptError(f"record is out of order. expected={self.end}, got={record.at}")
         self.end += 1
         skeleton = skeleton_of_record(record, len(line))
-        observe_id(record.id)
         if record.type == "node":
             self._node(skeleton, line)
         elif record.type == "head":
@@ -230,8 +231,9 @@ class SessionState:
         }
         if first:
             changed["first_prompt"] = first_prompt(bytes(record.body))
-        if time_of(record.id) is not None and record.id > card.max_id:
+        if record.time is None and record.id > card.max_id:  # one of ours: only those carry their time
             changed["max_id"] = record.id
+            observe_id(record.id)
         if node and skeleton.kind == "model_change":
             brief = read_brief(skeleton)
             changed |= {name: str(brief[name] or "") for name in ("model", "provider") if name in brief}

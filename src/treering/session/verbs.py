@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treering.checkpoint.context import Context, Item
-from treering.errors import UsageError
+from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.ids import new_id
 from treering.session.reader import ContextItem, Reader, Restored
@@ -129,7 +129,8 @@ def record(
             recording.context = changed.context
         for draft in every:
             recording.draft(draft)
-        recording.context = recording.context if context is None else context
+        if context is not None:
+            recording.context = context
         recording.end(changed if context is None else _navigated(changed))
         last[:] = [recording]
         return recording
@@ -160,20 +161,21 @@ def flush(writer: Writer) -> Steps[None]:
 
 def _require_sound(writer: Writer, drafts: Sequence[Draft]) -> Steps[None]:
     """Refuse parents and targets that do not exist, and ids that do."""
-    named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
     chosen = [draft.id for draft in drafts if draft.id is not None]
+    named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
+    named = {name for name in named if name != writer.at_node and name not in writer.state.lines}
+    if not chosen and not named:
+        return
     if len(set(chosen)) < len(chosen):
         raise UsageError(f"an id is given twice. ids={chosen!r}", kind="duplicate_id")
-    named -= {writer.at_node, *chosen, *writer.state.lines}
-    if not (named or chosen) or not writer.begun:
-        chosen_only = None if writer.begun else next(iter(sorted(name for name in named if name)), None)
-        if chosen_only is not None:
-            raise UsageError(f"there is no node to refer to yet. node={chosen_only!r}", kind="node")
+    named.difference_update(chosen)
+    if not writer.begun:
+        if named:
+            raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
         return
     index = yield from writer.index()
-    for name in sorted(name for name in named if name):
-        if name not in index.all_checkpoints:
-            index.graph.node(name)
+    for name in sorted(named - index.all_checkpoints.keys()):
+        index.graph.node(name)
     taken = next((name for name in chosen if name in index.graph), None)
     if taken is not None:
         raise UsageError(

@@ -20,7 +20,7 @@ from treering.checkpoint.policy import Policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import ConflictError, NotFoundError, SessionDeletedError, UnavailableError, UsageError
 from treering.format.paths import SessionKeys
-from treering.format.record import Record, decode_record
+from treering.format.record import Record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
@@ -121,8 +121,10 @@ class Writer(Reader):
         self._move_along()
 
     def _move_along(self) -> None:
-        """Stand where the session's followed head stands."""
-        self.at_head, self.at_node = self.state.head, self.state.tip
+        """Stand where the session's followed head stands; a side branch of ours has none before its first node."""
+        heads = self.state.heads.heads
+        if self.state.head in heads or not heads:
+            self.at_head, self.at_node = self.state.head, self.state.tip
 
     def refresh(self) -> Steps[bool]:
         """Look again; a handle that stood on its head's node stands on its new one afterwards."""
@@ -189,6 +191,15 @@ class Writer(Reader):
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
     def _append(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
+        try:
+            return (yield from self._append_once(records))
+        except UsageError as error:
+            if error.kind != "tail_full" or not self.view.unsealed_lines:
+                raise
+        yield from self.seal()
+        return (yield from self._append_once(records))
+
+    def _append_once(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
         self._appends += 1
         by = f"{self.nonce}.{self._appends}"
         view = self.view
@@ -197,37 +208,47 @@ class Writer(Reader):
         except UnavailableError:
             self._doubt = _Doubt(view, by)
             raise
-        except UsageError as error:
-            if error.kind != "tail_full" or not view.unsealed_lines:
-                raise
-        yield from self.seal()
-        return (yield from append(self.view, records, by=by, nonce=new_nonce()))
 
     def _take(self, outcome: Appended | Overtaken) -> None:
-        """Fold what the store holds now; find out whether somebody else writes here, too."""
-        dropped = not outcome.view.in_place or outcome.view.tail.header.base > self.view.tail.header.base
-        end = self.state.end
-        new = self._absorb(outcome.view)
-        if isinstance(outcome, Appended):
-            resent = 0 if dropped else self._tail_bytes
-            self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - resent))
-            in_place = self.keys.appends and not dropped
-            self._tail_bytes = outcome.sent_bytes + (self._tail_bytes if in_place else 0)
-        foreign = self.state.end - len(new) > end or any(not self._is_ours(line) for line in new)
-        if foreign and not self.options.shared:
-            self._lose(
-                ConflictError(
-                    f"somebody else writes session {self.keys.session!r}",
-                    kind="overtaken",
-                    key=self.keys.tail,
-                    remedy="open it again to go on from what they wrote, or open it with shared=True",
-                )
-            )
-            if isinstance(outcome, Overtaken):
-                raise self._lost or ConflictError("overtaken")
+        """Fold what the store holds now; find out whether somebody else writes here, too.
 
-    def _is_ours(self, line: bytes) -> bool:
-        return decode_record(line).by.startswith(f"{self.nonce}.")
+        Raises:
+            ConflictError: They do, this session is exclusive, and nothing of ours was written.
+        """
+        if isinstance(outcome, Appended):
+            self._count(outcome)
+        foreign = self._fold(outcome)
+        if not foreign:
+            self._move_along()
+        elif not self.options.shared:
+            lost = ConflictError(
+                f"somebody else writes session {self.keys.session!r}",
+                kind="overtaken",
+                key=self.keys.tail,
+                remedy="open it again to go on from what they wrote, or open it with shared=True",
+            )
+            self._lose(lost)
+            if isinstance(outcome, Overtaken):
+                raise lost
+
+    def _fold(self, outcome: Appended | Overtaken) -> bool:
+        """Fold what is new; true if some of it is not ours."""
+        state, view, end = self.state, outcome.view, self.state.end
+        if isinstance(outcome, Appended) and outcome.records and state.end == outcome.first:
+            self._view = view
+            for record, line in zip(outcome.records, view.tail.lines[-len(outcome.records) :], strict=True):
+                state.apply(record, line)
+            return False
+        new = self._absorb(view)
+        mine = f"{self.nonce}."
+        return self.state.end - len(new) > end or any(not record.by.startswith(mine) for record in new)
+
+    def _count(self, outcome: Appended) -> None:
+        dropped = not outcome.view.in_place or outcome.view.tail.header.base > self.view.tail.header.base
+        resent = 0 if dropped else self._tail_bytes
+        self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - resent))
+        in_place = self.keys.appends and not dropped
+        self._tail_bytes = outcome.sent_bytes + (self._tail_bytes if in_place else 0)
 
     def _lose(self, error: ConflictError) -> ConflictError:
         self._lost = error
