@@ -9,8 +9,9 @@ chain, whatever lies between.
 
 Theory of operation
 -------------------
-What full records cost stays below what changes cost, since each waits for as many bytes of changes. And a reader who
-wants a checkpoint reads one full record, no more bytes of changes than that, and the values that the full one names.
+A full record is written in place of the change that would tip the scales. So all full records together weigh no more
+than all changes, those they replaced included. And a reader who wants a checkpoint reads one full record, no more bytes
+of changes than that one would have if it were full, and the values that the full record names.
 
 To read one: `chain_of` says which records, `needs` which ones the first of these names; then `resolve`.
 """
