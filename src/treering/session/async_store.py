@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
 from treering.journal import life
+from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
 from treering.session.catalogue import Sessions, list_sessions
 from treering.session.info import SessionInfo
@@ -103,6 +104,10 @@ class AsyncStore:
     ) -> None:
         """Make a session from what an importer read; see `Store.load`. Runs in a thread."""
         await asyncio.to_thread(Store(self._place).load, session, drafts, leaf=leaf, card=card, progress=progress)
+
+    async def verify(self, session: str) -> list[Finding]:
+        """Report all damage and oddities of a session; see `Store.verify`. Runs in a thread."""
+        return await asyncio.to_thread(Store(self._place).verify, session)
 
     async def close(self) -> None:
         """Give back connections and files; see `Store.close`."""

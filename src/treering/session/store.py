@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
 
@@ -15,9 +15,10 @@ from treering.checkpoint.policy import find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
-from treering.format.register import Card
+from treering.format.register import Card, Latest
 from treering.ids import new_nonce
 from treering.journal import life
+from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
 from treering.session.catalogue import Sessions, list_sessions
 from treering.session.hooks import Hooks
@@ -25,6 +26,7 @@ from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.reader import Reader
+from treering.session.state import decode_state
 from treering.session.writer import Options, Writer, now_ms
 from treering.storage.open import open_driver
 from treering.storage.proof import declare, prove
@@ -175,6 +177,15 @@ class Place:
             SessionHeldError: Another process holds it; the message says who.
         """
         return self.driver.hold(self.keys(session).hold, shared=shared, holder=holder_line(), create=create)
+
+
+def check_state(latest: Latest) -> None:
+    """Read the body of `latest` as resuming would.
+
+    Raises:
+        CorruptError: It is not readable.
+    """
+    decode_state(latest, find_policy(DEFAULT_POLICY), key="latest")
 
 
 def release(holds: list[Hold]) -> None:
@@ -354,6 +365,19 @@ class Store:
         first = msgspec.structs.replace(first, **dict(card or {}))
         policy = find_policy(DEFAULT_POLICY)
         import_drafts(place.driver, keys, policy=policy, card=first, drafts=drafts, leaf=leaf, progress=progress)
+
+    def verify(self, session: str) -> list[Finding]:
+        """Read everything a session consists of and report all damage and oddities; changes nothing.
+
+        Raises:
+            NotFoundError: There is none.
+        """
+        keys = self._place.keys(session)
+        return verify_session(self._place.driver, keys, check_state)
+
+    def verify_all(self) -> Iterator[tuple[str, list[Finding]]]:
+        """Verify all sessions, one after the other: names and what was found."""
+        return verify_store(self._place.driver, self._place.prefix, check_state)
 
     def close(self) -> None:
         """Give back connections and files. Sessions opened from this store must be closed before."""

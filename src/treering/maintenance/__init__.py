@@ -1,0 +1,1 @@
+"""Look after stored sessions: find damage. Nothing here changes what it looks at."""

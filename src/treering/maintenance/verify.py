@@ -1,0 +1,273 @@
+"""Read everything a session consists of and report all damage, each with its place and what to do. Never writes.
+
+Where reading stops at the first error, verifying goes on: a damaged register still leaves the segments to be read, a
+damaged segment the ones beside it. Memory holds one segment and the skeletons of all records.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+
+import msgspec
+
+from treering.checkpoint.checkpoint import chain_of, entry_of
+from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
+from treering.format.blobs import blob_refs_in
+from treering.format.paths import LATEST, SessionKeys, decode_id, session_of_latest
+from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
+from treering.journal.read import Segment, choose, list_segments, segment_lines
+from treering.journal.resume import Registers
+from treering.storage.requests import Answer, Driver, Found, Get, List, Listed, Steps
+from treering.storage.run import ask, run
+from treering.transcript.graph import Graph
+
+BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
+DAMAGE, ODDITY = "damage", "oddity"
+
+StateCheck = Callable[[Latest], None]
+"""Raises CorruptError if the body of `latest` is not understood; the session layer knows how."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is not as it should be."""
+
+    severity: str
+    """`damage`: something stored is lost or unreadable. `oddity`: strange, but nothing is lost."""
+    kind: str
+    key: str
+    message: str
+    offset: int | None = None
+    """Byte in the object."""
+    first: int | None = None
+    """First position affected."""
+    end: int | None = None
+    """One past the last position affected."""
+    remedy: str = ""
+
+
+def verify_session(driver: Driver, keys: SessionKeys, check_state: StateCheck | None = None) -> list[Finding]:
+    """Check one session: registers, segments, coverage, blobs, checkpoint chains, the graph.
+
+    Raises:
+        NotFoundError: There is no such session.
+        UnavailableError: The store does not answer.
+        AccessError: It refuses.
+    """
+    return run(_Check(keys, check_state).session(), driver)
+
+
+def verify_store(
+    driver: Driver, prefix: str = "", check_state: StateCheck | None = None
+) -> Iterator[tuple[str, list[Finding]]]:
+    """Check all sessions of a namespace, one after the other; deleted ones are passed over."""
+    for key in run(_latest_keys(prefix), driver):
+        name = _name_of(driver, key, prefix)
+        keys = SessionKeys(prefix, name, driver.appends)
+        if keys.latest != key:
+            message = "the card cannot be read and its key does not tell the session's name"
+            yield name, [Finding(severity=DAMAGE, kind="card", key=key, message=message)]
+            continue
+        try:
+            yield name, verify_session(driver, keys, check_state)
+        except NotFoundError:
+            continue
+
+
+def _latest_keys(prefix: str) -> Steps[list[str]]:
+    found: list[str] = []
+    after, more = "", True
+    while more:
+        listed = yield from ask(List(f"{prefix}{LATEST}", after=after), Listed)
+        found += [entry.key for entry in listed.entries if session_of_latest(entry.key, prefix)]
+        more, after = listed.more, listed.entries[-1].key if listed.entries else after
+    return found
+
+
+def _name_of(driver: Driver, key: str, prefix: str) -> str:
+    """The session's name: what its key says, or its card where the key is a digest."""
+    encoded = session_of_latest(key, prefix) or key
+    if (name := decode_id(encoded)) is not None:
+        return name
+    try:
+        return decode_card(run(ask(Get(key, register=True), Found), driver).data, key=key).session
+    except (CorruptError, FormatVersionError, NotFoundError):
+        return encoded
+
+
+class _Check:
+    """Everything found out about one session so far."""
+
+    def __init__(self, keys: SessionKeys, check_state: StateCheck | None) -> None:
+        self.keys = keys
+        self.findings: list[Finding] = []
+        self._check_state = check_state
+        self._rows: dict[int, Skeleton] = {}
+        self._digests: dict[int, str] = {}
+        self._blobs: dict[str, int] = {}
+
+    def session(self) -> Steps[list[Finding]]:
+        latest_answer, tail_answer = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
+        latest, tail = self._latest(latest_answer), self._tail(tail_answer)
+        if isinstance(latest_answer, NotFoundError) and isinstance(tail_answer, NotFoundError):
+            raise NotFoundError(f"there is no session {self.keys.session!r}", kind="session", key=self.keys.latest)
+        if (tail is not None and tail.header.dead) or (latest is not None and latest.card.dead):
+            raise NotFoundError(f"session {self.keys.session!r} was deleted", kind="session", key=self.keys.tail)
+        yield from self._registers(latest_answer, tail_answer, latest, tail)
+        life = tail.header.life if tail else latest.card.life if latest else ""
+        if life:
+            yield from self._segments(life, latest, tail)
+            yield from self._stored_blobs(life)
+        self._graph()
+        return self.findings
+
+    def _find(self, error: TreeringError, key: str, *, first: int | None = None, end: int | None = None) -> None:
+        self.findings.append(
+            Finding(
+                severity=DAMAGE,
+                kind=error.kind,
+                key=error.key or key,
+                message=str(error),
+                offset=error.offset,
+                first=first,
+                end=end,
+                remedy=error.remedy or "restore the object from a copy; what else the session holds stays readable",
+            )
+        )
+
+    def _odd(self, kind: str, key: str, message: str, at: int | None = None) -> None:
+        end = None if at is None else at + 1
+        self.findings.append(Finding(severity=ODDITY, kind=kind, key=key, message=message, first=at, end=end))
+
+    def _latest(self, answer: Answer) -> Latest | None:
+        found = _bytes_of(answer)
+        if found is None:
+            return None
+        try:
+            latest = decode_latest(found, key=self.keys.latest)
+            if self._check_state is not None and not latest.card.dead:
+                self._check_state(latest)
+        except (CorruptError, FormatVersionError) as error:
+            self._find(error, self.keys.latest)
+            return None
+        return latest
+
+    def _tail(self, answer: Answer) -> Tail | None:
+        found = _bytes_of(answer)
+        if found is None:
+            return None
+        try:
+            tail = decode_tail(found, key=self.keys.tail, compressed=not self.keys.appends)
+        except (CorruptError, FormatVersionError) as error:
+            self._find(error, self.keys.tail)
+            return None
+        if tail.complete < len(found):
+            self._odd("torn", self.keys.tail, "an append was cut off; nobody was told that it succeeded", tail.end)
+        return tail
+
+    def _registers(
+        self, latest_answer: Answer, tail_answer: Answer, latest: Latest | None, tail: Tail | None
+    ) -> Steps[None]:
+        """Both registers are there and fit together; if not, a second look must not show others."""
+        damaged = {finding.key for finding in self.findings}
+        if self.keys.latest in damaged or self.keys.tail in damaged:
+            return
+        seen = Registers(self.keys, latest_answer, tail_answer)
+        if seen.view() is not None:
+            return
+        again = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
+        other = Registers(self.keys, *again)
+        if other.view() is None and other.versions == seen.versions:
+            key = self.keys.latest if latest is None else self.keys.tail
+            error = CorruptError(seen.misfit, kind="registers", key=key)
+            self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
+
+    def _segments(self, life: str, latest: Latest | None, tail: Tail | None) -> Steps[None]:
+        segments = yield from list_segments(self.keys, life)
+        for segment in segments:
+            yield from self._segment(segment)
+        if tail is not None:
+            self._take(tail.lines, tail.header.base, self.keys.tail)
+        base = tail.header.base if tail else latest.card.sealed if latest else 0
+        self._coverage(segments, base, life)
+
+    def _segment(self, segment: Segment) -> Steps[None]:
+        name = segment.name
+        try:
+            lines = yield from segment_lines(segment)
+        except NotFoundError:
+            return  # merged meanwhile
+        except (CorruptError, FormatVersionError) as error:
+            self._find(error, segment.key, first=name.first, end=name.end)
+            return
+        self._take(lines, name.first, segment.key)
+
+    def _take(self, lines: Sequence[bytes], first: int, key: str) -> None:
+        for at, line in enumerate(lines, first):
+            try:
+                decode_record(line, key=key)
+            except CorruptError as error:
+                self._find(error, key, first=at, end=at + 1)
+                continue
+            digest = hashlib.sha256(line).hexdigest()
+            if self._digests.setdefault(at, digest) != digest and b'"pruned":true' not in line:
+                self._odd("differs", key, f"position {at} is stored twice and differs", at)
+            self._rows.setdefault(at, skeleton_of(line))
+            self._blobs |= dict.fromkeys(blob_refs_in(line), at)
+
+    def _coverage(self, segments: Sequence[Segment], base: int, life: str) -> None:
+        reach = 0
+        places = sorted({(segment.name.first, segment.name.end) for segment in segments} | {(base, base)})
+        for first, end in places:
+            if first > base:
+                break
+            if first > reach:
+                message = f"no segment holds the positions {reach} to {first}"
+                error = CorruptError(message, kind="missing_segment", key=self.keys.segments(life))
+                self._find(error, self.keys.segments(life), first=reach, end=first)
+            reach = max(reach, end)
+        _, waste, _ = choose(segments)
+        for segment in waste:
+            self._odd("waste", segment.key, "its records are held by other segments as well; merging removes it")
+
+    def _stored_blobs(self, life: str) -> Steps[None]:
+        digests = sorted(self._blobs)
+        for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
+            part = digests[start : start + BLOBS_AT_ONCE_MAX]
+            answers = yield tuple(Get(self.keys.blob(life, digest)) for digest in part)
+            for digest, answer in zip(part, answers, strict=True):
+                self._blob(digest, answer, self.keys.blob(life, digest))
+
+    def _blob(self, digest: str, answer: Answer, key: str) -> None:
+        at = self._blobs[digest]
+        data = _bytes_of(answer)
+        if data is None:
+            error = CorruptError("a blob is missing", kind="missing_blob", key=key)
+        elif hashlib.sha256(data).hexdigest() != digest:
+            error = CorruptError("a blob's bytes do not have its digest", kind="blob", key=key)
+        else:
+            return
+        self._find(error, key, first=at, end=at + 1)
+
+    def _graph(self) -> None:
+        rows = [self._rows[at] for at in sorted(self._rows)]
+        for problem in Graph(rows).problems():
+            self._odd(problem.kind, self.keys.tail, f"node {problem.node!r} is of kind {problem.kind}", problem.at)
+        entries = {row.id: entry_of(row) for row in rows if row.type == "checkpoint"}
+        pruned = {row.target for row in rows if row.type == "edit" and row.kind == "prune"}
+        for entry in entries.values():
+            if entry.id in pruned:
+                continue
+            try:
+                chain_of(entry.id, entries)
+            except CorruptError as error:
+                self._find(error, self.keys.tail, first=entry.at, end=entry.at + 1)
+
+
+def _bytes_of(answer: Answer) -> bytes | None:
+    if isinstance(answer, Found):
+        return answer.data
+    if isinstance(answer, NotFoundError):
+        return None
+    raise answer if isinstance(answer, TreeringError) else UnavailableError(f"unexpected answer {answer!r}")
