@@ -21,7 +21,7 @@ import msgspec
 from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UsageError
 from treering.format.record import RECORD_BYTES_MAX, Record, decode_record, encode_record
 from treering.format.register import Tail, encode_tail
-from treering.journal.limits import TAIL_BYTES_MAX
+from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.read import record_at
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -137,12 +137,13 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
     header = msgspec.structs.replace(view.tail.header, base=view.end - len(kept), nonce=nonce)
     tail = Tail(header=header, lines=kept + lines)
     data = encode_tail(tail, compressed=not view.keys.appends)
-    if len(data) > TAIL_BYTES_MAX and not view.keys.appends:
+    bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
+    if len(data) > bytes_max and not view.keys.appends:
         raise UsageError(
-            f"the tail would grow to {len(data)} bytes, more than {TAIL_BYTES_MAX}",
-            kind="tail_full",
+            f"the tail would grow to {len(data)} bytes, more than {bytes_max}",
+            kind="tail_full" if kept else "append_too_large",
             key=view.keys.tail,
-            remedy="seal first, or append less at once",
+            remedy="seal first" if kept else "append less at once, or store large parts as blobs",
         )
     return Put(view.keys.tail, data, expect=view.tail_version), tail
 

@@ -6,6 +6,8 @@ import msgspec
 
 # A tail is read on every resume and, on an object store, uploaded with every append. A larger record goes to blobs.
 TAIL_BYTES_MAX = 1024 * 1024
+# One append may be larger than that, alone in the tail; the next one seals it. Uploaded in a single request.
+APPEND_BYTES_MAX = 16 * 1024 * 1024
 # Seal well before the cap, so that one more append fits.
 TAIL_BYTES_SEAL = TAIL_BYTES_MAX // 2
 # Local disks re-upload nothing; the tail is bounded only by what resume should have to read.

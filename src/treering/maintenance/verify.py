@@ -227,8 +227,8 @@ class _Check:
                 error = CorruptError(message, kind="missing_segment", key=self.keys.segments(life))
                 self._find(error, self.keys.segments(life), first=reach, end=first)
             reach = max(reach, end)
-        _, waste, _ = choose(segments)
-        for segment in waste:
+        _, waste, chosen_reach = choose(segments)
+        for segment in waste if chosen_reach >= base else ():  # beside a gap nothing is superfluous
             self._odd("waste", segment.key, "its records are held by other segments as well; merging removes it")
 
     def _stored_blobs(self, life: str) -> Steps[None]:

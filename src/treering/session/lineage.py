@@ -15,7 +15,7 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.checkpoint.delta import write
 from treering.checkpoint.policy import Policy
-from treering.errors import UsageError
+from treering.errors import ConflictError, UsageError
 from treering.format import values
 from treering.format.paths import SegmentName, SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
@@ -36,7 +36,7 @@ from treering.storage.run import ask
 from treering.transcript.node import KEEP, Draft
 
 SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; what a load keeps in memory at a time
-PATH_ROWS_AT_ONCE = 200  # records of a path read together when it is copied
+PATH_ROWS_AT_ONCE = 1000  # records of a path read together when it is copied
 
 
 class Loader:
@@ -142,15 +142,15 @@ class Loader:
         """Let the session exist.
 
         Raises:
-            ConflictError: There is one of that name. What was loaded is waste without a session.
+            ConflictError: There is one of that name; what was loaded is gone again.
         """
         yield from self.seal()
-        card = self.state.card
-        return (
-            yield from life.create(
-                self.keys, card, encode_state(self.state), life=self.life, nonce=new_nonce(), born=self.end
-            )
-        )
+        card, lines = self.state.card, encode_state(self.state)
+        try:
+            return (yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end))
+        except ConflictError:
+            yield from life.discard(self.keys, self.life)
+            raise
 
 
 def checkpoint_record(kept: Checkpoint, head: str, context: Context, policy: str = "") -> Record:

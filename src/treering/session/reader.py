@@ -109,7 +109,7 @@ class Reader:
     def _absorb(self, view: View) -> list[Record]:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
         state, tail = self.state, view.tail
-        self._view = view
+        self._look_at(view)
         if state.end < tail.header.base:
             follow = state.follow
             state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
@@ -131,18 +131,27 @@ class Reader:
 
     # what happened
 
+    def _look_at(self, view: View) -> None:
+        """Make `view` what we know; the index, if there is one, follows as long as the tail reaches back to it."""
+        self._view = view
+        if self._index is not None:
+            self._index = self._extended_index(self._index, view)
+
+    def _extended_index(self, index: Index, view: View) -> Index | None:
+        start = index.end - view.tail.header.base
+        if start < 0:
+            return None
+        index.extend(skeleton_of(line) for line in view.tail.lines[start:])
+        return index
+
     def index(self) -> Steps[Index]:
         """The skeleton of the whole session, read once and then kept up to date."""
-        view = self.view
-        index = self._index
-        if index is not None and index.end < view.tail.header.base:
-            index = None
-        if index is None:
+        while self._index is None:
             _, rows = yield from skeletons(self.keys)
-            index = self._index = Index(rows[: view.end])
-        start = index.end - view.tail.header.base
-        index.extend(skeleton_of(line) for line in view.tail.lines[max(0, start) :])
-        return index
+            self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
+            if self._index is None:
+                self._absorb((yield from resume(self.keys)))
+        return self._index
 
     def nodes(self, rows: Iterable[Skeleton]) -> Steps[list[Node]]:
         """Nodes with their payloads, as later edits show them."""

@@ -135,8 +135,7 @@ def record(
         last[:] = [recording]
         return recording
 
-    yield from writer.write(lambda: plan().planned())
-    writer.waiting.clear()
+    yield from writer.write_put_off(lambda: plan().planned())
     writer.stand(last[0])
     return Commit(ids, last[0].made.id if last[0].made else None)
 
@@ -148,13 +147,9 @@ def _navigated(changed: Change | None) -> Change:
 def flush(writer: Writer) -> Steps[None]:
     """Record what was put off: durable when it returns."""
     if writer.waiting:
-        put_off, writer.waiting = writer.waiting, []
         writer.flushing = True
         try:
-            yield from record(writer, put_off)
-        except BaseException:
-            writer.waiting = put_off
-            raise
+            yield from record(writer, ())
         finally:
             writer.flushing = False
 

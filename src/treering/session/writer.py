@@ -74,6 +74,8 @@ class _Doubt(msgspec.Struct, frozen=True):
 
     view: View
     by: str
+    put_off: tuple[Draft, ...] = ()
+    """Drafts that had been put off and were part of it."""
 
 
 class Writer(Reader):
@@ -147,6 +149,8 @@ class Writer(Reader):
             except UnavailableError:
                 self._doubt = doubt
                 raise
+            if isinstance(outcome, Overtaken):
+                self.waiting[:0] = doubt.put_off
             self._take(outcome)
 
     def _create(self) -> Steps[None]:
@@ -189,6 +193,18 @@ class Writer(Reader):
                 return planned.records
             yield from self._catch_up()
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
+
+    def write_put_off(self, plan: Callable[[], Planned]) -> Steps[None]:
+        """Like `write`, for a plan that includes all drafts put off; they are kept if it fails."""
+        put_off, self.waiting = tuple(self.waiting), []
+        try:
+            yield from self.write(plan)
+        except BaseException:
+            if self._doubt is None:
+                self.waiting[:0] = put_off
+            else:
+                self._doubt = msgspec.structs.replace(self._doubt, put_off=put_off)
+            raise
 
     def _append(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
         try:
@@ -235,9 +251,9 @@ class Writer(Reader):
         """Fold what is new; true if some of it is not ours."""
         state, view, end = self.state, outcome.view, self.state.end
         if isinstance(outcome, Appended) and outcome.records and state.end == outcome.first:
-            self._view = view
             for record, line in zip(outcome.records, view.tail.lines[-len(outcome.records) :], strict=True):
                 state.apply(record, line)
+            self._look_at(view)
             return False
         new = self._absorb(view)
         mine = f"{self.nonce}."
