@@ -187,14 +187,19 @@ class Gateway:
     Attributes:
         server: How to reach it.
         drops: Names of headers, in lower case, that it forgets to pass on.
-        script: What to do with the next requests, in turn: a status is answered at once, "lose" passes the request on
-            and then breaks the connection instead of answering, "pass" does nothing special.
+        script: What to do with the next requests, in turn. A status, or a status with a body, is answered at once.
+            "lose" passes the request on and breaks the connection instead of answering, "cut" breaks it in the middle
+            of the answer, "hang" does not answer until `released` is set, "pass" does nothing special.
+        released: Set it to let hanging requests end.
+        meet: If set, requests wait there for each other before they are passed on.
         seen: Every request that arrived, which is what went over the wire.
     """
 
     def __init__(self, behind: S3Server, *, drops: set[str] | None = None) -> None:
         self.drops = drops or set()
-        self.script: list[int | str] = []
+        self.script: list[int | str | tuple[int, bytes]] = []
+        self.released = threading.Event()
+        self.meet: threading.Barrier | None = None
         self.seen: list[Seen] = []
         self._behind = behind
         self._listener = _Listener(("127.0.0.1", 0), _Handler)
@@ -207,6 +212,7 @@ class Gateway:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.released.set()
         self._listener.shutdown()
         self._thread.join()
         self._listener.server_close()
@@ -217,8 +223,8 @@ class Gateway:
 
     def forward(
         self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, dict[str, str], bytes]:
-        """Send a request to the server behind and return its status, headers and body."""
+    ) -> tuple[int, bytes, dict[str, str]]:
+        """Send a request to the server behind and return its status, body and headers."""
         kept = {name: value for name, value in headers.items() if name not in self.drops | _NOT_PASSED_ON}
         request = AWSRequest(method, self._behind.endpoint + path, kept, body)
         request.headers["x-amz-content-sha256"] = "UNSIGNED-PAYLOAD"
@@ -227,7 +233,7 @@ class Gateway:
         with contextlib.closing(connection):
             connection.request(method, path, body, dict(request.headers))
             answer = connection.getresponse()
-            return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+            return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
 
 
 _NOT_PASSED_ON = {"host", "authorization", "connection", "expect", "content-length", "transfer-encoding", "x-amz-date"}
@@ -237,6 +243,11 @@ class _Listener(ThreadingHTTPServer):
     gateway: Gateway
     daemon_threads = True
     request_queue_size = 128
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when a client has gone; that is often what the test is about."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -249,19 +260,24 @@ class _Handler(BaseHTTPRequestHandler):
         headers = {name.lower(): value for name, value in self.headers.items()}
         gateway.seen.append(Seen(self.command, self.path, headers))
         act = gateway.script.pop(0) if gateway.script else "pass"
-        if isinstance(act, int):
-            self._answer(act, {}, _error_body(act))
+        if isinstance(act, int | tuple):
+            self._answer(*(act if isinstance(act, tuple) else (act, _error_body(act))))
             return
-        answer = gateway.forward(self.command, self.path, headers, body)
+        if act == "hang":
+            gateway.released.wait()
+        if gateway.meet:
+            gateway.meet.wait(READY_SECONDS_MAX)
+        status, found, passed_on = gateway.forward(self.command, self.path, headers, body)
         if act == "lose":
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        self._answer(*answer)
+        self._answer(status, found, passed_on, cut=act == "cut")
 
     do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815  # the base class looks for these names
 
-    def _answer(self, status: int, headers: dict[str, str], body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, *, cut: bool = False) -> None:
+        headers = headers or {}
         self.send_response_only(status)
         for name, value in headers.items():
             if name not in _NOT_PASSED_ON:
@@ -272,7 +288,9 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        if cut:
+            self.close_connection = True
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the base class's
         """Say nothing."""

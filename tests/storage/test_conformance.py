@@ -96,7 +96,7 @@ class TestMoto(DriverConformance):
 @pytest.mark.s3
 class TestSeaweedFS(DriverConformance):
     examples = 8
-    rounds = 2  # who loses a race waits for seconds
+    rounds, racers = 2, 3  # who loses a race here may wait for seconds
 
     @pytest.fixture
     def driver(self, seaweedfs: S3Server) -> Iterator[Driver]:

@@ -62,7 +62,10 @@ class Append(msgspec.Struct, frozen=True):
 
 
 class List(msgspec.Struct, frozen=True):
-    """Name objects below `prefix`, sorted. Answered by `Listed`; an unknown prefix is an empty list."""
+    """Name objects below `prefix`, sorted. Answered by `Listed`; an unknown prefix is an empty list.
+
+    Some servers sort folder by folder, so `a/b` may come before `a-b`; to go on, name the last key received.
+    """
 
     prefix: str
     """Ends in `/`; empty for everything."""
@@ -108,7 +111,7 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """The answer to a `List`, sorted by key."""
+    """The answer to a `List`, in the order of the store."""
 
     entries: tuple[Entry, ...]
     more: bool

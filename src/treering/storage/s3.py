@@ -12,6 +12,7 @@ connection pool serves threads and event loops alike.
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import threading
 from collections.abc import Mapping
@@ -23,7 +24,7 @@ import s3fs
 
 from treering.errors import TreeringError, UnavailableError, UsageError
 from treering.storage import rules, s3_errors
-from treering.storage.filesystem import in_this_process
+from treering.storage.filesystem import in_this_process, usable
 from treering.storage.requests import (
     ABSENT,
     LIST_KEYS_MAX,
@@ -86,16 +87,13 @@ class S3Driver:
         self, path: str, *, fs: s3fs.S3FileSystem | None = None, storage_options: Mapping[str, Any] | None = None
     ) -> None:
         bucket, _, prefix = path.removeprefix("s3://").strip("/").partition("/")
-        if not bucket or "//" in prefix or ".." in prefix.split("/"):
+        if not bucket or (prefix and {"", ".", ".."} & set(prefix.split("/"))):
             raise UsageError(
                 f"not a bucket with a prefix. path={path!r}", kind="target", remedy="write s3://bucket/prefix"
             )
-        if fs is not None and fs.asynchronous:
-            remedy = "pass one made without asynchronous=True; async callers are served by it as well"
-            raise UsageError("an asynchronous filesystem belongs to one event loop", kind="target", remedy=remedy)
         self._bucket = bucket
         self._base = f"{prefix}/" if prefix else ""
-        self._given = fs
+        self._given = usable(fs)
         self._options = dict(storage_options or {})
         self._fs: s3fs.S3FileSystem | None = None
         self._pid = 0
@@ -137,7 +135,8 @@ class S3Driver:
 
     def _connect(self) -> s3fs.S3FileSystem:
         if self._given is None:
-            config = {**_CONFIG, **self._options.get("config_kwargs", {})}
+            # A copy, since botocore writes into what it is given.
+            config = {**copy.deepcopy(_CONFIG), **self._options.get("config_kwargs", {})}
             options = {**_OPTIONS, **self._options, "config_kwargs": config}
             fs = s3fs.S3FileSystem(**options, skip_instance_cache=True)
             fs.retries = 1

@@ -2,15 +2,16 @@
 
 A register `key` lies in `key.a` and `key.b`. A write goes to the one that does not hold the current bytes, with the
 next generation in its header, so whatever happens in the middle of it, the other one is whole. The header is one line
-of 64 ASCII bytes: magic, layout, generation, length of the payload, and a digest of all that and the payload.
+of 64 ASCII bytes: magic, layout, generation, length and digest of the payload, and a checksum of the header itself.
 
-A slot shorter than it says, or of zeros, is a write that was interrupted and counts for nothing. One of full length
-with another digest is damage. It is reported, unless the other slot is provably newer.
+A slot shorter than its header says, or one whose header is all zeros, is a write that was interrupted and counts for
+nothing. Anything else that does not add up is damage. It is reported, unless the other slot is provably newer.
 """
 
 from __future__ import annotations
 
 import hashlib
+import zlib
 from typing import NamedTuple
 
 from treering.errors import CorruptError
@@ -20,7 +21,8 @@ ENDINGS = (".a", ".b")
 HEADER_BYTES = 64
 
 _START = b"treering-slot 1 "
-_DIGEST_BYTES = 12
+_DIGEST_BYTES = 8
+_CHECKED_BYTES = 55  # of the header
 
 
 class Slot(NamedTuple):
@@ -35,20 +37,20 @@ class Slot(NamedTuple):
 
 def encode_slot(generation: int, data: bytes) -> tuple[bytes, Version]:
     """Return the bytes of a slot, and the version they are."""
-    front = b"%b%010d %010d " % (_START, generation, len(data))
-    digest = _digest(front, data)
-    return b"%b%b \n%b" % (front, digest.encode(), data), Version(f"{generation}:{digest}")
+    digest = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).hexdigest()
+    front = b"%b%010d %010d %b " % (_START, generation, len(data), digest.encode())
+    return b"%b%08x\n%b" % (front, zlib.crc32(front), data), Version(f"{generation}:{digest}")
 
 
 def decode_slot(name: str, raw: bytes) -> Slot | None:
     """Return what a slot says, or None if it is damaged."""
-    if len(raw) < HEADER_BYTES or not raw.strip(b"\0"):
-        return Slot(name, 0, None, ABSENT)
     header, data = raw[:HEADER_BYTES], raw[HEADER_BYTES:]
-    numbers = header[len(_START) :].split()
-    if not header.startswith(_START) or len(numbers) != 3 or not (numbers[0] + numbers[1]).isdigit():
+    if len(header) < HEADER_BYTES or not header.strip(b"\0"):
+        return Slot(name, 0, None, ABSENT)
+    front, check = header[:_CHECKED_BYTES], header[_CHECKED_BYTES:]
+    if not front.startswith(_START) or check != b"%08x\n" % zlib.crc32(front):
         return None
-    generation, length = int(numbers[0]), int(numbers[1])
+    generation, length = (int(number) for number in front[len(_START) :].split()[:2])
     if len(data) < length:
         return Slot(name, generation, None, ABSENT)
     whole, version = encode_slot(generation, data)
@@ -96,9 +98,3 @@ def read_register(key: str, raw: dict[str, bytes]) -> Register:
 def _is_older(raw: bytes, current: Slot) -> bool:
     """Tell whether a damaged slot still says that it is older; generations alternate, so it is by one."""
     return raw.startswith(b"%b%010d " % (_START, current.generation - 1))
-
-
-def _digest(front: bytes, data: bytes) -> str:
-    state = hashlib.blake2b(front, digest_size=_DIGEST_BYTES)
-    state.update(data)
-    return state.hexdigest()

@@ -81,7 +81,9 @@ class DriverConformance:
     races = True
     """Race threads against each other; off for test servers that are known not to be atomic."""
     rounds = 5
-    """How often threads race to create an object; fewer where losing takes long."""
+    """How often threads race to create an object."""
+    racers = 8
+    """How many threads race; fewer where losing takes long."""
 
     @pytest.fixture
     def driver(self) -> Driver:
@@ -264,8 +266,8 @@ class DriverConformance:
         self._skip_without_races(driver)
         for round_number in range(self.rounds):
             key = f"{prefix}{round_number}"
-            puts = [Put(key, str(i).encode(), expect=ABSENT) for i in range(8)]
-            answers = at_once(8, lambda i, puts=puts: ask_any(driver, puts[i]))  # type: ignore[misc]  # binds this round's
+            puts = [Put(key, str(i).encode(), expect=ABSENT) for i in range(self.racers)]
+            answers = at_once(self.racers, lambda i, puts=puts: ask_any(driver, puts[i]))  # type: ignore[misc]  # binds this round's
             winners = [i for i, answer in enumerate(answers) if isinstance(answer, Written)]
             assert len(winners) == 1
             assert all(isinstance(answer, Written | ConflictError) for answer in answers)
