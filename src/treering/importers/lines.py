@@ -1,0 +1,229 @@
+r"""JSON values from a file of lines, whatever happened to the file.
+
+Rule 1: lines end at the byte `\n` and nowhere else: U+2028 and U+0085 are ordinary characters inside a string.
+Rule 2: one bad line costs at most itself. It is reported with its place, and what can still be read of it is.
+Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, and only if it looks like
+one, since the pieces of a torn record are complete JSON objects too.
+
+What damage looks like (all of it seen in real files): a line torn by a kill, with the next record right behind it;
+two records glued together because the line break was lost; runs of NUL bytes that a file system left after a power
+cut; bytes that are not UTF-8; a byte order mark. JSON that msgspec refuses and JavaScript writes (lone surrogates,
+`1e400`) is not damage and is read with the standard library.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+
+import msgspec
+
+from treering.format import values
+
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Longest line that is read. Session files of 200 MB are known; a file of one endless line must not fill memory."""
+TEARS_MAX: Final = 100
+"""How often a damaged line may fail to be a record before the rest of it is given up. A torn record fails once for each
+level it is nested; without a limit a hostile line would cost the square of its length."""
+DEPTH_MAX: Final = values.DEPTH_MAX - 10
+"""Containers inside each other in a record. What importers make of it adds a few more before it is stored."""
+EXCERPT_BYTES: Final = 60
+
+Report = Callable[[int, int, str, str], None]
+"""Takes line, offset, kind and message of a problem."""
+IsRecord = Callable[[dict[str, object]], bool]
+"""Tells a record from a mere piece of one."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_WHITE: Final = b" \t\r\n"
+_PADDING: Final = b"\0" + _WHITE
+_READ_BYTES: Final = 1024 * 1024
+_OBJECT: Final = re.compile(r'\{\s*"')
+
+_decoder = msgspec.json.Decoder()
+_scanner = json.JSONDecoder()
+
+
+class Line(NamedTuple):
+    """A line as it stands in the file."""
+
+    number: int
+    """Counted from 1."""
+    offset: int
+    data: bytes
+    """Without the line break."""
+
+
+class Value(NamedTuple):
+    """A JSON value and where it stood."""
+
+    value: object
+    line: int
+    offset: int
+    intact: bool
+    """It had its line to itself, so that other programs will have read it too."""
+
+
+def read_values(stream: io.BufferedIOBase, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    """Yield the JSON values of a file in its order; blank lines are passed over.
+
+    Args:
+        stream: Stands at the beginning of the file.
+        report: Is told of every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
+            `nesting`.
+        is_record: Chooses among the complete objects in a damaged line.
+    """
+    for line in read_lines(stream, report):
+        yield from _values_of(line, report, is_record)
+
+
+def read_lines(stream: io.BufferedIOBase, report: Report) -> Iterator[Line]:
+    """Yield the lines of a file; the last one may lack its line break. Memory holds one line."""
+    number = offset = 0
+    while data := _read(stream, LINE_BYTES_MAX, number, offset, report):
+        number += 1
+        if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
+            start, offset = offset, offset + len(data)
+            while not data.endswith(b"\n") and (data := _read(stream, _READ_BYTES, number, offset, report)):
+                offset += len(data)
+            report(
+                number, start, "too_long", f"line is too long, skipped. bytes={offset - start}, max={LINE_BYTES_MAX}"
+            )
+            continue
+        yield Line(number, offset, data.removesuffix(b"\n"))
+        offset += len(data)
+
+
+def _read(stream: io.BufferedIOBase, size: int, number: int, offset: int, report: Report) -> bytes:
+    try:
+        return stream.readline(size)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        report(number + 1, offset, "gzip", f"compressed file is damaged or cut, the rest is not readable: {error}")
+        return b""
+
+
+def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    data = line.data.strip(_WHITE)
+    bare = data.removeprefix(_BOM).strip(_WHITE)
+    core = bare.strip(_PADDING)
+    if len(bare) < len(data):
+        report(line.number, line.offset, "bom", "byte order mark, skipped")
+    if len(core) < len(bare):
+        report(line.number, line.offset, "nul", f"NUL bytes, skipped. bytes={len(bare) - len(core)}")
+    if not core:
+        return
+    start = line.offset + line.data.index(core)
+    at = Line(line.number, start, core)
+    try:
+        value = _decode(at, report)
+    except RecursionError:
+        report(line.number, start, "nesting", f"record is nested too deeply to be read, skipped. bytes={len(core)}")
+    except ValueError:
+        yield from _mend(at, report, is_record)
+    else:
+        yield Value(value, at.number, at.offset, intact=len(core) == len(bare))
+
+
+def _decode(record: Line, report: Report) -> object:
+    """Return a value that can be stored, and report what had to be changed for that."""
+    value, replaced = decode(record.data)
+    if replaced:
+        report(record.number, record.offset, "utf8", "bytes that are not UTF-8 were replaced by U+FFFD")
+    if record.data.count(b"[") + record.data.count(b"{") > DEPTH_MAX and _is_deeper(value, DEPTH_MAX):
+        report(record.number, record.offset, "nesting", f"parts more than {DEPTH_MAX} deep are kept as JSON text")
+        return _fold(value, DEPTH_MAX)
+    return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        level = [part for whole in level for part in _parts(whole)]
+    return any(isinstance(part, dict | list) for part in level)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _fold(value: object, levels: int) -> object:
+    """Return `value` with the containers below `levels` of them replaced by their JSON text."""
+    if not isinstance(value, dict | list):
+        return value
+    if not levels:
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return {name: _fold(part, levels - 1) for name, part in value.items()}
+    return [_fold(part, levels - 1) for part in value]
+
+
+def decode(data: bytes) -> tuple[object, bool]:
+    """Return a JSON value, and whether invalid UTF-8 had to be replaced in it.
+
+    Raises:
+        ValueError: This is not one JSON value.
+        RecursionError: It is nested too deeply.
+    """
+    try:
+        return _decoder.decode(data), False
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass  # perhaps only what JavaScript writes and msgspec refuses
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return json.loads(data.decode("utf-8", "replace")), True
+    return json.loads(text), False
+
+
+def _mend(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    """Yield the complete records in a line that is not one JSON value, and report the rest of it."""
+    place = count = 0
+    for start, end in _spans(line.data, is_record):
+        _report_gap(line, place, start, report)
+        record = Line(line.number, line.offset + start, line.data[start:end])
+        if count:
+            report(record.number, record.offset, "glued", "another record on the same line, taken apart")
+        yield Value(_decode(record, report), record.number, record.offset, intact=False)
+        place, count = end, count + 1
+    _report_gap(line, place, len(line.data), report)
+
+
+def _report_gap(line: Line, start: int, end: int, report: Report) -> None:
+    gap = line.data[start:end].strip(_WHITE)
+    if not gap:
+        return
+    kind = "torn" if gap.startswith(b"{") else "garbage" if gap.strip(_PADDING) else "nul"
+    text = {"torn": "this is no complete record", "garbage": "this is no record", "nul": "NUL bytes"}[kind]
+    excerpt = gap[:EXCERPT_BYTES].decode("utf-8", "replace")
+    report(line.number, line.offset + start, kind, f"{text}, skipped. bytes={len(gap)}, text={excerpt!r}")
+
+
+def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the complete records in damaged bytes."""
+    # This way every character gives back the very bytes it was made of, so that places in the text become places in
+    # the file.
+    text = data.decode("utf-8", "surrogateescape")
+    place = tears = 0
+    done = done_bytes = 0
+    while tears < TEARS_MAX and (match := _OBJECT.search(text, place)):
+        try:
+            value, end = _scanner.raw_decode(text, match.start())
+        except (ValueError, RecursionError):
+            tears, place = tears + 1, match.start() + 1
+            continue
+        place = end
+        if is_record(value):
+            start = done_bytes + _size(text[done : match.start()])
+            done, done_bytes = end, start + _size(text[match.start() : end])
+            yield start, done_bytes
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))

@@ -1,0 +1,154 @@
+"""What every importer hands over, so that whoever records a foreign session need not know its format.
+
+An importer is a module with the three functions of `Importer`. It reads and never writes, opens no store, and makes
+drafts: the session layer turns these into records.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from treering.errors import AccessError, NotFoundError, UnavailableError, UsageError
+from treering.transcript.node import Draft
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+HEAD_BYTES: Final = 64 * 1024
+"""How much of a file is enough for `detect`, unless its first line is longer."""
+PROBLEMS_MAX: Final = 10_000
+"""How many problems of one file are listed: a file of other content has one on every line."""
+
+MESSAGE_CHARACTERS: Final = 300
+"""Messages quote what they found, which may be long."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something in a file that was mended or skipped. The records around it are read all the same."""
+
+    line: int
+    """Counted from 1; 0 is the file as a whole."""
+    offset: int
+    """Of the byte where it begins, in the uncompressed file."""
+    kind: str
+    """A stable word; each importer's reference page lists its own."""
+    message: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a foreign file says about its session as a whole."""
+
+    format: str
+    version: int
+    """As the file states it, also where that is newer than what the importer knows."""
+    session_id: str
+    title: str = ""
+    """As the header has it; a title given later comes as a note."""
+    cwd: str = ""
+    created_ms: int | None = None
+    """Milliseconds since 1970."""
+    parent_session: str = ""
+    """An id or a path, whatever the program wrote."""
+    extra: dict[str, object] = {}
+    """Fields of the header that have no place above, under their own names."""
+
+
+class ImportSource(Protocol):
+    """One session file, opened for reading."""
+
+    @property
+    def header(self) -> Imported:
+        """What the file says about itself; known from the start."""
+
+    @property
+    def leaf(self) -> str | None:
+        """The node at which the foreign program would go on; valid when `drafts` has ended."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was skipped or mended, in file order; complete when `drafts` has ended."""
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield every record of the file, in its order; each call reads the file anew.
+
+        Nodes have an id and an explicit parent, which may be missing or come later if the file has it so. No id is used
+        twice. Memory does not hold more than one payload at a time.
+        """
+
+
+class Importer(Protocol):
+    """The functions of an importer's module."""
+
+    def detect(self, head: bytes) -> bool:
+        """Tell whether a file that begins with `head` is of this format; `HEAD_BYTES` are enough."""
+
+    def open_source(self, path: str | os.PathLike[str]) -> ImportSource:
+        """Open a session file, compressed by gzip or not.
+
+        Raises:
+            UsageError: The file has another format; the message says what was found.
+            NotFoundError: There is no such file.
+            AccessError: The file may not be read.
+        """
+
+    def find(self, folder: str | os.PathLike[str]) -> Iterator[Path]:
+        """Yield the files below `folder` that may be of this format, sorted by name within each folder."""
+
+
+class ProblemLog:
+    """Collects problems, and stops listing them when there are too many."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def report(self, line: int, offset: int, kind: str, message: str) -> None:
+        """Add a problem; the last one listed says that there are more."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(line, offset, kind, message[:MESSAGE_CHARACTERS]))
+        elif len(self.problems) == PROBLEMS_MAX:
+            self.problems.append(Problem(line, offset, "more", "from here on problems are no longer listed"))
+
+
+def open_stream(path: Path) -> io.BufferedIOBase:
+    """Open a file for reading, uncompressed if it begins like gzip.
+
+    Raises:
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+        UsageError: It is a folder.
+        UnavailableError: The system gave another error.
+    """
+    try:
+        stream = path.open("rb")
+        if stream.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] != GZIP_MAGIC:
+            return stream
+        stream.close()
+        return gzip.open(path, "rb")
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
+    except PermissionError as error:
+        raise AccessError(f"file may not be read. path={str(path)!r}") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"this is a folder, name a file in it. path={str(path)!r}") from error
+    except OSError as error:
+        raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
+
+
+def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below `folder` with one of `endings`, sorted by name within each folder; a file yields itself.
+
+    Raises:
+        NotFoundError: There is no such folder.
+    """
+    if not folder.exists():
+        raise NotFoundError(f"no such file or folder. path={str(folder)!r}", kind="file")
+    if folder.is_file():
+        yield folder
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(endings))

@@ -1,0 +1,70 @@
+"""Makes small session files of pi and reads them."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from treering.importers.pi import PiSource
+from treering.importers.source import Imported, Problem
+from treering.transcript.node import Draft
+
+HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": "2026-01-05T08:00:00.000Z", "cwd": "/repo"}
+TIME = "2026-01-05T08:00:01.000Z"
+
+
+class Read(NamedTuple):
+    header: Imported
+    drafts: list[Draft]
+    leaf: str | None
+    problems: list[Problem]
+
+    @property
+    def nodes(self) -> list[Draft]:
+        return [draft for draft in self.drafts if draft.type == "node"]
+
+    @property
+    def notes(self) -> list[Draft]:
+        return [draft for draft in self.drafts if draft.type == "note"]
+
+    @property
+    def parents(self) -> dict[str, str | None]:
+        return {draft.id: draft.parent for draft in self.nodes}
+
+    @property
+    def kinds(self) -> list[str]:
+        """Kinds of the problems."""
+        return [problem.kind for problem in self.problems]
+
+
+def read(data: bytes, name: str = "session.jsonl") -> Read:
+    """Read a file with these bytes to its end."""
+    return collect(PiSource(lambda: io.BytesIO(data), Path(name)))
+
+
+def collect(source: PiSource) -> Read:
+    """Read a source to its end."""
+    drafts = list(source.drafts())
+    return Read(source.header, drafts, source.leaf, source.problems)
+
+
+def entry(kind: str, identifier: str | None, parent: str | None, /, **fields: Any) -> dict[str, Any]:
+    """Return an entry of a file, of the type `kind`."""
+    return {"type": kind, "id": identifier, "parentId": parent, "timestamp": TIME, **fields}
+
+
+def message(identifier: str | None, parent: str | None, text: str = "hello", role: str = "user") -> dict[str, Any]:
+    """Return a message entry."""
+    return entry("message", identifier, parent, message={"role": role, "content": text, "timestamp": 1767600000001})
+
+
+def lines(*entries: Any, header: Any = HEADER) -> bytes:
+    """Return a file of these records, behind a header."""
+    return b"".join(line(record) for record in (header, *entries))
+
+
+def line(record: Any) -> bytes:
+    """Return a record as a line."""
+    return json.dumps(record).encode() + b"\n"
