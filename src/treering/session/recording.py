@@ -56,7 +56,7 @@ class Recording:
         self.own_head = self.head == writer.at_head or head is None
         self.base: Context | None = self.state.context if self.state.context_at == self.node else None
         """What the model saw before these records; None if only the path can tell."""
-        self._added: list[Skeleton] = []
+        self._added: list[Record] = []
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         self.nodes: list[str] = []
         self.made: Checkpoint | None = None
@@ -81,8 +81,9 @@ class Recording:
     def context(self) -> Context | None:
         """What the model sees behind the records so far; None if only the path can tell."""
         context = self.base
-        for skeleton in self._added:
-            context = self.writer.policy.extend(context, skeleton) if context is not None else None
+        for record in self._added:
+            if context is not None:
+                context = self.writer.policy.extend(context, skeleton_of_record(record, 0))
         return context
 
     @context.setter
@@ -91,11 +92,6 @@ class Recording:
 
     def planned(self) -> Planned:
         return Planned(tuple(self.records), self.blobs)
-
-    def add(self, record: Record) -> Skeleton:
-        """Put a record behind the others."""
-        self.records.append(record)
-        return skeleton_of_record(record, 0)
 
     def skeleton_of_draft(self, draft: Draft) -> Skeleton:
         """Record a draft; return the skeleton of its record."""
@@ -124,23 +120,23 @@ class Recording:
         if draft.type == "node":
             self._node(record, draft.parent)
         else:
-            self.add(record)
+            self.records.append(record)
         return identifier
 
     def _node(self, record: Record, parent: str | Keep | None) -> None:
         if parent is KEEP or parent == self.node:
             record = msgspec.structs.replace(record, parent=self.node, head=self.head)
-            skeleton = self.add(record)
+            self.records.append(record)
+            self._added.append(record)
             self.node = record.id
-            self._added.append(skeleton)
         else:
             aside = self.state.heads.free_name(self.head)
-            self.add(msgspec.structs.replace(record, parent=parent, head=aside))
+            self.records.append(msgspec.structs.replace(record, parent=parent, head=aside))
         self.nodes.append(record.id)
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         """Record that `head` now stands at `node` and is the current one."""
-        self.add(
+        self.records.append(
             Record(
                 at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node,
                 brief=Raw(values.encode(dict(brief))) if brief else Raw(b"{}"),
@@ -150,11 +146,11 @@ class Recording:
 
     def forget(self, head: str) -> None:
         """Record that a head is given up."""
-        self.add(Record(at=0, by="", type="head", kind="drop", id=new_id(), head=head))
+        self.records.append(Record(at=0, by="", type="head", kind="drop", id=new_id(), head=head))
 
     def give_up(self, checkpoint: str) -> None:
         """Record that a checkpoint is out of the lists."""
-        self.add(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=checkpoint))
+        self.records.append(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=checkpoint))
 
     def end(self, changed: Change | None) -> None:
         """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
@@ -199,7 +195,7 @@ class Recording:
         )
         written = write(parent, new, navigated=change.navigated)
         self.made = self.checkpoint = written.checkpoint
-        self.add(
+        self.records.append(
             Record(
                 at=0, by="", type="checkpoint", id=new.id, parent=new.parent, head=self.head, target=self.node,
                 brief=Raw(written.brief), body=Raw(written.body),
