@@ -102,6 +102,7 @@ class AsyncSession(_AsyncReads[Writer]):
     drop_head = awaited(navigation.drop_head)
     rewind = awaited(navigation.rewind)
     prune = awaited(pruning.prune)
+    refresh = awaited(Writer.refresh)
     seal = awaited(Writer.seal)
     tidy = awaited(Writer.tidy)
 

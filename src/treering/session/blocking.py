@@ -119,6 +119,7 @@ class Session(_Reads[Writer]):
     drop_head = blocking(navigation.drop_head)
     rewind = blocking(navigation.rewind)
     prune = blocking(pruning.prune)
+    refresh = blocking(Writer.refresh)
     seal = blocking(Writer.seal)
     tidy = blocking(Writer.tidy)
 

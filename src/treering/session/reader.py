@@ -18,7 +18,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.index import Index
 from treering.session.payload import blobs_in, decode_payload
-from treering.session.state import SessionState, decode_state
+from treering.session.state import UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Found, Get, Steps
 from treering.transcript.node import Node
 
@@ -113,6 +113,8 @@ class Reader:
         if state.end < tail.header.base:
             follow = state.follow
             state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+            if follow not in (None, state.head):
+                state.context_at = UNKNOWN  # it is another head's
             state.follow = follow
         return state.advance(tail.lines[max(0, state.end - tail.header.base) :])
 

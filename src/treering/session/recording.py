@@ -18,6 +18,7 @@ from treering.ids import new_id, time_of
 from treering.session.payload import encode_payload
 from treering.session.state import SessionState
 from treering.session.writer import Planned, Writer, now_ms
+from treering.transcript.heads import Heads
 from treering.transcript.node import KEEP, Draft, Keep, user
 
 Message = Draft | Mapping[str, Any] | str
@@ -59,6 +60,7 @@ class Recording:
         self._added: list[Record] = []
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         self.nodes: list[str] = []
+        self._asides: dict[str, str | None] = {}
         self.made: Checkpoint | None = None
 
     def _place(self, head: str | None, expect: str | Keep | None) -> tuple[str, str | None]:
@@ -130,9 +132,16 @@ class Recording:
             self._added.append(record)
             self.node = record.id
         else:
-            aside = self.state.heads.free_name(self.head)
+            aside = self._aside(parent)
+            self._asides[aside] = record.id
             self.records.append(msgspec.structs.replace(record, parent=parent, head=aside))
         self.nodes.append(record.id)
+
+    def _aside(self, parent: str | None) -> str:
+        """The head for a node below another parent: one that ends there since this append, or a new one."""
+        known = next((head for head, node in self._asides.items() if node == parent), None)
+        taken = Heads(self.state.heads.heads | self._asides)
+        return known or taken.free_name(self.head)
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         """Record that `head` now stands at `node` and is the current one."""

@@ -169,7 +169,7 @@ class SessionState:
         try:
             self.checkpoint = apply_body(parent, record, self.held_record)
         except NotFoundError:
-            self.context_at = _UNKNOWN
+            self.context_at = UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
         self._see(self.checkpoint.context, skeleton.target)
@@ -211,7 +211,7 @@ class SessionState:
         if skeleton.target is None or skeleton.target not in self.lines:
             return
         if read_brief(skeleton).get("undo"):
-            self.context_at = _UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
+            self.context_at = UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
         elif skeleton.kind == "retract":
             self._see(without(self.context, skeleton.target), self.context_at)
         elif skeleton.kind == "amend":
@@ -241,7 +241,7 @@ class SessionState:
 
 
 # No node has this id, so a context at it is never taken for one of the head's.
-_UNKNOWN = "?"
+UNKNOWN = "?"
 # What notes about the session as a whole put on its card.
 _FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
 

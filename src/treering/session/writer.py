@@ -11,7 +11,7 @@ after that; so two reads resume it even if the process is killed in between.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -127,13 +127,23 @@ class Writer(Reader):
         heads = self.state.heads.heads
         if self.state.head in heads or not heads:
             self.at_head, self.at_node = self.state.head, self.state.tip
+            self._follow()
+
+    def _follow(self) -> None:
+        """Follow the head in hand, whichever one others make the current one."""
+        if self.options.shared:
+            self.state.follow = self.at_head
 
     def refresh(self) -> Steps[bool]:
-        """Look again; a handle that stood on its head's node stands on its new one afterwards."""
-        stood = self.at_node == self.state.tip
+        """Look again, and stand where the head in hand stands now; true if something was added.
+
+        A session that still is not there is nothing new.
+        """
+        if not self.begun:
+            yield from self.open()
+            return self.begun
         moved = yield from super().refresh()
-        if stood:
-            self._move_along()
+        self._move_along()
         return moved
 
     def _begin(self) -> Steps[None]:
@@ -167,6 +177,7 @@ class Writer(Reader):
             return
         self._view = view
         self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+        self._follow()
 
     # append
 
@@ -183,7 +194,11 @@ class Writer(Reader):
         """
         yield from self._begin()
         for _ in range(RACES_MAX):
-            planned = plan()
+            try:
+                planned = plan()
+            except BaseException:
+                self._follow()  # and not the side branch that nothing was appended to
+                raise
             yield from self._store(planned.blobs)
             outcome = yield from self._append(planned.records)
             landed = isinstance(outcome, Appended)
@@ -275,7 +290,7 @@ class Writer(Reader):
         if self.state.heads.heads.get(self.at_head) == self.at_node and not self.state.adrift:
             return
         if self.state.heads.heads.get(self.at_head) != self.at_node and self.begun and self.options.shared:
-            self.state.follow = self.at_head = self.state.heads.free_name(self.at_head)
+            self.state.follow = self.state.heads.free_name(self.at_head)  # as `Recording` will name it
         self.adopt((yield from self.restore(self.at_node)))
 
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
@@ -325,10 +340,15 @@ class Writer(Reader):
         self._seals += 1
         self._tail_bytes = 0 if self.view.sealed == self.view.end else self._tail_bytes
 
-    def cover(self, *, seal: bool, again: bool = False) -> Steps[bool]:
-        """Let `latest` account for the tail; see `treering.journal.cover`. False if somebody else did."""
+    def cover(self, *, seal: bool, again: bool = False, lines: Mapping[str, bytes] | None = None) -> Steps[bool]:
+        """Let `latest` account for the tail, and carry `lines`, too; see `treering.journal.cover`.
+
+        Returns:
+            False if somebody else did.
+        """
         self.view.require_known_critical(KNOWN_TYPES)
         state = self._common_state()
+        state.lines |= lines or {}
         outcome = yield from cover(
             self.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
         )
@@ -352,7 +372,7 @@ class Writer(Reader):
             return
         self.state.lines |= missing
         for _ in range(RACES_MAX):
-            if (yield from self.cover(seal=False, again=True)):
+            if (yield from self.cover(seal=False, again=True, lines=missing)):
                 return
             self._absorb((yield from resume(self.keys)))
             self.state.lines |= missing
