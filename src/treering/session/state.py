@@ -149,12 +149,11 @@ class SessionState:
 
     def _see(self, context: Context, node: str | None) -> None:
         """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
-        shrunk = len(context.items) <= len(self.context.items)
+        grew = len(context.items) > len(self.context.items)
         self.context, self.context_at = context, node
-        if shrunk:
+        ends = (context.items[0].node, context.items[-1].node) if grew else ()
+        if node not in ends:  # else it was only added to: at the end, or a summary in front
             self._forget()
-        elif context.items and context.items[-1].node != node and node is not None:
-            self.lines.pop(node, None)  # the newest node is not shown
 
     def _forget(self) -> None:
         shown = set(self.context.nodes)
