@@ -1,0 +1,337 @@
+"""Append and commit: what is durable when, and what a session leaves behind before its first record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.session.backends import Backend, kill, texts
+
+import treering
+from treering import Schedule, UsageError
+from treering.session.store import Store
+
+REPLY = {"role": "assistant", "content": "reply"}
+
+
+def test_what_append_returned_for_survives_a_kill(backend: Backend) -> None:
+    """Every message whose append returned is there after a kill, in order, with its id."""
+    session = backend.store().session("s")
+    nodes = [session.append(f"m{number}") for number in range(5)]
+    kill(session)
+    with backend.store().session("s", create=False) as again:
+        assert again.path() == tuple(nodes)
+        assert texts(again.context) == [f"m{number}" for number in range(5)]
+        assert again.node == nodes[-1]
+
+
+def test_messages_of_one_append_follow_each_other(store: Store) -> None:
+    """Several messages in one append become a chain, and the last id is returned."""
+    with store.session("s") as session:
+        last = session.append("a", treering.assistant("b"), {"role": "tool", "content": "c"})
+        assert session.path()[-1] == last
+        assert [session.get(node).role for node in session.path()] == ["user", "assistant", "tool"]
+
+
+def test_commit_keeps_messages_and_state_together(backend: Backend) -> None:
+    """A commit records nodes, state and checkpoint in one append; all of it is there after a kill."""
+    session = backend.store().session("s")
+    done = session.commit(["question", REPLY], state={"step": 3, "plan": ["a"]}, label="first", step=3)
+    kill(session)
+    with backend.store().session("s") as again:
+        assert again.path() == done.nodes
+        assert again.state == {"step": 3, "plan": ["a"]}
+        assert again.checkpoint_id == done.checkpoint
+        (entry,) = again.checkpoints()
+        assert (entry.id, entry.label, entry.step, entry.node) == (done.checkpoint, "first", 3, done.nodes[-1])
+
+
+def test_commit_is_one_append(backend: Backend) -> None:
+    """A commit of messages and state is one request, also if it drops and sets keys."""
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        session.commit(["a"], state={"x": 1})
+        counts.reset()
+        session.commit(["b", REPLY], state={"y": 2}, drop=["x"])
+        assert counts.total == 1
+        assert session.state == {"y": 2}
+
+
+def test_a_commit_changes_only_the_keys_it_names(backend: Backend) -> None:
+    """Keys of the state that a commit does not name keep their values; dropped ones are gone, also after a resume."""
+    with backend.store().session("s") as session:
+        session.commit(state={"a": 1, "b": 2, "c": 3})
+        session.commit(["x"], state={"b": 20}, drop=["c", "never"])
+        assert session.state == {"a": 1, "b": 20}
+    assert backend.store().view("s").state == {"a": 1, "b": 20}
+
+
+def test_state_handed_out_is_a_copy(store: Store) -> None:
+    """Changing the returned state changes nothing; only a commit does."""
+    with store.session("s") as session:
+        session.commit(state={"list": [1]})
+        session.state["list"].append(2)  # type: ignore[attr-defined]
+        assert session.state == {"list": [1]}
+
+
+def test_manager_state_is_replaced_and_cleared(backend: Backend) -> None:
+    """The conversation manager's state survives until replaced; None clears it."""
+    with backend.store().session("s") as session:
+        session.commit(["a"], manager={"window": 3})
+        session.commit(["b"])
+        assert session.manager == {"window": 3}
+    with backend.store().session("s") as session:
+        assert session.manager == {"window": 3}
+        session.commit(["c"], manager=None)
+        assert session.manager is None
+    assert backend.store().view("s").manager is None
+
+
+def test_an_append_of_nothing_is_refused(store: Store) -> None:
+    """An append without messages is a mistake, not a record."""
+    with store.session("s") as session, pytest.raises(UsageError):
+        session.append()
+
+
+def test_an_empty_commit_records_nothing(backend: Backend) -> None:
+    """A commit that says nothing makes neither node nor checkpoint, nor a session."""
+    with backend.store().session("s") as session:
+        assert session.commit() == ((), None)
+    assert backend.snapshot() == {}
+
+
+def test_what_cannot_be_stored_is_refused_and_nothing_is_recorded(store: Store) -> None:
+    """A value that would not come back as it is is refused with its path, and the whole append with it."""
+    with store.session("s") as session:
+        session.append("first")
+        with pytest.raises(UsageError, match=r"\$\['deep'\]\[1\]|\$\.deep\[1\]") as caught:
+            session.append("ok", {"role": "user", "deep": [1, object()]})
+        assert caught.value.kind == "value"
+        with pytest.raises(UsageError, match="state\\['tool'\\]"):
+            session.commit(["never"], state={"tool": print})
+        with pytest.raises(UsageError):
+            session.append(42)  # type: ignore[arg-type]
+        assert texts(session.context) == ["first"]
+        session.append("second")
+        assert texts(session.context) == ["first", "second"]
+
+
+def test_ids_chosen_by_the_caller_are_kept_and_unique(store: Store) -> None:
+    """A draft may bring its own id; the same id again is refused."""
+    with store.session("s") as session:
+        assert session.append(treering.Draft(role="user", payload={"content": "a"}, id="mine")) == "mine"
+        with pytest.raises(UsageError, match="mine") as caught:
+            session.append(treering.Draft(role="user", payload={"content": "b"}, id="mine"))
+        assert caught.value.kind == "duplicate_id"
+        with pytest.raises(UsageError):
+            session.append(*[treering.Draft(role="user", payload={}, id="twice")] * 2)
+        assert session.path() == ("mine",)
+
+
+def test_a_parent_must_exist(store: Store) -> None:
+    """A draft with an unknown parent is refused before anything is written, also in a session not yet there."""
+    orphan = treering.Draft(role="user", payload={"content": "x"}, parent="nobody")
+    with store.session("new") as session, pytest.raises(treering.NotFoundError, match="nobody"):
+        session.append(orphan)
+    with store.session("s") as session:
+        session.append("a")
+        with pytest.raises(treering.NotFoundError, match="nobody"):
+            session.append(orphan)
+        assert len(session.nodes()) == 1
+
+
+def test_a_draft_with_a_parent_of_its_own_starts_a_side_branch(store: Store) -> None:
+    """A draft below an earlier node gets a head of its own and does not move the session."""
+    with store.session("s") as session:
+        first = session.append("a")
+        second = session.append("b")
+        aside = session.append(treering.Draft(role="user", payload={"content": "aside"}, parent=first))
+        assert session.node == second
+        assert session.children(first) == (second, aside)
+        assert session.heads == {"main": second, "main-2": aside}
+        assert texts(session.context) == ["a", "b"]
+
+
+# before the first record
+
+
+def test_a_session_without_a_record_leaves_nothing_behind(backend: Backend, tmp_path: Path) -> None:
+    """Opening, looking and closing a session that never got a record writes nothing at all."""
+    store = backend.store()
+    with store.session("s", title="T", cwd="."):
+        pass
+    session = store.session("other")
+    assert session.context == ()
+    assert session.state == {}
+    assert session.node is None
+    session.flush()
+    session.close()
+    assert store.sessions().rows == ()
+    assert store.recent() is None
+    assert backend.snapshot() == {}
+    assert not (tmp_path / "store").exists()
+
+
+def test_a_session_that_must_exist_is_not_made(backend: Backend) -> None:
+    """With create=False, and for a view, a missing session is an error that writes nothing."""
+    store = backend.store()
+    with pytest.raises(treering.NotFoundError, match="nothere"):
+        store.session("nothere", create=False)
+    with pytest.raises(treering.NotFoundError, match="nothere"):
+        store.view("nothere")
+    with pytest.raises(treering.NotFoundError, match="nothere"):
+        store.delete("nothere")
+    assert backend.snapshot() == {}
+
+
+def test_a_made_up_name_can_be_resumed(backend: Backend) -> None:
+    """A session without a name gets one of its own, by which it is found again."""
+    with backend.store().session() as session:
+        session.append("a")
+    with backend.store().session(session.id, create=False) as again:
+        assert texts(again.context) == ["a"]
+
+
+def test_first_write_waits_for_the_assistant(backend: Backend) -> None:
+    """With first_write='assistant' nothing is stored before the first answer; then everything is, in order."""
+    session = backend.store().session("s", first_write="assistant")
+    session.append("question")
+    session.set_title("T")
+    assert backend.snapshot() == {}
+    assert texts(session.context) == ["question"]
+    session.append(REPLY)
+    session.append("thanks")
+    kill(session)
+    view = backend.store().view("s")
+    assert texts(view.context) == ["question", "reply", "thanks"]
+    assert view.info.title == "T"
+
+
+def test_first_write_leaves_nothing_if_no_assistant_ever_answers(backend: Backend) -> None:
+    """A session whose model never answered leaves nothing behind, not even when it is closed."""
+    with backend.store().session("s", first_write="assistant") as session:
+        session.append("question")
+    assert backend.snapshot() == {}
+
+
+def test_first_write_can_be_forced(backend: Backend) -> None:
+    """A flush records what waits for the assistant."""
+    with backend.store().session("s", first_write="assistant") as session:
+        session.append("question")
+        session.flush()
+    assert texts(backend.store().view("s").context) == ["question"]
+
+
+def test_durability_turn_is_one_append_per_commit(backend: Backend) -> None:
+    """With durability='turn' messages wait in memory until the commit, which records them in one request."""
+    store, counts = backend.counted()
+    session = store.session("s", durability="turn")
+    session.append("a")
+    session.append("b")
+    assert backend.snapshot() == {}
+    assert texts(session.context) == ["a", "b"]
+    session.commit([REPLY], state={"n": 1})
+    counts.reset()
+    session.append("c")
+    session.append("d")
+    session.commit(["e"])
+    assert counts.total == 1
+    session.append("lost")
+    kill(session)
+    view = backend.store().view("s")
+    assert texts(view.context) == ["a", "b", "reply", "c", "d", "e"]
+    assert view.state == {"n": 1}
+
+
+def test_durability_turn_flushes_on_flush_and_close(backend: Backend) -> None:
+    """What waits is recorded by a flush, and by closing."""
+    session = backend.store().session("s", durability="turn")
+    session.append("a")
+    session.flush()
+    assert texts(backend.store().view("s").context) == ["a"]
+    session.append("b")
+    session.close()
+    assert texts(backend.store().view("s").context) == ["a", "b"]
+
+
+def test_unknown_options_are_refused(store: Store) -> None:
+    """An option that does not exist, or has no such value, is refused before anything is read."""
+    for options in ({"durabilty": "turn"}, {"durability": "sometimes"}, {"first_write": "never"}, {"policy": "x@9"}):
+        with pytest.raises(UsageError):
+            store.session("s", **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        store.session("")
+
+
+# schedules
+
+
+@pytest.mark.parametrize(
+    ("schedule", "expected"),
+    [
+        (Schedule(), 0),
+        (Schedule(every_turn=True), 3),
+        (Schedule(every_nodes=4), 2),
+        (Schedule(every_seconds=3600), 1),  # the first is long ago
+    ],
+)
+def test_automatic_checkpoints_follow_the_schedule(store: Store, schedule: Schedule, expected: int) -> None:
+    """Three turns of an append and a commit of two messages make as many checkpoints as the schedule says."""
+    with store.session("s", checkpoints=schedule) as session:
+        for turn in range(3):
+            session.append(f"q{turn}")
+            session.commit([{"role": "tool", "content": "t"}, REPLY])
+        assert len(session.checkpoints()) == expected
+
+
+def test_explicit_checkpoints_come_besides_the_schedule(store: Store) -> None:
+    """A label, a step, state or metadata makes a checkpoint whatever the schedule says."""
+    with store.session("s", checkpoints=Schedule()) as session:
+        assert session.commit(["a"]).checkpoint is None
+        assert session.commit(["b"], label="x").checkpoint
+        assert session.commit([], step=4).checkpoint
+        assert session.commit([], state={"k": 1}).checkpoint
+        assert session.commit([], metadata={"why": "because"}).checkpoint
+        assert [(entry.label, entry.step, entry.metadata) for entry in session.checkpoints()] == [
+            ("x", None, {}),
+            (None, 4, {}),
+            (None, None, {}),
+            (None, None, {"why": "because"}),
+        ]
+
+
+def test_nodes_since_the_last_checkpoint_count_across_a_kill(backend: Backend) -> None:
+    """The schedule by nodes goes on counting in the next process."""
+    session = backend.store().session("s", checkpoints=Schedule(every_nodes=3))
+    session.append("a")
+    session.append("b")
+    kill(session)
+    with backend.store().session("s", checkpoints=Schedule(every_nodes=3)) as again:
+        again.append("c")
+        assert len(again.checkpoints()) == 1
+
+
+# the card
+
+
+def test_the_card_tells_what_lists_show(backend: Backend) -> None:
+    """Title, folder, counts, first prompt, model and head are on the card of a closed session."""
+    with backend.store().session("s", title="T", project="p", cwd="/some/where", extra={"k": [1]}) as session:
+        session.append("first\nprompt")
+        session.set_model("m-1", provider="acme")
+        session.commit([REPLY], state={"a": 1})
+    (row,) = backend.store().sessions().rows
+    assert (row.id, row.title, row.project, row.cwd, row.extra) == ("s", "T", "p", "/some/where", {"k": [1]})
+    assert (row.nodes, row.messages, row.checkpoints, row.first_prompt) == (3, 2, 1, "first prompt")
+    assert (row.model, row.provider, row.head, row.node) == ("m-1", "acme", "main", session.node)
+    assert row.updated_ms >= row.created_ms > 0
+
+
+def test_the_first_prompt_is_cut_at_a_character() -> None:
+    """A long first prompt is cut to 200 bytes between characters."""
+    store = treering.open("memory://first-prompt")
+    with store.session("s") as session:
+        session.append("€" * 300)
+    prompt = store.sessions().rows[0].first_prompt
+    assert set(prompt) == {"€"}
+    assert 190 < len(prompt.encode()) <= 200

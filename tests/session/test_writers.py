@@ -1,0 +1,288 @@
+"""Several handles on one session: exclusive ones are told, shared ones go on side by side, nothing is lost."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from tests.session.backends import Backend, kill, texts
+
+import treering
+from treering.errors import ConflictError, HeadMovedError, SessionDeletedError, SessionHeldError
+from treering.session.blocking import Session
+from treering.session.store import Place, Store
+from treering.storage.requests import Answer, Batch, Hold
+from treering.storage.wrapper import DriverWrapper
+
+
+class Unheld(DriverWrapper):
+    """A driver that cannot hold a session, like S3."""
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        return self.inner.execute(batch)
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
+        return None
+
+
+def unheld(backend: Backend) -> Store:
+    """The store, on a driver that cannot hold."""
+    return Store(Place(Unheld(backend.driver())))
+
+
+def contents(session: Session) -> list[str]:
+    """What all nodes say, in the order they were recorded."""
+    return [session.get(row.id).payload["content"] for row in session.nodes()]  # type: ignore[index]
+
+
+def test_the_second_is_told_who_holds_the_session(backend: Backend) -> None:
+    """An exclusive session cannot be opened a second time, shared or not; the message names the holder."""
+    with backend.store().session("s") as session:
+        session.append("a")
+        for shared in (False, True):
+            with pytest.raises(SessionHeldError, match=f"pid {os.getpid()}"):
+                backend.store().session("s", shared=shared)
+        with pytest.raises(SessionHeldError):
+            backend.store().delete("s")
+        session.append("b")
+    with backend.store().session("s") as session:
+        assert texts(session.context) == ["a", "b"]
+
+
+def test_a_session_is_held_from_its_first_record_on(tmp_path: Path) -> None:
+    """On disk two handles may wait for a session that is not there yet; the one that records first holds it."""
+    store = treering.open(tmp_path)
+    first, second = store.session("s"), store.session("s")
+    first.append("a")
+    with pytest.raises(SessionHeldError):
+        second.append("b")
+    first.append("c")
+    second.close()
+    first.close()
+    assert texts(store.view("s").context) == ["a", "c"]
+
+
+def test_a_failed_open_gives_the_hold_back(backend: Backend) -> None:
+    """A session that could not be opened is not held."""
+    for _ in range(2):
+        with pytest.raises(treering.NotFoundError):
+            backend.store().session("s", create=False)
+    with backend.store().session("s") as session:
+        session.append("a")
+
+
+def test_without_holds_the_second_gets_a_conflict_and_nothing_is_lost(backend: Backend) -> None:
+    """Where sessions cannot be held, the second exclusive writer is told at its first append, and stays told."""
+    first, second = unheld(backend).session("s"), unheld(backend).session("s")
+    first.append("a")
+    second_open = unheld(backend).session("s")
+    first.append("b")
+    for late in (second, second_open):
+        for _ in range(2):
+            with pytest.raises(ConflictError, match="open") as caught:
+                late.append("never")
+            assert not isinstance(caught.value, SessionHeldError)
+            assert caught.value.kind in ("overtaken", "exists")
+        late.close()
+    first.append("c")
+    first.close()
+    with backend.store().session("s") as session:
+        assert contents(session) == ["a", "b", "c"]
+        assert texts(session.context) == ["a", "b", "c"]
+
+
+def test_a_conflict_keeps_messages_that_were_put_off(backend: Backend) -> None:
+    """A turn that could not be recorded is not dropped from memory."""
+    unheld(backend).session("s").append("a")
+    late = unheld(backend).session("s", durability="turn")
+    unheld(backend).session("s").append("b")
+    late.append("mine")
+    with pytest.raises(ConflictError):
+        late.commit([])
+    assert texts(late.context)[-1] == "mine"
+
+
+def test_shared_writers_become_siblings(backend: Backend) -> None:
+    """Of two shared handles that append below the same node, the second gets a head of its own beside the first."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    root = first.append("root")
+    second.refresh()
+    one = first.append("one")
+    two = second.append("two")
+    assert first.refresh()
+    assert first.children(root) == (one, two)
+    assert first.heads == {"main": one, "main-2": two}
+    assert texts(first.context) == ["root", "one"]
+    assert texts(second.context) == ["root", "two"]
+    assert second.head == "main-2"
+    three, four = first.append("three"), second.append("four")
+    second.refresh()
+    assert second.path() == (root, two, four)
+    assert second.path(three) == (root, one, three)
+    for session in (first, second):
+        session.close()
+    with backend.store().session("s") as session:
+        assert contents(session) == ["root", "one", "two", "three", "four"]
+        assert texts(session.context) == ["root", "one", "three"]
+        session.switch("main-2")
+        assert texts(session.context) == ["root", "two", "four"]
+
+
+def test_a_shared_writer_that_refreshed_continues_the_same_branch(backend: Backend) -> None:
+    """Who looks before appending goes on behind what the other wrote."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    ids = []
+    for number in range(6):
+        session = (first, second)[number % 2]
+        session.refresh()
+        ids.append(session.append(str(number)))
+    assert first.refresh()
+    assert first.path() == tuple(ids)
+    assert list(first.heads) == ["main"]
+
+
+def test_shared_commits_keep_their_own_state(backend: Backend) -> None:
+    """The state of each shared branch is its own."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    first.commit(["root"], state={"who": "both"})
+    second.refresh()
+    first.commit(["a"], state={"who": "first"})
+    second.commit(["b"], state={"who": "second"})
+    first.commit(["c"], state={"n": 1})
+    assert first.state == {"who": "first", "n": 1}
+    assert second.state == {"who": "second"}
+    first.close()
+    second.close()
+    with backend.store().session("s") as session:
+        assert session.state == {"who": "first", "n": 1}
+        session.switch("main-2")
+        assert session.state == {"who": "second"}
+
+
+def test_both_shared_writers_may_create_the_session(backend: Backend) -> None:
+    """Two shared handles on a session that is not there yet both get their first message in."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    first.append("a")
+    second.append("b")
+    first.refresh()
+    assert sorted(contents(first)) == ["a", "b"]
+
+
+def test_an_expected_head_that_moved_is_refused(backend: Backend) -> None:
+    """Who names the node it believes in gets HeadMovedError when another wrote, and nothing is recorded."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    root = first.append("root", expect=None)
+    second.refresh()
+    one = first.append("one", expect=root)
+    with pytest.raises(HeadMovedError, match=one):
+        second.append("two", expect=root)
+    with pytest.raises(HeadMovedError):
+        second.commit(["two"], expect=root)
+    assert len(second.nodes()) == 2
+    second.refresh()
+    assert second.append("two", expect=one)
+    with pytest.raises(HeadMovedError):
+        second.append("x", expect=None)
+
+
+def test_an_append_to_another_head_does_not_move_this_one(store: Store) -> None:
+    """Naming a head appends there and leaves the session where it stands."""
+    with store.session("s") as session:
+        root = session.append("root")
+        session.branch("side")
+        node = session.append("on side")
+        moved = session.append("on main", head="main")
+        assert (session.head, session.node) == ("side", node)
+        assert session.heads["main"] == moved
+        assert session.path(moved) == (root, moved)
+        assert texts(session.context) == ["root", "on side"]
+
+
+# delete, and create again
+
+
+def test_delete_takes_everything_but_two_tombstones(backend: Backend) -> None:
+    """A deleted session is gone from lists and its bytes from the store."""
+    with backend.store().session("s", title="secret title") as session:
+        session.append("secret text")
+        session.commit([{"role": "user", "content": "x" * 300_000}], state={"secret": 1})
+        session.seal()
+    assert any("segments/" in key for key in backend.snapshot())
+    assert any("blobs/" in key for key in backend.snapshot())
+    backend.store().delete("s")
+    left = backend.snapshot()
+    assert not any("segments/" in key or "blobs/" in key for key in left)
+    assert sum(len(data) for key, data in left.items() if key.startswith(("latest/", "sessions/"))) < 1000
+    assert not any(b"secret" in data for data in left.values())
+    assert backend.store().sessions().rows == ()
+    with pytest.raises(SessionDeletedError):
+        backend.store().view("s")
+    with pytest.raises(SessionDeletedError):
+        backend.store().session("s", create=False)
+
+
+def test_handles_of_a_deleted_life_are_told(backend: Backend) -> None:
+    """After delete, and after the name was used again, an old handle neither writes nor reads the new life."""
+    shared = backend.store().session("s", shared=True)
+    shared.append("old")
+    view = backend.store().view("s")
+    feed = view.follow(poll_seconds=0)
+    shared.append("old too")
+    assert next(feed).payload == {"role": "user", "content": "old too"}
+    kill(shared)
+    backend.store().delete("s")
+    with pytest.raises(SessionDeletedError):
+        shared.append("ghost")
+    with backend.store().session("s") as session:
+        session.append("new")
+        for call in (
+            lambda: shared.append("ghost"),
+            lambda: shared.commit(state={"a": 1}),
+            shared.refresh,
+            shared.seal,
+        ):
+            with pytest.raises(SessionDeletedError):
+                call()
+        with pytest.raises(SessionDeletedError):
+            view.refresh()
+        with pytest.raises(SessionDeletedError):
+            next(feed)
+        session.append("newer")
+        assert contents(session) == ["new", "newer"]
+    shared.close()
+    assert texts(backend.store().view("s").context) == ["new", "newer"]
+
+
+def test_a_name_can_be_used_again_and_again(backend: Backend) -> None:
+    """Each life begins empty, whatever the last one held."""
+    for number in range(4):
+        with backend.store().session("s", title=f"life {number}") as session:
+            assert session.context == ()
+            assert session.info.title == f"life {number}"
+            session.commit([f"life {number}"], state={"n": number})
+            if number % 2:
+                session.seal()
+        (row,) = backend.store().sessions().rows
+        assert (row.title, row.messages) == (f"life {number}", 1)
+        backend.store().delete("s")
+
+
+def test_a_handle_from_before_a_fork_is_refused(store: Store) -> None:
+    """A session opened before a fork may not be used by the child: two processes would be one writer."""
+    with store.session("s") as session:
+        session.append("a")
+        read, write = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                session.append("from the child")
+            except treering.UsageError as error:
+                os.write(write, error.kind.encode())
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        os.close(write)
+        assert os.read(read, 100) == b"forked"
+        os.close(read)
+        assert len(session.nodes()) == 1
