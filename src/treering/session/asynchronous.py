@@ -96,6 +96,7 @@ class AsyncSession(_AsyncReads[Writer]):
     record_extension = awaited(verbs.record_extension)
     amend = awaited(verbs.amend)
     retract = awaited(verbs.retract)
+    restore = awaited(verbs.restore)
     checkout = awaited(navigation.checkout)
     switch = awaited(navigation.switch)
     branch = awaited(navigation.branch)

@@ -72,11 +72,21 @@ class Index:
             raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind="checkpoint")
         return self.all_checkpoints[checkpoint]
 
-    def nearest_checkpoint(self, path: list[Skeleton]) -> tuple[str | None, int]:
-        """The newest checkpoint on the deepest node of `path` that has one, and how many nodes lie up to there."""
+    def nearest_checkpoint(self, path: list[Skeleton], head: str | None = None) -> tuple[str | None, int]:
+        """The checkpoint that tells the state at the end of `path`, and how many nodes lie up to its own.
+
+        Where `head` stands at the end of the path it is the newest that was made on this head, since heads that meet
+        on one node differ in state. Elsewhere it is the newest on the deepest node that has one; of several there,
+        one of `head` comes first.
+        """
+        depths: dict[str | None, int] = {None: 0} | {row.id: place for place, row in enumerate(path, 1)}
+        if head in self.heads.heads and depths.get(self.heads.heads[head]) == len(path):
+            for entry in reversed(self.checkpoints.values()):
+                if entry.head == head and entry.node in depths:
+                    return entry.id, depths[entry.node]
         for depth in range(len(path), -1, -1):
             node = path[depth - 1].id if depth else None
             kept = [name for name in self._at_node.get(node, ()) if name in self.checkpoints]
             if kept:
-                return kept[-1], depth
+                return max(kept, key=lambda name: (self.checkpoints[name].head == head, kept.index(name))), depth
         return None, 0

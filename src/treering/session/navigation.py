@@ -117,7 +117,7 @@ def _navigate(
     writer.options.hooks.call("before_navigation", **facts)
     yield from flush(writer)
     yield from writer.anchor()
-    restored = yield from _target(writer, node, checkpoint)
+    restored = yield from _target(writer, node, checkpoint, head)
     yield from writer.bring(restored)
     kept = writer.state.checkpoint if keep_state else restored.checkpoint
     last: list[Recording] = []
@@ -142,11 +142,12 @@ def _navigate(
     writer.options.hooks.call("after_navigation", **facts, checkpoint=made)
 
 
-def _target(writer: Writer, node: str | None, checkpoint: str | None) -> Steps[Restored]:
+def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str) -> Steps[Restored]:
     """What the session will be like; without a read if it stands there already."""
     state = writer.state
-    if checkpoint is None and node == writer.at_node and state.context_at == node:
+    here = node == writer.at_node and (head == writer.at_head or head not in state.heads.heads)
+    if checkpoint is None and here and state.context_at == node:
         return Restored(node, state.context, dict(state.lines), state.checkpoint)
     if checkpoint is None and node is None:
         return Restored(None, writer.policy.build([]), {}, None)
-    return (yield from writer.restore(node, checkpoint=checkpoint))
+    return (yield from writer.restore(node, checkpoint=checkpoint, head=head))

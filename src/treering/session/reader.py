@@ -121,7 +121,7 @@ class Reader:
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""
         if self.state.adrift:
-            restored = yield from self.restore(self.state.tip)
+            restored = yield from self.restore(self.state.tip, head=self.state.head)
             self.adopt(restored)
 
     def adopt(self, restored: Restored) -> None:
@@ -196,10 +196,20 @@ class Reader:
             return decode_payload(inline, self.blobs)
         return render(view, decode_payload(bytes(decode_record(line).body), self.blobs))
 
-    def restore(self, node: str | None, *, checkpoint: str | None = None) -> Steps[Restored]:
+    def restore(self, node: str | None, *, checkpoint: str | None = None, before: int | None = None) -> Steps[Restored]:
         """What the session would be like at `node`: its context and the state that went with it.
 
         Starts from the nearest checkpoint above, whose context may have been edited, and goes on by the policy.
+
+        Args:
+            node: Any node, or None for the place before the first one.
+            checkpoint: Start from this one, which was made at `node`.
+            head: The head that stands there or will; what was made on it comes first.
+
+        Args:
+            node: The node to stand at; None is the place before the first one.
+            checkpoint: Start from this one, made at `node`.
+            before: Pass over checkpoints made at this position or later, and edits as well.
 
         Raises:
             NotFoundError: There is no such node or checkpoint.
@@ -207,11 +217,12 @@ class Reader:
         index = yield from self.index()
         path = index.graph.path(node)
         if checkpoint is None:
-            checkpoint, depth = index.nearest_checkpoint(path)
+            checkpoint, depth = index.nearest_checkpoint(path, before=before)
         else:
             depth = len(path)
         found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
-        context = yield from self._edited(index, self._extended(found, path, depth))
+        since = index.checkpoint(checkpoint).at if checkpoint else -1
+        context = yield from self._edited(index, self._extended(found, path, depth), since, before)
         lines = yield from self.context_lines(index, context)
         lines |= yield from self._state_lines(index, found)
         return Restored(node, context, lines, found)
@@ -227,13 +238,14 @@ class Reader:
             context = extended
         return context
 
-    def _edited(self, index: Index, context: Context) -> Steps[Context]:
-        """Show what was amended as amended, and leave out what was retracted."""
+    def _edited(self, index: Index, context: Context, since: int, before: int | None) -> Steps[Context]:
+        """Show what was amended after position `since` as amended, and leave out what was retracted."""
         annotations = index.graph.annotations
         shown = set(context.nodes)
-        for node in shown & annotations.retracted:
+        retracted = index.retracted_before(before) if before is not None else annotations.retracted
+        for node in shown & retracted:
             context = without(context, node)
-        amended = {node: at for node, at in annotations.amended.items() if node in shown}
+        amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since}
         lines = yield from self.lines_at(list(amended.values()))
         for node, at in amended.items():
             context = replace(context, node, bytes(decode_record(lines[at]).body))

@@ -213,7 +213,7 @@ class SessionState:
             self.context_at = UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
         elif skeleton.kind == "retract":
             self._see(without(self.context, skeleton.target), self.context_at)
-        elif skeleton.kind == "amend":
+        if skeleton.kind == "amend":
             self.context = replace(self.context, skeleton.target, bytes(record.body))
 
     def _counted(self, skeleton: Skeleton, record: Record) -> Card:

@@ -325,12 +325,29 @@ def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
     yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
 
 
-def retract(writer: Writer, node: str, *, undo: bool = False) -> Steps[None]:
-    """Hide a node from the context and from pages; with `undo`, show it again."""
-    brief: dict[str, object] | None = {"undo": True} if undo else None
-    yield from record(writer, [Draft(type="edit", kind="retract", target=node, brief=brief)])
-    if undo:
-        yield from writer.mend()
+def retract(writer: Writer, node: str) -> Steps[None]:
+    """Hide a node from the context and from pages; `restore` shows it again."""
+    yield from record(writer, [Draft(type="edit", kind="retract", target=node)])
+
+
+def restore(writer: Writer, node: str) -> Steps[None]:
+    """Show a retracted node again, in pages and, where it stood, in the context.
+
+    Raises:
+        UsageError: It is not retracted.
+    """
+    yield from flush(writer)
+    yield from writer.anchor()
+    index = yield from writer.index()
+    hidden_at = index.retracted_at(node)
+    if hidden_at is None:
+        raise UsageError(f"node is not retracted. node={node!r}", kind="node")
+    restored = yield from writer.restore(writer.at_node, before=hidden_at)
+    changed = None
+    if node in restored.context.nodes:
+        yield from writer.bring(restored)
+        changed = Change(context=restored.context, navigated=True)
+    yield from record(writer, [Draft(type="edit", kind="retract", target=node, brief={"undo": True})], changed)
 
 
 def last_compaction(reader: Reader) -> Steps[str | None]:

@@ -291,7 +291,7 @@ class Writer(Reader):
             return
         if self.state.heads.heads.get(self.at_head) != self.at_node and self.begun and self.options.shared:
             self.state.follow = self.state.heads.free_name(self.at_head)  # as `Recording` will name it
-        self.adopt((yield from self.restore(self.at_node)))
+        self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
         new = [digest for digest in blobs if self.blobs.get(digest) is None]
