@@ -275,11 +275,14 @@ class Writer(Reader):
         return self.state.end - len(new) > end or any(not record.by.startswith(mine) for record in new)
 
     def _count(self, outcome: Appended) -> None:
-        dropped = not outcome.view.in_place or outcome.view.tail.header.base > self.view.tail.header.base
-        resent = 0 if dropped else self._tail_bytes
-        self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - resent))
-        in_place = self.keys.appends and not dropped
-        self._tail_bytes = outcome.sent_bytes + (self._tail_bytes if in_place else 0)
+        """Keep track of what the tail costs: its size, and how much of it was sent again."""
+        dropped = outcome.view.tail.header.base > self.view.tail.header.base
+        before = 0 if dropped else self._tail_bytes
+        if self.view.in_place and not dropped:
+            self._tail_bytes = before + outcome.sent_bytes
+            return
+        self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - before))
+        self._tail_bytes = outcome.sent_bytes
 
     def _lose(self, error: ConflictError) -> ConflictError:
         self._lost = error
