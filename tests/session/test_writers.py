@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from pathlib import Path
 
@@ -286,3 +287,46 @@ def test_a_handle_from_before_a_fork_is_refused(store: Store) -> None:
         assert os.read(read, 100) == b"forked"
         os.close(read)
         assert len(session.nodes()) == 1
+
+
+def test_a_shared_writer_keeps_its_head_when_another_navigates(backend: Backend) -> None:
+    """Where one shared handle goes does not move the other, nor mix their states."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    first.commit(["root"], state={"who": "first"})
+    second.refresh()
+    second.branch("other")
+    second.commit(["b"], state={"who": "second"})
+    first.append("a")
+    first.commit(["c"], state={"n": 1})
+    assert (first.head, second.head) == ("main", "other")
+    assert first.state == {"who": "first", "n": 1}
+    assert texts(first.context) == ["root", "a", "c"]
+    first.refresh()
+    assert first.head == "main"
+    first.seal()
+    second.append("d")
+    assert second.state == {"who": "second"}
+    assert texts(second.context) == ["root", "b", "d"]
+    first.close()
+    second.close()
+    with backend.store().session("s") as session:
+        assert (session.head, session.state) == ("other", {"who": "second"})
+        assert texts(session.context) == ["root", "b", "d"]
+        session.switch("main")
+        assert session.state == {"who": "first", "n": 1}
+
+
+def test_a_shared_writer_far_behind_finds_its_own_head_again(backend: Backend) -> None:
+    """After others sealed everything a handle knew, its context and state are still those of its own head."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    first.commit(["root"], state={"who": "first"})
+    second.refresh()
+    second.branch("other")
+    second.commit(state={"who": "second"})
+    for number in range(3):
+        second.append(f"b{number}")
+        second.seal()
+        second.append("after")
+    first.commit(["a"], state={"n": 1})
+    assert first.state == {"who": "first", "n": 1}
+    assert texts(first.context) == ["root", "a"]

@@ -9,6 +9,7 @@ from treering.errors import NotFoundError
 from treering.format.record import Skeleton
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
+from treering.transcript.node import read_brief
 
 
 class Index:
@@ -72,21 +73,43 @@ class Index:
             raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind="checkpoint")
         return self.all_checkpoints[checkpoint]
 
-    def nearest_checkpoint(self, path: list[Skeleton], head: str | None = None) -> tuple[str | None, int]:
+    def nearest_checkpoint(
+        self, path: list[Skeleton], *, head: str | None = None, before: int | None = None
+    ) -> tuple[str | None, int]:
         """The checkpoint that tells the state at the end of `path`, and how many nodes lie up to its own.
 
         Where `head` stands at the end of the path it is the newest that was made on this head, since heads that meet
         on one node differ in state. Elsewhere it is the newest on the deepest node that has one; of several there,
         one of `head` comes first.
+
+        Args:
+            path: Nodes from a root down.
+            head: The head that stands at its end, or will.
+            before: Pass over checkpoints made at this position or later.
         """
+        end = self.end if before is None else before
         depths: dict[str | None, int] = {None: 0} | {row.id: place for place, row in enumerate(path, 1)}
         if head in self.heads.heads and depths.get(self.heads.heads[head]) == len(path):
             for entry in reversed(self.checkpoints.values()):
-                if entry.head == head and entry.node in depths:
+                if entry.head == head and entry.node in depths and entry.at < end:
                     return entry.id, depths[entry.node]
         for depth in range(len(path), -1, -1):
-            node = path[depth - 1].id if depth else None
-            kept = [name for name in self._at_node.get(node, ()) if name in self.checkpoints]
+            made = (self.checkpoints.get(name) for name in self._at_node.get(path[depth - 1].id if depth else None, ()))
+            kept = [entry for entry in made if entry is not None and entry.at < end]
             if kept:
-                return max(kept, key=lambda name: (self.checkpoints[name].head == head, kept.index(name))), depth
+                return max(kept, key=lambda entry: (entry.head == head, entry.at)).id, depth
         return None, 0
+
+    def retracted_at(self, node: str) -> int | None:
+        """Position of the edit that hides `node`; None if it is shown."""
+        if node not in self.graph.annotations.retracted:
+            return None
+        return next(edit.at for edit in reversed(self.edits) if edit.kind == "retract" and edit.target == node)
+
+    def retracted_before(self, at: int) -> set[str]:
+        """Nodes that were hidden by the edits below position `at`."""
+        hidden: set[str] = set()
+        for edit in self.edits:
+            if edit.at < at and edit.kind == "retract" and edit.target is not None:
+                (hidden.discard if read_brief(edit).get("undo") is True else hidden.add)(edit.target)
+        return hidden

@@ -196,19 +196,17 @@ class Reader:
             return decode_payload(inline, self.blobs)
         return render(view, decode_payload(bytes(decode_record(line).body), self.blobs))
 
-    def restore(self, node: str | None, *, checkpoint: str | None = None, before: int | None = None) -> Steps[Restored]:
+    def restore(
+        self, node: str | None, *, checkpoint: str | None = None, head: str | None = None, before: int | None = None
+    ) -> Steps[Restored]:
         """What the session would be like at `node`: its context and the state that went with it.
 
         Starts from the nearest checkpoint above, whose context may have been edited, and goes on by the policy.
 
         Args:
-            node: Any node, or None for the place before the first one.
-            checkpoint: Start from this one, which was made at `node`.
-            head: The head that stands there or will; what was made on it comes first.
-
-        Args:
             node: The node to stand at; None is the place before the first one.
             checkpoint: Start from this one, made at `node`.
+            head: The head that stands there or will; what was made on it comes first.
             before: Pass over checkpoints made at this position or later, and edits as well.
 
         Raises:
@@ -217,7 +215,7 @@ class Reader:
         index = yield from self.index()
         path = index.graph.path(node)
         if checkpoint is None:
-            checkpoint, depth = index.nearest_checkpoint(path, before=before)
+            checkpoint, depth = index.nearest_checkpoint(path, head=head, before=before)
         else:
             depth = len(path)
         found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
