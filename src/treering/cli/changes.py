@@ -1,0 +1,177 @@
+"""`branch`, `fork`, `rewind`, `seal` and `rm`: the commands that change a session."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from treering.cli.names import find_checkpoint, find_node, find_point, open_session, open_view
+from treering.cli.output import Cell, Field, Output, id_cell
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import counted, one_line, size_text
+from treering.errors import CorruptError, UsageError
+from treering.session.blocking import Session
+from treering.session.store import Store
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.argument("name", required=False)
+@click.option("--at", metavar="ID", help="Branch off here instead of where the session stands.")
+@click.option("--summary", metavar="TEXT", help="What the model is told of the branch left behind.")
+@click.option("--old-state", is_flag=True, help="Go back to the agent's state at that place, too.")
+@click.option("--switch", is_flag=True, help="Go on with an existing branch.")
+@click.option("--drop", is_flag=True, help="Forget a branch; its nodes stay.")
+@click.pass_obj
+def branch(
+    settings: Settings, *, as_json: bool, session: str, name: str | None, at: str | None, summary: str | None,
+    old_state: bool, switch: bool, drop: bool,
+) -> None:  # fmt: skip
+    """List the branches, or make one and go on there.
+
+    Without NAME they are listed.
+    """
+    out = Output()
+    if switch and drop:
+        raise click.UsageError("--switch and --drop exclude each other")
+    if (switch or drop) and (at is not None or summary is not None):
+        raise click.UsageError("--at and --summary go with a new branch")
+    if name is None:
+        if switch or drop or at is not None or summary is not None or old_state:
+            raise click.UsageError("give the branch a NAME")
+        _list_branches(settings, out, session, as_json=as_json)
+        return
+    with open_session(settings.open(), session) as opened:
+        if switch:
+            opened.switch(name, keep_state=not old_state)
+        elif drop:
+            opened.drop_head(name)
+        else:
+            node = find_node(opened, at) if at is not None else None
+            opened.branch(name, at=node, summary=summary, keep_state=not old_state)
+        _print_place(out, opened, as_json=as_json)
+
+
+def _list_branches(settings: Settings, out: Output, session: str, *, as_json: bool) -> None:
+    view = open_view(settings.open(), session)
+    if as_json:
+        out.document({"head": view.head, "node": view.node, "heads": view.heads})
+        return
+    rows = (
+        (Cell("*" if name == view.head else "", style="bold green"), Cell(name, style="green"), id_cell(node))
+        for name, node in view.heads.items()
+    )
+    out.table(("", "branch", "node"), rows)
+
+
+def _print_place(out: Output, session: Session, *, as_json: bool = False) -> None:
+    """Say where a session stands now."""
+    if as_json:
+        out.document(
+            {"session": session.id, "head": session.head, "node": session.node, "checkpoint": session.checkpoint_id}
+        )
+        return
+    facts: tuple[tuple[str, Field], ...] = (
+        ("session", session.id),
+        ("head", Cell(session.head, style="green")),
+        ("node", id_cell(session.node)),
+        ("checkpoint", id_cell(session.checkpoint_id)),
+    )
+    out.facts(facts)
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.argument("new")
+@click.option("--at", metavar="ID", help="Take the path to this node instead of where the session stands.")
+@click.option("--title", metavar="TEXT", help="Title of the new session.  [default: the same]")
+@click.pass_obj
+def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str | None, title: str | None) -> None:
+    """Make a new session from the path to a node.
+
+    It gets the context, state, labels and edits that belong there; both sessions know of each other.
+    """
+    store, out = settings.open(), Output()
+    with open_session(store, session) as opened:
+        opened.fork(new, at=find_node(opened, at) if at is not None else None, title=title)
+    with store.session(new, create=False) as forked:
+        _print_place(out, forked, as_json=as_json)
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.argument("to")
+@click.pass_obj
+def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
+    """Go back to an earlier checkpoint or node.
+
+    A checkpoint brings its state, context and node back together. What came after stays as a branch.
+
+    TO may also name a node: then the session stands there with the state and context it had at that time.
+    """
+    out = Output()
+    with open_session(settings.open(), session) as opened:
+        if find_point(opened, to).kind == "checkpoint":
+            opened.rewind(find_checkpoint(opened, to))
+        else:
+            opened.checkout(find_node(opened, to))
+        _print_place(out, opened, as_json=as_json)
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.pass_obj
+def seal(settings: Settings, *, as_json: bool, session: str) -> None:
+    """Seal and merge what a session has in the store.
+
+    Writes what is not sealed yet to a segment, merges small segments, and deletes superfluous ones.
+    """
+    out = Output()
+    with open_session(settings.open(), session) as opened:
+        before = opened.stored()
+        opened.seal()
+        opened.tidy(everything=True)
+        after = opened.stored()
+    if as_json:
+        out.document({"session": opened.id, "before": before._asdict(), "after": after._asdict()})
+        return
+    out.facts(
+        (
+            ("session", opened.id),
+            ("segments", f"{before.segments} -> {after.segments}"),
+            ("bytes", Cell(str(after.segment_bytes), size_text(after.segment_bytes))),
+        )
+    )
+
+
+@click.command()
+@store_options()
+@click.argument("session")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def rm(settings: Settings, *, session: str, yes: bool) -> None:
+    """Delete a session and everything in it. Its full name is needed, no part of it."""
+    store, out = settings.open(), Output()
+    if not yes:
+        if not sys.stdin.isatty():
+            raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to delete it")
+        click.confirm(f"delete session {one_line(session, 60)} ({_describe(store, session)})?", abort=True, err=True)
+    store.delete(session)
+    out.say(f"deleted {session}")
+
+
+def _describe(store: Store, session: str) -> str:
+    try:
+        info = store.view(session).info
+    except CorruptError:
+        return "it is damaged"
+    return f"{one_line(info.title or info.first_prompt or 'untitled', 60)}; {counted(info.messages, 'message')}"

@@ -1,0 +1,202 @@
+"""`verify` and `stats`: whether everything stored is sound, and how much of it there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import click
+
+from treering.checkpoint.policy import DEFAULT_POLICY
+from treering.cli import exits
+from treering.cli.names import all_sessions, find_session, open_view
+from treering.cli.output import Cell, Field, Output, id_cell, progress
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import counted, size_text
+from treering.errors import NotFoundError, TreeringError
+from treering.format.register import Latest
+from treering.maintenance.verify import DAMAGE, Finding, verify_session, verify_store
+from treering.session.reader import Reader
+from treering.session.reading import stored
+from treering.session.state import decode_state
+from treering.session.store import Place, Store
+from treering.storage.requests import Answer, Found, Get, List, Listed, Steps
+from treering.storage.run import ask, checked
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session", required=False)
+@click.option("--strict", is_flag=True, help="Oddities count as well, not damage alone.")
+@click.pass_context
+def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
+    """Read everything stored and report all damage.
+
+    Of one session, or of all. Changes nothing. Ends with exit code 6 if anything is damaged. Oddities lose nothing,
+    for example a node without its parent in an imported session, or bytes that a kill left behind; they are listed
+    and count with --strict.
+    """
+    place = context.find_object(Settings).place()  # type: ignore[union-attr]  # made by the program
+    out, bad, sessions, documents = Output(), 0, 0, []
+    for name, findings in _checked(place, session):
+        sessions += 1
+        bad += sum(finding.severity == DAMAGE or strict for finding in findings)
+        if as_json:
+            documents.append({"session": name, "findings": findings})
+            continue
+        for finding in findings:
+            _print(out, name, finding)
+    if as_json:
+        out.document({"sessions": documents, "sound": not bad})
+    else:
+        out.say(f"checked {counted(sessions, 'session')}: " + (counted(bad, "finding") if bad else "sound"))
+    context.exit(exits.CORRUPT if bad else 0)
+
+
+def _checked(place: Place, session: str | None) -> Iterator[tuple[str, list[Finding]]]:
+    if session is None:
+        with progress("verifying") as step:
+            for done, found in enumerate(verify_store(place.driver, place.prefix, _check_state)):
+                step(done + 1)
+                yield found
+        return
+    try:
+        yield session, verify_session(place.driver, place.keys(session), _check_state)
+    except NotFoundError:
+        exact = find_session(Store(place), session)
+        yield exact, verify_session(place.driver, place.keys(exact), _check_state)
+
+
+def _check_state(latest: Latest) -> None:
+    decode_state(latest, DEFAULT_POLICY, key="latest")
+
+
+def _print(out: Output, session: str, finding: Finding) -> None:
+    positions = "" if finding.first is None else f"{finding.first}-{finding.end}"
+    if not out.terminal:
+        offset = "" if finding.offset is None else str(finding.offset)
+        fields = (session, finding.severity, finding.kind, finding.key, offset, positions, finding.message)
+        out.table((), [(*fields, finding.remedy)])
+        return
+    style = "bold red" if finding.severity == DAMAGE else "yellow"
+    out.line((finding.severity, style), (f"  {finding.kind}", ""), (f"  {session}", "cyan"))
+    out.block(finding.message, indent=2)
+    where = [("key", finding.key), ("positions", positions), ("remedy", finding.remedy)]
+    for name, value in where:
+        if value:
+            out.block(f"{name}: {value}", "dim", indent=2)
+
+
+class AtRest(NamedTuple):
+    """What a session takes in the store."""
+
+    records: int
+    nodes: int
+    checkpoints: int
+    segments: int
+    waste: int
+    """Segments whose records others hold as well; sealing removes them."""
+    unsealed: int
+    """Records in the tail."""
+    segment_bytes: int
+    tail_bytes: int
+    latest_bytes: int
+    blobs: int
+    blob_bytes: int
+
+    @property
+    def bytes(self) -> int:
+        """All of it."""
+        return self.segment_bytes + self.tail_bytes + self.latest_bytes + self.blob_bytes
+
+
+def at_rest(reader: Reader) -> Steps[AtRest]:
+    """Measure a session by names and sizes alone; reads its two registers and lists its folder."""
+    counts = yield from stored(reader)
+    keys, card = reader.keys, reader.state.card
+    registers = yield tuple(Get(key, start=0, end=1, register=True) for key in (keys.latest, keys.tail))
+    latest_bytes, tail_bytes = map(_size, registers)
+    sizes: list[int] = []
+    prefix, after, more = keys.blobs(reader.view.life), "", True
+    while more:
+        listed = yield from ask(List(prefix, after=after), Listed)
+        sizes += [entry.size for entry in listed.entries]
+        more, after = listed.more, listed.entries[-1].key if listed.entries else after
+    return AtRest(
+        records=counts.records,
+        nodes=card.nodes,
+        checkpoints=card.checkpoints,
+        segments=counts.segments,
+        waste=counts.waste,
+        unsealed=counts.tail_records,
+        segment_bytes=counts.segment_bytes,
+        tail_bytes=tail_bytes,
+        latest_bytes=latest_bytes,
+        blobs=len(sizes),
+        blob_bytes=sum(sizes),
+    )
+
+
+def _size(answer: Answer) -> int:
+    """The size of a register; an imported session has no tail before its first append."""
+    return 0 if isinstance(answer, NotFoundError) else checked(answer, Found).size
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session", required=False)
+@click.pass_obj
+def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
+    """Say how much sessions take in the store."""
+    store, out = settings.open(), Output()
+    if session is not None:
+        view = open_view(store, session)
+        found = view.perform(at_rest)
+        if as_json:
+            out.document(_document(view.id, found))
+        else:
+            out.facts([("session", view.id), *_facts(found)])
+        return
+    rows = list(_all(store))
+    if as_json:
+        total = AtRest(*(sum(column) for column in zip(*(row for _, row in rows), strict=True))) if rows else None
+        out.document({"sessions": [_document(name, row) for name, row in rows], "total": total and _numbers(total)})
+        return
+    _print_rows(out, rows)
+
+
+def _all(store: Store) -> Iterator[tuple[str, AtRest]]:
+    with progress("counting") as step:
+        for done, info in enumerate(all_sessions(store)):
+            step(done + 1)
+            try:
+                yield info.id, store.view(info.id).perform(at_rest)
+            except TreeringError as error:
+                click.echo(exits.line_of(error), err=True)
+
+
+def _numbers(found: AtRest) -> dict[str, int]:
+    return {**found._asdict(), "bytes": found.bytes}
+
+
+def _document(session: str, found: AtRest) -> dict[str, object]:
+    return {"session": session, **_numbers(found)}
+
+
+def _facts(found: AtRest) -> Iterator[tuple[str, Field]]:
+    for name, number in _numbers(found).items():
+        yield name.replace("_", " "), _number(name, number)
+
+
+def _number(name: str, number: int) -> Cell:
+    return Cell(str(number), size_text(number) if name.endswith("bytes") else f"{number:,}")
+
+
+def _print_rows(out: Output, rows: Iterable[tuple[str, AtRest]]) -> None:
+    names = ("records", "nodes", "checkpoints", "segments", "waste", "unsealed", "blobs", "bytes")
+    table: list[tuple[Field, ...]] = [
+        (*(_number(name, _numbers(row)[name]) for name in names), id_cell(session)) for session, row in rows
+    ]
+    out.table((*names, "session"), table, right=names)

@@ -1,0 +1,51 @@
+"""Messages printed one below the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from treering.cli.message import Part, parts_of
+from treering.cli.output import Output, Span
+from treering.cli.text import short_id
+from treering.session.reader import ContextItem
+
+ROLE_STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "bold yellow", "toolResult": "bold yellow"}
+_STYLES = {"thinking": "dim italic", "result": "dim", "data": "dim"}
+
+
+def role_style(role: str) -> str:
+    """Return the colour in which a role is printed."""
+    return ROLE_STYLES.get(role, "bold magenta")
+
+
+def print_items(out: Output, items: Iterable[ContextItem], *, lines_max: int | None = None) -> None:
+    """Print items of a context.
+
+    Args:
+        out: Where to.
+        items: In order.
+        lines_max: Most lines of each part; None for all.
+    """
+    for item in items:
+        role = item.message.get("role") if isinstance(item.message, dict) else None
+        print_message(out, item.node, str(role or "item"), item.message, lines_max=lines_max)
+
+
+def print_message(
+    out: Output, node: str, role: str, message: object, *marks: Span, lines_max: int | None = None
+) -> None:
+    """Print one message under a heading: its role, its node, and `marks`."""
+    identifier = short_id(node) if out.terminal else node
+    out.line((role, role_style(role)), ("  ", ""), (identifier, "cyan"), *marks)
+    for part in parts_of(message):
+        _print_part(out, part, lines_max)
+    out.line("")
+
+
+def _print_part(out: Output, part: Part, lines_max: int | None) -> None:
+    mark = {"call": "→ ", "result": "← "}.get(part.kind, "")
+    text = mark + " ".join(each for each in (part.title, part.text) if each)
+    lines = text.split("\n")
+    if lines_max is not None and len(lines) > lines_max:
+        lines = [*lines[:lines_max], f"... {len(lines) - lines_max} more lines"]
+    out.block("\n".join(lines), _STYLES.get(part.kind, ""), indent=2)

@@ -1,0 +1,78 @@
+"""The JSON documents that commands print with `--json`. Their shapes are described in `docs/reference/cli.md`.
+
+Fields are only ever added. What users recorded (payloads, messages, state, metadata) stands in them as it is stored:
+with a tag where JSON has no such value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Entry
+from treering.cli.output import raw
+from treering.session.blocking import View
+from treering.session.info import SessionInfo
+from treering.session.reader import ContextItem
+from treering.session.reading import CheckpointView, HistoryRow
+from treering.transcript.node import Node
+
+Document = dict[str, object]
+
+
+def of_session(info: SessionInfo) -> Document:
+    """A row of a list of sessions."""
+    return msgspec.structs.asdict(info) | {"extra": raw(dict(info.extra))}
+
+
+def of_standing(view: View) -> Document:
+    """A session and where it stands."""
+    return {
+        "session": of_session(view.info),
+        "head": view.head,
+        "node": view.node,
+        "heads": view.heads,
+        "checkpoint": view.checkpoint_id,
+        "settings": raw(dict(view.settings)),
+        "usage": dict(view.usage),
+        "last_usage": dict(view.last_usage),
+        "state": of_state(view.state),
+        "manager": raw(view.manager),
+    }
+
+
+def of_node(node: Node) -> Document:
+    """A node with its payload."""
+    return msgspec.structs.asdict(node) | {"brief": raw(node.brief), "payload": raw(node.payload)}
+
+
+def of_row(row: HistoryRow) -> Document:
+    """A node of a page, and its place among its siblings."""
+    return of_node(row.node) | {"index": row.index, "siblings": row.siblings}
+
+
+def of_items(items: Sequence[ContextItem]) -> list[Document]:
+    """What the model sees."""
+    return [{"node": item.node, "message": raw(item.message)} for item in items]
+
+
+def of_state(state: Mapping[str, object]) -> Document:
+    """What the agent knows."""
+    return {key: raw(value) for key, value in state.items()}
+
+
+def of_entry(entry: Entry) -> Document:
+    """A row of a list of checkpoints."""
+    return msgspec.structs.asdict(entry) | {"metadata": raw(entry.metadata)}
+
+
+def of_checkpoint(checkpoint: CheckpointView) -> Document:
+    """A checkpoint, whole."""
+    return of_entry(checkpoint.entry) | {
+        "policy": checkpoint.policy,
+        "context": of_items(checkpoint.context),
+        "settings": raw(dict(checkpoint.settings)),
+        "state": of_state(checkpoint.state),
+        "manager": raw(checkpoint.manager),
+    }

@@ -1,0 +1,82 @@
+"""Exit codes, and the one line that says what went wrong.
+
+The codes follow the tree of errors: what a script would do next decides. They are part of the interface and are only
+ever added to.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import click
+
+from treering.cli.text import one_line
+from treering.errors import (
+    AccessError,
+    ConflictError,
+    CorruptError,
+    FormatVersionError,
+    NotFoundError,
+    TreeringError,
+    UnavailableError,
+    UnsafeStoreError,
+    UsageError,
+)
+
+
+class Exit(NamedTuple):
+    """One exit code."""
+
+    code: int
+    meaning: str
+    errors: tuple[type[Exception], ...] = ()
+
+
+UNEXPECTED: Final = 1
+USAGE: Final = 2
+CORRUPT: Final = 6
+PARTLY: Final = 10
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
+READER_GONE: Final = 141  # 128 + SIGPIPE
+
+EXITS: Final = (
+    Exit(0, "done"),
+    Exit(UNEXPECTED, "something else failed, for example a file could not be written"),
+    Exit(USAGE, "the command was wrong; nothing was written", (click.UsageError, UsageError)),
+    Exit(3, "the session, node, checkpoint or file is not there", (NotFoundError,)),
+    Exit(4, "somebody else wrote first, holds the session, or has the name", (ConflictError,)),
+    Exit(5, "the store did not answer; a write may have landed", (UnavailableError,)),
+    Exit(CORRUPT, "stored bytes are damaged or missing, or `verify` found something", (CorruptError,)),
+    Exit(7, "the store refused the credentials or the path", (AccessError,)),
+    Exit(8, "the store cannot do this safely", (UnsafeStoreError,)),
+    Exit(9, "written by a newer version", (FormatVersionError,)),
+    Exit(PARTLY, "done in part: some of several files were not imported"),
+    Exit(INTERRUPTED, "interrupted"),
+    Exit(READER_GONE, "whoever read the output went away"),
+)
+
+_REMEDIES: Final = {
+    "conditions": "pass --single-writer if no second process will ever write, or use a local path or s3://",
+    "sessionheld": "wait until it is closed there; reading commands work meanwhile",
+    "overtaken": "run the command again",
+}
+"""By kind of error: what to do about it here, where the library speaks of Python arguments."""
+
+
+def code_of(error: Exception) -> int:
+    """Return the exit code for an error."""
+    return next((row.code for row in EXITS if isinstance(error, row.errors)), UNEXPECTED)
+
+
+def line_of(error: Exception) -> str:
+    """Return what to print for an error: what happened, where, and what to do about it."""
+    if isinstance(error, click.ClickException):
+        return one_line(error.format_message())
+    if not isinstance(error, TreeringError):
+        return one_line(f"{type(error).__name__}: {error}")
+    text = str(error)
+    if remedy := _REMEDIES.get(error.kind):
+        text = text.removesuffix(f"; {error.remedy}") + f"; {remedy}"
+    elif isinstance(error, CorruptError) and not error.remedy:
+        text += "; run `treering verify` to see everything that is damaged"
+    return one_line(text)

@@ -1,0 +1,89 @@
+"""`export` and `copy`: take sessions elsewhere."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from treering.cli.markdown import markdown
+from treering.cli.names import find_node, find_session, open_view
+from treering.cli.output import Output, progress
+from treering.cli.settings import Settings, open_place, store_options
+from treering.errors import UsageError
+from treering.session.blocking import View
+from treering.session.store import Store
+
+
+@click.command()
+@store_options()
+@click.argument("session")
+@click.option("--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True)
+@click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
+@click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@click.pass_obj
+def export(settings: Settings, *, session: str, form: str, node: str | None, target: str | None, force: bool) -> None:
+    """Write a session out as JSON lines or Markdown.
+
+    JSON lines are the records as they are stored; Markdown is the conversation, for people.
+    """
+    if form == "jsonl" and node is not None:
+        raise click.UsageError("--node goes with --format markdown")
+    view = open_view(settings.open(), session)
+    parts = view.lines() if form == "jsonl" else _markdown(view, node)
+    if target is None:
+        for part in parts:
+            click.echo(part, nl=False)
+    else:
+        _write(Path(target), parts, force=force)
+
+
+def _markdown(view: View, node: str | None) -> Iterator[bytes]:
+    end = find_node(view, node) if node is not None else view.node
+    for part in markdown(view, end):
+        yield part.encode(errors="replace")
+
+
+def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
+    """Write a file that is there whole or not at all."""
+    if target.exists() and not force:
+        raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="pass --force to replace it")
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(parts)
+        Path(name).replace(target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+@click.command()
+@store_options()
+@click.argument("session")
+@click.argument("target", metavar="[PLACE]", required=False)
+@click.option("--name", metavar="NAME", help="Name of the copy.  [default: the same]")
+@click.option("--target-namespace", metavar="NAME", help="Namespace in the target.")
+@click.pass_obj
+def copy(
+    settings: Settings, *, session: str, target: str | None, name: str | None, target_namespace: str | None
+) -> None:
+    """Copy a session to another store or name.
+
+    It may be in use meanwhile: the copy is what it was when the command began.
+    """
+    store = settings.open()
+    exact = find_session(store, session)
+    if target is None and target_namespace is None:
+        there = store
+    else:
+        where = target or settings.target
+        there = Store(open_place(where, target_namespace, single_writer=settings.single_writer))
+    records = store.view(exact).stored().records
+    with progress(f"copying {exact}", records) as step:
+        store.copy(exact, there, name=name, progress=step)
+    Output().say(f"copied {exact}: {records} records")

@@ -1,0 +1,202 @@
+"""`log`, `context` and `show`: what happened, what the model sees of it, and single things whole."""
+
+from __future__ import annotations
+
+import click
+
+from treering.cli import documents
+from treering.cli.conversation import print_items, print_message, role_style
+from treering.cli.message import headline, role_of
+from treering.cli.names import find_node, find_point, open_view
+from treering.cli.output import Cell, Field, Output, Span, id_cell
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import counted, iso_time, local_time
+from treering.format import values
+from treering.session.blocking import View
+from treering.session.reader import ContextItem
+from treering.session.reading import CheckpointView, HistoryRow
+from treering.transcript.node import Node
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.option("--head", metavar="NAME", help="Start from this head instead of the one in hand.")
+@click.option("--node", metavar="ID", help="Start from this node.")
+@click.option("--before", metavar="ID", help="The page above this node: the cursor of the page below.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=30, show_default=True, help="Most nodes.")
+@click.option("--full", is_flag=True, help="Whole messages, not their first line.")
+@click.option("--retracted", is_flag=True, help="Also what was retracted.")
+@click.pass_obj
+def log(
+    settings: Settings, *, as_json: bool, session: str, head: str | None, node: str | None, before: str | None,
+    limit: int, full: bool, retracted: bool,
+) -> None:  # fmt: skip
+    """Print a page of the conversation, the newest message last."""
+    view, out = open_view(settings.open(), session), Output()
+    start = find_node(view, node) if node is not None else None
+    cursor = find_node(view, before) if before is not None else None
+    page = view.history(head=head, node=start, before=cursor, limit=limit, retracted=retracted)
+    rows = page.rows[::-1]
+    if as_json:
+        out.document({"nodes": [documents.of_row(row) for row in rows], "before": page.before})
+        return
+    if page.before is not None and out.terminal:
+        out.say(f"above: --before {page.before}")
+    if full:
+        for row in rows:
+            print_message(out, row.node.id, role_of(row.node), _body(row.node), *_marks(row))
+        return
+    out.table(("node", "time", "role", "", "text"), map(_line, rows))
+
+
+def _line(row: HistoryRow) -> tuple[Field, ...]:
+    node = row.node
+    role = role_of(node)
+    return (
+        id_cell(node.id),
+        Cell(iso_time(node.time_ms), local_time(node.time_ms), "dim"),
+        Cell(role, style=role_style(role)),
+        Cell(" ".join(_words(row)), style="yellow"),
+        headline(node),
+    )
+
+
+def _words(row: HistoryRow) -> list[str]:
+    node = row.node
+    words = [f"{row.index}/{row.siblings}"] if row.siblings > 1 else []
+    words += [f"[{node.label}]"] if node.label else []
+    return words + [name for name in ("retracted", "amended") if getattr(node, name)]
+
+
+def _marks(row: HistoryRow) -> list[Span]:
+    time = local_time(row.node.time_ms)
+    return [(f"  {time}", "dim"), *((f"  {word}", "yellow") for word in _words(row))]
+
+
+def _body(node: Node) -> object:
+    return node.payload if node.payload is not None else headline(node)
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.option("--at", metavar="ID", help="At this node or checkpoint instead of now.")
+@click.pass_obj
+def context(settings: Settings, *, as_json: bool, session: str, at: str | None) -> None:
+    """Print what the model sees, message by message."""
+    view, out = open_view(settings.open(), session), Output()
+    items = _context_at(view, at)
+    if as_json:
+        out.document({"items": documents.of_items(items)})
+        return
+    print_items(out, items)
+    if out.terminal:
+        out.say(counted(len(items), "item"))
+
+
+def _context_at(view: View, at: str | None) -> tuple[ContextItem, ...]:
+    if at is None:
+        return view.context
+    point = find_point(view, at)
+    return view.checkpoint(point.id).context if point.kind == "checkpoint" else view.context_at(point.id)
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.argument("point", metavar="[NODE|CHECKPOINT]", required=False)
+@click.pass_obj
+def show(settings: Settings, *, as_json: bool, session: str, point: str | None) -> None:
+    """Show a session, or a node or checkpoint of it, whole."""
+    view, out = open_view(settings.open(), session), Output()
+    if point is None:
+        _show_session(out, view, as_json=as_json)
+        return
+    found = find_point(view, point)
+    if found.kind == "node":
+        _show_node(out, view.get(found.id), as_json=as_json)
+    else:
+        _show_checkpoint(out, view.checkpoint(found.id), as_json=as_json)
+
+
+def _show_session(out: Output, view: View, *, as_json: bool) -> None:
+    if as_json:
+        out.document(documents.of_standing(view))
+        return
+    info = view.info
+    out.facts(
+        (
+            ("session", Cell(info.id, style="bold cyan")),
+            ("title", info.title),
+            ("first prompt", info.first_prompt),
+            ("task", info.task),
+            ("project", info.project),
+            ("folder", info.cwd),
+            ("status", info.status),
+            ("created", Cell(iso_time(info.created_ms), local_time(info.created_ms))),
+            ("written", Cell(iso_time(info.updated_ms), local_time(info.updated_ms))),
+            ("nodes", str(info.nodes)),
+            ("messages", str(info.messages)),
+            ("checkpoints", str(info.checkpoints)),
+            ("parent", info.parent_session or ""),
+            ("head", view.head),
+            ("node", id_cell(view.node)),
+            ("checkpoint", id_cell(view.checkpoint_id)),
+            ("context", counted(len(view.context), "item")),
+            *((f"setting {name}", _value(value)) for name, value in view.settings.items()),
+            *((f"usage {name}", f"{value:,}") for name, value in view.usage.items()),
+            *((f"state {key}", _value(value)) for key, value in view.state.items()),
+            *((f"head {name}", id_cell(node)) for name, node in view.heads.items() if name != view.head),
+        )
+    )
+
+
+def _value(value: object) -> str:
+    return value if isinstance(value, str) else values.encode(value).decode()
+
+
+def _show_node(out: Output, node: Node, *, as_json: bool) -> None:
+    if as_json:
+        out.document({"node": documents.of_node(node)})
+        return
+    out.facts(
+        (
+            ("node", Cell(node.id, style="bold cyan")),
+            ("parent", node.parent or ""),
+            ("kind", node.kind),
+            ("time", Cell(iso_time(node.time_ms), local_time(node.time_ms))),
+            ("position", str(node.at)),
+            ("label", node.label or ""),
+            *((f"link {name}", target) for name, target in node.links.items()),
+            *((name, _value(value)) for name, value in node.brief.items()),
+        )
+    )
+    out.line("")
+    print_message(out, node.id, role_of(node), node.payload)
+
+
+def _show_checkpoint(out: Output, checkpoint: CheckpointView, *, as_json: bool) -> None:
+    if as_json:
+        out.document({"checkpoint": documents.of_checkpoint(checkpoint)})
+        return
+    entry = checkpoint.entry
+    out.facts(
+        (
+            ("checkpoint", Cell(entry.id, style="bold cyan")),
+            ("parent", entry.parent or ""),
+            ("node", entry.node or ""),
+            ("head", entry.head),
+            ("time", Cell(iso_time(entry.time_ms), local_time(entry.time_ms))),
+            ("label", entry.label or ""),
+            ("step", "" if entry.step is None else str(entry.step)),
+            ("policy", checkpoint.policy),
+            ("context", counted(len(checkpoint.context), "item")),
+            *((f"metadata {name}", _value(value)) for name, value in entry.metadata.items()),
+            *((f"setting {name}", _value(value)) for name, value in checkpoint.settings.items()),
+            *((f"state {key}", _value(value)) for key, value in checkpoint.state.items()),
+        )
+    )

@@ -1,0 +1,84 @@
+"""A conversation as Markdown, for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from treering.cli.message import Part, headline, parts_of, role_of
+from treering.cli.text import clean, local_time, one_line
+from treering.session.blocking import View
+from treering.session.reading import HistoryRow
+from treering.transcript.node import Node
+
+NODES_AT_ONCE = 100  # read together; what memory holds of the conversation
+_NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult": "Tool", "system": "System"}
+
+
+def markdown(view: View, node: str | None) -> Iterator[str]:
+    """Yield the conversation down to `node`, in parts; retracted nodes are left out."""
+    info = view.info
+    yield f"# {_escaped(info.title or info.first_prompt or info.id)}\n\n"
+    for name, value in (("session", info.id), ("folder", info.cwd), ("project", info.project)):
+        if value:
+            yield f"- {name}: {_code(value)}\n"
+    if info.created_ms:
+        yield f"- created: {local_time(info.created_ms)}\n"
+    for row in walk(view, node):
+        yield from _node(row.node)
+
+
+def walk(view: View, node: str | None) -> Iterator[HistoryRow]:
+    """Yield what is shown of the path from the root down to `node`, oldest first, a part in memory at a time."""
+    path = view.path(node) if node is not None else ()
+    for start in range(0, len(path), NODES_AT_ONCE):
+        part = path[start : start + NODES_AT_ONCE]
+        page = view.history(node=part[-1], limit=len(part), retracted=True)
+        yield from (row for row in reversed(page.rows) if not row.node.retracted)
+
+
+def _node(node: Node) -> Iterator[str]:
+    role = role_of(node)
+    yield f"\n## {_NAMES.get(role, _escaped(role.replace('_', ' ').capitalize()))}\n\n"
+    facts = [f"node {_code(node.id)}", local_time(node.time_ms), _code(node.label) if node.label else ""]
+    yield f"<sub>{' · '.join(fact for fact in facts if fact)}</sub>\n"
+    parts = parts_of(node.payload)
+    if not parts and node.brief:
+        yield f"\n{_escaped(headline(node))}\n"
+    for part in parts:
+        yield f"\n{_part(part)}\n"
+
+
+def _part(part: Part) -> str:
+    text = clean(part.text).rstrip("\n")
+    if part.kind == "text":
+        return text
+    if part.kind == "thinking":
+        return "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+    title = {"call": "Call", "result": "Result", "data": "Data"}[part.kind]
+    name = f" {_code(part.title)}" if part.title else ""
+    return f"**{title}**{name}" + (f"\n\n{_fenced(text)}" if text else "")
+
+
+def _fenced(text: str) -> str:
+    fence = "`" * max(3, 1 + _longest_run(text))
+    return f"{fence}{'json' if _is_json(text) else ''}\n{text}\n{fence}"
+
+
+def _code(text: str) -> str:
+    line = one_line(text)
+    mark = "`" * (1 + _longest_run(line))
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{mark}{pad}{line}{pad}{mark}"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _is_json(text: str) -> bool:
+    return text.startswith("{") and text.endswith("}")
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", one_line(text))

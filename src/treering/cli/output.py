@@ -1,0 +1,215 @@
+"""Where commands print to: a terminal, a pipe, or a program that reads JSON.
+
+A terminal gets tables, colours and short ids. A pipe gets plain text: a record a line, fields parted by tabs, ids and
+times in full, no heading. Whatever is printed is cleaned first: stored text never steers a terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import click
+import msgspec
+from msgspec import Raw
+
+from treering.cli.text import clean, one_line, short_id
+from treering.format import values
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+BAR_COLUMNS_MAX = 30
+
+
+class Cell(NamedTuple):
+    """One field of a record."""
+
+    full: str
+    """For pipes."""
+    short: str | None = None
+    """For terminals; None: the same."""
+    style: str = ""
+
+
+Field = str | Cell
+Span = tuple[str, str]
+"""Text and its style."""
+
+
+def id_cell(identifier: str | None, style: str = "cyan") -> Cell:
+    """An id: in full for pipes, its end for people."""
+    return Cell(identifier or "", short_id(identifier), style)
+
+
+def raw(value: object) -> Raw:
+    """A value of the user's, for a document: tagged as it is stored, where JSON has nothing for it."""
+    return Raw(values.encode(value))
+
+
+def encode_document(document: object) -> bytes:
+    """Return a document as JSON on one line, line break included."""
+    try:
+        return msgspec.json.encode(document) + b"\n"
+    except UnicodeEncodeError:  # half of a surrogate pair in a name
+        return msgspec.json.encode(_tagged(document)) + b"\n"
+
+
+def _tagged(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _tagged(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_tagged(part) for part in value]
+    return raw(value) if isinstance(value, str) else value
+
+
+class Output:
+    """Prints for whoever is there."""
+
+    def __init__(self) -> None:
+        self.terminal = sys.stdout.isatty()
+
+    @cached_property
+    def console(self) -> Console:
+        """The terminal."""
+        from rich.console import Console
+
+        return Console(highlight=False, soft_wrap=False)
+
+    def document(self, document: object) -> None:
+        """Print a JSON document."""
+        click.echo(encode_document(document), nl=False)
+
+    def table(self, headings: Sequence[str], rows: Iterable[Sequence[Field]], *, right: Sequence[str] = ()) -> None:
+        """Print records. On a terminal the last column takes what width is left, and empty columns are left out."""
+        if self.terminal:
+            self._table(headings, [[_cell_text(field) for field in row] for row in rows], right)
+            return
+        for row in rows:
+            click.echo("\t".join(one_line(_cell(field).full) for field in row).encode())
+
+    def _table(self, headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str]) -> None:
+        from rich import box
+        from rich.table import Table
+
+        shown = [place for place in range(len(headings)) if any(row[place] for row in rows)]
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold", expand=True)
+        for place in shown:
+            table.add_column(
+                headings[place],
+                justify="right" if headings[place] in right else "left",
+                no_wrap=True,
+                overflow="ellipsis",
+                ratio=1 if place == shown[-1] else None,
+            )
+        for row in rows:
+            table.add_row(*(row[place] for place in shown))
+        self.console.print(table)
+
+    def row(self, *fields: Field) -> None:
+        """Print one record of a list that is printed as it is made."""
+        if not self.terminal:
+            self.table((), [fields])
+            return
+        cells = map(_cell, fields)
+        self.line(*((f"{cell.full if cell.short is None else cell.short}  ", cell.style) for cell in cells))
+
+    def facts(self, facts: Iterable[tuple[str, Field]]) -> None:
+        """Print names and values; a fact without a value is left out."""
+        shown = [(name, _cell(value)) for name, value in facts]
+        shown = [(name, cell) for name, cell in shown if cell.full]
+        if not self.terminal:
+            for name, cell in shown:
+                click.echo(f"{name}\t{one_line(cell.full)}".encode())
+            return
+        from rich.table import Table
+
+        table = Table.grid(padding=(0, 2))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, cell in shown:
+            table.add_row(name, _cell_text(cell))
+        self.console.print(table)
+
+    def line(self, *spans: Span | str) -> None:
+        """Print one line; a terminal cuts it at its width."""
+        parts = [(span, "") if isinstance(span, str) else span for span in spans]
+        if not self.terminal:
+            click.echo("".join(one_line_keeping_indent(text) for text, _ in parts).rstrip().encode())
+            return
+        from rich.text import Text
+
+        text = Text.assemble(*((one_line_keeping_indent(text), style) for text, style in parts))
+        self.console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+
+    def block(self, text: str, style: str = "", *, indent: int = 0) -> None:
+        """Print text of several lines, so many columns in."""
+        shown = clean(text)
+        if self.terminal:
+            from rich.padding import Padding
+            from rich.text import Text
+
+            self.console.print(Padding(Text(shown, style=style), (0, 0, 0, indent), expand=False))
+            return
+        click.echo("\n".join((" " * indent + line).rstrip() for line in shown.split("\n")).encode())
+
+    def say(self, text: str) -> None:
+        """Tell people what was done; programs that read the output do not get it."""
+        click.echo(one_line(text).encode(errors="replace"), err=True)
+
+
+def one_line_keeping_indent(text: str) -> str:
+    """Return a part of a line: cleaned, without line breaks; its spaces count."""
+    return clean(text.replace("\n", " ").replace("\t", " "))
+
+
+def _cell(field: Field) -> Cell:
+    return field if isinstance(field, Cell) else Cell(field)
+
+
+def _cell_text(field: Field) -> Text:
+    from rich.text import Text
+
+    cell = _cell(field)
+    return Text(one_line(cell.full if cell.short is None else cell.short), style=cell.style)
+
+
+class Step(Protocol):
+    """Told how much is done so far, and what is being done."""
+
+    def __call__(self, done: int, title: str = "") -> None: ...
+
+
+@contextmanager
+def progress(title: str, total: int | None = None) -> Iterator[Step]:
+    """A bar on standard error while something takes long, if that is a terminal.
+
+    Yields:
+        A function to call with how much is done so far.
+    """
+    if not sys.stderr.isatty():
+        yield _ignore
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns: tuple[Any, ...] = (TextColumn("{task.description}"), BarColumn(BAR_COLUMNS_MAX), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(_shown(title), total=total)
+
+        def step(done: int, title: str = "") -> None:
+            bar.update(task, completed=done, description=_shown(title) if title else None)
+
+        yield step
+
+
+def _ignore(done: int, title: str = "") -> None:
+    del done, title
+
+
+def _shown(title: str) -> str:
+    return one_line(title, 60).replace("[", r"\[")

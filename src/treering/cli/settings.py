@@ -1,0 +1,99 @@
+"""Which store a command works on. The options may stand before the command or behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+
+from treering.format.paths import namespace_prefix
+from treering.session.store import Place, Store
+from treering.storage.open import open_driver
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+STORE_VARIABLE = "TREERING_STORE"
+
+
+class Settings:
+    """What the options said; those behind the command count more than those before it."""
+
+    def __init__(self) -> None:
+        self.store: str | None = None
+        self.store_from_environment = False
+        self.namespace: str | None = None
+        self.single_writer = False
+        self.debug = False
+
+    def open(self) -> Store:
+        """Open the store and close it when the command ends. Nothing is created by opening."""
+        return Store(self.place())
+
+    def place(self) -> Place:
+        """Open the store for what looks below sessions, as verifying does."""
+        return open_place(self.target, self.namespace, single_writer=self.single_writer)
+
+    @property
+    def target(self) -> str:
+        """Where the store is."""
+        return self.store or default_store()
+
+    def keep(self, context: click.Context, parameter: click.Parameter, value: object) -> None:
+        """Take over what an option said."""
+        name = parameter.name or ""
+        if value not in (None, False):
+            setattr(self, name, value)
+        if name == "store" and value is not None:
+            self.store_from_environment = context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
+
+
+def open_place(target: str, namespace: str | None = None, *, single_writer: bool = False) -> Place:
+    """Open a store and close it when the command in hand ends."""
+    driver = open_driver(target, single_writer=single_writer)
+    click.get_current_context().call_on_close(driver.close)
+    return Place(driver, namespace_prefix("", namespace) if namespace else "")
+
+
+def default_store() -> str:
+    """The folder for sessions of users who name none."""
+    import platformdirs
+
+    return platformdirs.user_data_dir("treering", appauthor=False)
+
+
+def _keep(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    context.ensure_object(Settings).keep(context, parameter, value)
+
+
+def store_options(*, variable: str | None = None) -> Callable[[F], F]:
+    """Add the options that say which store; `variable` names it where they do not."""
+    options = (
+        click.option(
+            "--store", metavar="PLACE", envvar=variable, expose_value=False, callback=_keep,
+            help=f"A folder, s3://bucket/prefix or another URL.  [env var: {STORE_VARIABLE}]",
+        ),
+        click.option(
+            "--namespace", metavar="NAME", expose_value=False, callback=_keep,
+            help="The part of the store for one tenant.",
+        ),
+        click.option(
+            "--single-writer", is_flag=True, expose_value=False, callback=_keep,
+            help="Promise that no other process writes; needed for stores that cannot swap.",
+        ),
+        click.option(
+            "--debug", is_flag=True, expose_value=False, callback=_keep,
+            help="Show where in the program an error came from.",
+        ),
+    )  # fmt: skip
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for programs.")

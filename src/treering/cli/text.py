@@ -1,0 +1,87 @@
+"""Text for people: cleaned of what could steer a terminal, cut, and with times and sizes they can read."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import UTC, datetime
+from typing import Final
+
+_UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters but tab and line break, characters that reverse the reading direction, and halves of pairs."""
+_RANDOM_ID: Final = re.compile("[0-9a-f-]{17,}")
+SHORT_ID_CHARACTERS: Final = 8
+ELLIPSIS: Final = "…"
+
+
+def clean(text: str) -> str:
+    """Return text that a terminal shows and does not obey: control characters become their escapes."""
+    return _UNPRINTABLE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def _escape(match: re.Match[str]) -> str:
+    number = ord(match[0])
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
+
+
+def one_line(text: str, characters_max: int | None = None) -> str:
+    """Return text as one clean line, cut if it is longer than `characters_max`."""
+    if characters_max is not None:
+        text = text[: 8 * characters_max]  # enough, and a message may have megabytes
+    line = clean(" ".join(text.split()))
+    return line if characters_max is None or len(line) <= characters_max else line[: characters_max - 1] + ELLIPSIS
+
+
+def short_id(identifier: str | None) -> str:
+    """Return an id as people see it: the end of a long random one, where ids of one time differ."""
+    if identifier is None:
+        return ""
+    if _RANDOM_ID.fullmatch(identifier):
+        return ELLIPSIS + identifier[-SHORT_ID_CHARACTERS:]
+    return one_line(identifier, 40)
+
+
+def iso_time(ms: int) -> str:
+    """Return a time for programs, in UTC; an unknown one is empty."""
+    return _format(ms, "%Y-%m-%dT%H:%M:%S", UTC) + f".{ms % 1000:03d}Z" if ms else ""
+
+
+def local_time(ms: int) -> str:
+    """Return a time for people, by their own clock."""
+    return _format(ms, "%Y-%m-%d %H:%M", None) if ms else ""
+
+
+def _format(ms: int, form: str, zone: object) -> str:
+    try:
+        moment = datetime.fromtimestamp(ms // 1000, tz=UTC)
+    except (ValueError, OverflowError, OSError):  # a foreign file may say anything
+        return str(ms)
+    return (moment if zone is UTC else moment.astimezone()).strftime(form)
+
+
+def ago(ms: int, now_ms: int | None = None) -> str:
+    """Return how long ago a time was, roughly."""
+    if not ms:
+        return ""
+    seconds = ((time.time_ns() // 1_000_000 if now_ms is None else now_ms) - ms) // 1000
+    if seconds < 60:
+        return "just now"
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return local_time(ms) if seconds > 30 * 86_400 else f"{seconds // size} {unit} ago"
+    return "just now"
+
+
+def size_text(size: int) -> str:
+    """Return a number of bytes for people."""
+    amount = float(size)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return ""
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 node`, `2 nodes`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -1,0 +1,118 @@
+"""`tree`: the whole session as a drawing, with straight runs folded.
+
+What follows without branching stays in one column. A branching opens a column to the right for each of its branches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import click
+import msgspec
+
+from treering.cli.message import headline
+from treering.cli.names import open_view
+from treering.cli.output import Output, Span
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import counted, short_id
+from treering.session.blocking import View
+from treering.transcript.tree import OutlineRow
+
+LEVELS_DRAWN_MAX = 16  # beyond, a number stands for the columns: sessions with many rewinds nest deeply
+
+
+class Line(NamedTuple):
+    """One row, and the lines in front of it."""
+
+    guide: str
+    row: OutlineRow
+
+
+@click.command()
+@store_options()
+@json_option
+@click.argument("session")
+@click.option("--text", is_flag=True, help="Read and show the beginning of each row's first message.")
+@click.pass_obj
+def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None:
+    """Draw a session with all its branches.
+
+    Straight runs are folded into one row.
+    """
+    view, out = open_view(settings.open(), session), Output()
+    rows = view.tree()
+    parents = {node.id: node.parent for node in view.nodes()}
+    if as_json:
+        out.document({"rows": [msgspec.structs.asdict(row) | {"parent": parents[row.first]} for row in rows]})
+        return
+    for line in draw(rows, parents):
+        said = headline(view.get(line.row.first)) if text else ""
+        out.line((line.guide, "dim"), *_spans(line.row, view, full=not out.terminal), (f"  {said}" if said else "", ""))
+
+
+def draw(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> Iterator[Line]:
+    """Yield the rows with their guides.
+
+    Args:
+        rows: As the outline gives them: parents before children.
+        parents: The parent of every node.
+    """
+    starts = _starts(rows, parents)
+    single_root = sum(start is not None and row.level == 0 for start, row in zip(starts, rows, strict=True)) == 1
+    more_below: list[bool] = []  # per level: another branch follows
+    for row, start in zip(rows, starts, strict=True):
+        if start is not None:
+            more_below[row.level :] = [not start.last]
+        columns = _columns(more_below[: row.level + 1], begins=start is not None)
+        yield Line("".join(columns[1 if single_root else 0 :]), row)
+
+
+class _Start(NamedTuple):
+    """A row that begins a branch, or a root."""
+
+    last: bool
+    """No other branch of the same branching follows."""
+
+
+def _starts(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> list[_Start | None]:
+    """For each row that begins a branch: what is to be known of it; None for those that go on."""
+    found: list[_Start | None] = []
+    followed: list[bool] = []  # per level: a branch of the same branching was seen further down
+    for place in range(len(rows) - 1, -1, -1):
+        row, above = rows[place], rows[place - 1] if place else None
+        del followed[row.level + 1 :]
+        followed += [False] * (row.level + 1 - len(followed))
+        if above is not None and parents[row.first] == above.last and above.branches == 0:
+            found.append(None)
+            continue
+        found.append(_Start(last=not followed[row.level]))
+        followed[row.level] = True
+    return found[::-1]
+
+
+def _columns(more_below: Sequence[bool], *, begins: bool) -> list[str]:
+    columns = ["│ " if more else "  " for more in more_below]
+    if begins:
+        columns[-1] = "├─" if more_below[-1] else "└─"
+    if len(columns) > LEVELS_DRAWN_MAX:
+        columns = ["", f"⋯{len(columns) - LEVELS_DRAWN_MAX} ", *columns[-LEVELS_DRAWN_MAX:]]
+    return columns
+
+
+def _spans(row: OutlineRow, view: View, *, full: bool) -> list[Span]:
+    name = (lambda identifier: identifier) if full else short_id
+    ids = name(row.first) if row.count == 1 else f"{name(row.first)} .. {name(row.last)}"
+    spans = [(ids, "cyan"), (f"  {_kinds(row)}", "")]
+    spans += [(f"  ({head})", "bold green" if head == view.head else "green") for head in row.heads]
+    spans += [(f"  [{row.label}]", "yellow")] if row.label else []
+    spans += [(f"  {counted(row.checkpoints, 'checkpoint')}", "dim")] if row.checkpoints else []
+    spans += [(f"  {kind}: {name(target)}", "dim") for kind, target in row.links.items()]
+    spans += [(f"  {word}", "red") for word in ("retracted", "amended") if getattr(row, word)]
+    return spans + ([(f"  {row.problem}", "bold red")] if row.problem else [])
+
+
+def _kinds(row: OutlineRow) -> str:
+    if row.count == 1:
+        return next(iter(row.kinds))
+    return ", ".join(f"{count} {kind}" for kind, count in row.kinds.items())
