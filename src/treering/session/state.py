@@ -142,9 +142,9 @@ class SessionState:
         if skeleton.parent != self.context_at:
             return  # another branch: adrift until a checkpoint or a look at the graph
         extended = self.policy.extend(self.context, skeleton)
+        self.lines[skeleton.id] = line  # also where only the path tells the context: the checkpoint behind it does
         if extended is None:
             return
-        self.lines[skeleton.id] = line
         self._see(extended, skeleton.id)
 
     def _see(self, context: Context, node: str | None) -> None:

@@ -16,6 +16,7 @@ from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
 from treering.transcript.node import KEEP, Draft, Keep, change, compaction
 
 
@@ -342,12 +343,33 @@ def restore(writer: Writer, node: str) -> Steps[None]:
     hidden_at = index.retracted_at(node)
     if hidden_at is None:
         raise UsageError(f"node is not retracted. node={node!r}", kind="node")
-    restored = yield from writer.restore(writer.at_node, before=hidden_at)
+    earlier = yield from writer.restore(writer.at_node, before=hidden_at)
+    context = _put_back(index.graph, writer.state.context, earlier.context, node)
     changed = None
-    if node in restored.context.nodes:
-        yield from writer.bring(restored)
-        changed = Change(context=restored.context, navigated=True)
+    if node in context.nodes:
+        lines = {name: line for name, line in earlier.lines.items() if name == node}
+        yield from writer.bring(Restored(writer.at_node, context, lines, None))
+        changed = Change(context=context, navigated=True)
     yield from record(writer, [Draft(type="edit", kind="retract", target=node, brief={"undo": True})], changed)
+
+
+def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
+    """Return `context` with `node` behind what stood before it in `earlier`; what else changed since then stays so.
+
+    It stays out if all that stood before it was left out since then. What was put back meanwhile stands where its
+    position says.
+    """
+    order, shown = earlier.nodes, context.nodes
+    if node not in order:
+        return context
+    place = order.index(node)
+    before = next((name for name in reversed(order[:place]) if name in shown), None)
+    if before is None and (place > 0 or not set(order[1:]) & set(shown)):
+        return context if shown else context.with_items([earlier.items[place]])
+    index = 0 if before is None else shown.index(before) + 1
+    while index < len(shown) and shown[index] not in order and graph.node(shown[index]).at < graph.node(node).at:
+        index += 1
+    return context.with_items([*context.items[:index], earlier.items[place], *context.items[index:]])
 
 
 def last_compaction(reader: Reader) -> Steps[str | None]:

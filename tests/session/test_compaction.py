@@ -1,0 +1,129 @@
+"""Compaction: a summary stands for what the model saw; the history keeps all of it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.session.backends import Backend, kill, texts
+
+from treering.session.blocking import Session
+from treering.session.store import Store
+
+
+def fill(session: Session, count: int) -> list[str]:
+    """Record messages; return their nodes."""
+    return [session.append(f"m{number}") for number in range(count)]
+
+
+def test_compaction_replaces_what_came_before(backend: Backend) -> None:
+    """The model sees the summary, then the messages from the kept one on, then what follows; also after a kill."""
+    session = backend.store().session("s")
+    nodes = fill(session, 6)
+    node = session.compact(
+        "the gist",
+        kept=nodes[4],
+        tokens_before=900,
+        tokens_after=100,
+        state={"n": 1},
+        files_read=["a.py"],
+        files_changed=["b.py"],
+    )
+    session.append("next")
+    assert [item.node for item in session.context] == [node, nodes[4], nodes[5], session.node]
+    assert "the gist" in texts(session.context)[0]
+    context = session.context
+    kill(session)
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        assert counts.counts == {"Get": 2}
+        assert session.context == context
+        assert session.state == {"n": 1}
+        found = session.get(node)
+        assert found.kind == "compaction"
+        assert found.brief == {"kept": nodes[4], "tokens_before": 900, "tokens_after": 100}
+        assert found.payload == {"summary": "the gist", "files_read": ["a.py"], "files_changed": ["b.py"]}
+        assert len(session.history(limit=100).rows) == 8
+        assert session.last_compaction() == node
+
+
+def test_compaction_that_keeps_nothing(store: Store) -> None:
+    """Without a kept node the summary stands alone."""
+    with store.session("s") as session:
+        fill(session, 3)
+        session.compact("all of it")
+        assert len(session.context) == 1
+        session.append("next")
+        assert texts(session.context)[1:] == ["next"]
+
+
+def test_compaction_that_keeps_a_node_off_the_path(store: Store) -> None:
+    """A kept node of another branch keeps nothing: it never was in front of this compaction."""
+    with store.session("s") as session:
+        nodes = fill(session, 3)
+        session.checkout(nodes[0])
+        session.append("other way")
+        session.compact("gist", kept=nodes[2])
+        assert len(session.context) == 1
+
+
+@pytest.mark.parametrize("seal", [False, True])
+def test_compaction_that_keeps_what_an_earlier_one_left_out(backend: Backend, *, seal: bool) -> None:
+    """A kept node that is on the path but no longer shown comes back, in two reads after a kill."""
+    session = backend.store().session("s")
+    nodes = fill(session, 5)
+    session.compact("first", kept=nodes[4])
+    if seal:
+        session.seal()
+        session.append("drop")
+    session.compact("second", kept=nodes[1])
+    shown = [item.node for item in session.context][1:]
+    assert shown[:4] == nodes[1:]
+    assert not any("first" in text for text in texts(session.context))
+    context = session.context
+    kill(session)
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        assert counts.counts == {"Get": 2}
+        assert session.context == context
+
+
+def test_the_last_compaction_is_the_one_on_this_branch(backend: Backend) -> None:
+    """Each branch has its own; going back before it leaves none."""
+    with backend.store().session("s") as session:
+        nodes = fill(session, 2)
+        assert session.last_compaction() is None
+        first = session.compact("one")
+        session.append("x")
+        second = session.compact("two")
+        session.append("y")
+        assert session.last_compaction() == second
+        session.checkout(first)
+        assert session.last_compaction() == first
+        session.checkout(nodes[1])
+        assert session.last_compaction() is None
+        session.append("other")
+    view = backend.store().view("s")
+    assert view.last_compaction() is None
+
+
+def test_an_old_checkpoint_shows_the_messages_that_were_compacted(store: Store) -> None:
+    """Rewinding to before a compaction brings the whole context back."""
+    with store.session("s") as session:
+        fill(session, 3)
+        made = session.commit(label="before").checkpoint or ""
+        session.compact("gist")
+        session.rewind(made)
+        assert texts(session.context) == ["m0", "m1", "m2"]
+
+
+def test_forty_compactions(backend: Backend) -> None:
+    """A session compacted again and again shows one summary and what is kept, and resumes in two reads."""
+    session = backend.store().session("s")
+    for number in range(40):
+        nodes = fill(session, 3)
+        session.compact(f"gist {number}", kept=nodes[2])
+    kill(session)
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        assert counts.counts == {"Get": 2}
+        assert len(session.context) == 2
+        assert "gist 39" in texts(session.context)[0]

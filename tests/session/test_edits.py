@@ -1,0 +1,145 @@
+"""Amend, retract, restore: how a node is seen changes; what was recorded stays."""
+
+from __future__ import annotations
+
+import pytest
+from tests.session.backends import Backend, kill, texts
+
+import treering
+from treering.session.blocking import Session
+from treering.session.store import Store
+
+
+def said(text: str) -> dict[str, str]:
+    """A message from the user."""
+    return {"role": "user", "content": text}
+
+
+def page(session: Session) -> list[str]:
+    """What a page of history shows, oldest first."""
+    return [row.node.payload["content"] for row in reversed(session.history().rows)]  # type: ignore[index]
+
+
+def test_an_amended_node_is_seen_as_amended(backend: Backend) -> None:
+    """Context, pages and single nodes show the new payload, also in the next process; the original stays readable."""
+    session = backend.store().session("s")
+    nodes = [session.append(text) for text in "abc"]
+    session.amend(nodes[1], said("B"))
+    assert texts(session.context) == ["a", "B", "c"]
+    kill(session)
+    with backend.store().session("s") as session:
+        assert texts(session.context) == ["a", "B", "c"]
+        assert page(session) == ["a", "B", "c"]
+        assert session.get(nodes[1]).amended
+        assert session.original(nodes[1]) == said("b")
+        session.amend(nodes[1], said("beta"))
+        assert texts(session.context) == ["a", "beta", "c"]
+
+
+def test_an_amendment_reaches_contexts_built_later(backend: Backend) -> None:
+    """Navigation, a fork and another branch see the amended payload; old checkpoints what the model saw then."""
+    session = backend.store().session("s")
+    nodes = [session.append(text) for text in "abc"]
+    made = session.commit(label="before").checkpoint or ""
+    session.amend(nodes[0], said("A"))
+    session.seal()
+    session.checkout(nodes[1])
+    assert texts(session.context) == ["A", "b"]
+    session.branch("other", at=nodes[2])
+    assert texts(session.context) == ["A", "b", "c"]
+    session.fork("copy")
+    assert texts(session.checkpoint(made).context) == ["a", "b", "c"]
+    session.close()
+    assert texts(backend.store().view("copy").context) == ["A", "b", "c"]
+
+
+def test_an_amended_node_outside_the_context_changes_pages_only(store: Store) -> None:
+    """A node that the model does not see can be amended as well."""
+    with store.session("s") as session:
+        first = session.append("a")
+        session.commit(["b"], context=[])
+        session.amend(first, said("A"))
+        assert texts(session.context) == ["b"]
+        assert page(session) == ["A", "b"]
+
+
+def test_a_retracted_node_is_hidden(backend: Backend) -> None:
+    """Context and pages leave a retracted node out; it is there when asked for, and its children stay."""
+    session = backend.store().session("s")
+    nodes = [session.append(text) for text in "abc"]
+    session.retract(nodes[1])
+    assert texts(session.context) == ["a", "c"]
+    kill(session)
+    with backend.store().session("s") as session:
+        assert texts(session.context) == ["a", "c"]
+        assert page(session) == ["a", "c"]
+        assert [row.node.id for row in session.history(retracted=True).rows] == nodes[::-1]
+        assert session.get(nodes[1]).retracted
+        assert session.path() == tuple(nodes)
+        session.append("d")
+        assert texts(session.context) == ["a", "c", "d"]
+        session.checkout(nodes[2])
+        assert texts(session.context) == ["a", "c"]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_restored_node_is_back_where_it_stood(backend: Backend, *, sealed: bool) -> None:
+    """Taking a retraction back shows the node at its old place, in two reads after a kill."""
+    session = backend.store().session("s")
+    nodes = [session.append(text) for text in "abc"]
+    session.commit(state={"n": 1})
+    session.retract(nodes[1])
+    session.append("d")
+    if sealed:
+        session.seal()
+        session.append("e")
+    session.restore(nodes[1])
+    expected = ["a", "b", "c", "d", "e"][: 5 if sealed else 4]
+    assert texts(session.context) == expected
+    assert page(session) == expected
+    kill(session)
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        assert counts.counts == {"Get": 2}
+        assert texts(session.context) == expected
+        assert session.state == {"n": 1}
+        with pytest.raises(treering.UsageError):
+            session.restore(nodes[1])
+
+
+def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
+    """A restored node comes back alone; what was retracted besides stays hidden, and amendments stay."""
+    with store.session("s") as session:
+        nodes = [session.append(text) for text in "abcd"]
+        session.amend(nodes[0], said("A"))
+        session.retract(nodes[1])
+        session.retract(nodes[2])
+        session.amend(nodes[3], said("D"))
+        session.restore(nodes[1])
+        assert texts(session.context) == ["A", "b", "D"]
+        assert page(session) == ["A", "b", "D"]
+        session.restore(nodes[2])
+        assert texts(session.context) == ["A", "b", "c", "D"]
+
+
+def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:
+    """An edit must name a node."""
+    with store.session("s") as session:
+        session.append("a")
+        for call in (
+            lambda: session.amend("nobody", said("x")),
+            lambda: session.retract("nobody"),
+            lambda: session.restore("nobody"),
+        ):
+            with pytest.raises(treering.TreeringError, match="nobody"):
+                call()
+
+
+def test_edits_do_not_move_the_head(store: Store) -> None:
+    """After an edit of an old node the session goes on from where it stood."""
+    with store.session("s") as session:
+        first, last = session.append("a"), session.append("b")
+        session.amend(first, said("A"))
+        session.retract(first)
+        assert session.node == last
+        assert session.get(session.append("c")).parent == last

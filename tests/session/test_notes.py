@@ -1,0 +1,140 @@
+"""What hangs beside the conversation: labels, titles, usage, extension data, prompts for audit."""
+
+from __future__ import annotations
+
+import pytest
+from tests.session.backends import Backend, kill
+
+import treering
+from treering.session.store import Store
+
+
+def test_labels_are_set_changed_and_cleared(backend: Backend) -> None:
+    """A label names a node or a checkpoint until it is taken off."""
+    session = backend.store().session("s")
+    node = session.append("a")
+    made = session.commit(["b"]).checkpoint or ""
+    session.label(node, "start")
+    session.label(made, "good")
+    session.label(node, "begin")
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.labels() == {node: "begin", made: "good"}
+        assert session.get(node).label == "begin"
+        assert [entry.label for entry in session.checkpoints()] == ["good"]
+        session.label(node, None)
+        session.label(made, None)
+        assert session.labels() == {}
+        with pytest.raises(treering.NotFoundError, match="nobody"):
+            session.label("nobody", "x")
+
+
+def test_notes_never_move_a_head(backend: Backend) -> None:
+    """Title, status, place, usage, labels and notes leave head, node and context alone."""
+    session = backend.store().session("s")
+    node = session.append("a")
+    session.set_title("T")
+    session.set_status("waiting")
+    session.move(project="p", cwd="/x")
+    session.label(node, "l")
+    session.record_usage(input=3)
+    session.record_system("be nice", [{"name": "bash"}])
+    session.record_extension("todo", {"items": []})
+    session.note("exit", {"code": 1})
+    assert (session.node, len(session.context)) == (node, 1)
+    assert session.get(session.append("b")).parent == node
+    kill(session)
+    view = backend.store().view("s")
+    assert (view.info.title, view.info.status, view.info.project, view.info.cwd) == ("T", "waiting", "p", "/x")
+    assert view.info.messages == 2
+
+
+def test_a_session_can_be_renamed_and_moved(backend: Backend) -> None:
+    """Title, project and folder change in lists; the session is the same."""
+    with backend.store().session("s", title="old", project="p1", cwd="/one") as session:
+        session.append("a")
+        session.set_title("new")
+        session.move(project="p2")
+    store = backend.store()
+    assert [row.title for row in store.sessions(project="p2").rows] == ["new"]
+    assert store.sessions(project="p1").rows == ()
+    assert [row.id for row in store.sessions(cwd="/one").rows] == ["s"]
+    with store.session("s") as session:
+        session.move(cwd="/two")
+        session.set_title("")
+    (row,) = store.sessions().rows
+    assert (row.title, row.project, row.cwd) == ("", "p2", "/two")
+
+
+def test_usage_adds_up_and_is_not_undone(backend: Backend) -> None:
+    """Usage is summed over all branches; going back does not lower it, since it was spent."""
+    session = backend.store().session("s")
+    node = session.append("a")
+    made = session.commit(["b"]).checkpoint or ""
+    session.record_usage(input=10, output=5, cost=0.25)
+    session.append("c")
+    session.record_usage(input=1, output=2, target=node)
+    session.rewind(made)
+    assert session.usage == {"input": 11, "output": 7, "cost": 0.25}
+    assert session.last_usage == {"input": 1, "output": 2}
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.usage == {"input": 11, "output": 7, "cost": 0.25}
+        assert session.last_usage == {"input": 1, "output": 2}
+        session.record_usage(input=9)
+        assert session.usage["input"] == 20
+    assert len(backend.store().view("s").notes("usage")) == 3
+
+
+def test_extension_data_is_found_along_the_branch(backend: Backend) -> None:
+    """An extension finds what it recorded on the path of the head, oldest first; other branches on request."""
+    session = backend.store().session("s")
+    session.record_extension("todo", {"n": -1})
+    first = session.append("a")
+    session.record_extension("todo", {"n": 0})
+    session.record_extension("other", {"x": 1})
+    session.append("b")
+    session.record_extension("todo", {"n": 1})
+    session.checkout(first)
+    session.append("c")
+    session.record_extension("todo", {"n": 2, "bytes": b"\0"})
+    kill(session)
+    view = backend.store().view("s")
+    assert [note.payload for note in view.extensions("todo")] == [{"n": -1}, {"n": 0}, {"n": 2, "bytes": b"\0"}]
+    assert len(view.extensions("todo", on_path=False)) == 4
+    assert [note.payload for note in view.extensions("other")] == [{"x": 1}]
+    assert view.extensions("none") == ()
+
+
+def test_prompts_and_tools_are_kept_for_audit(store: Store) -> None:
+    """The system prompt and tools in force are found with the node they were in force at."""
+    with store.session("s") as session:
+        node = session.append("a")
+        session.record_system("be nice", [{"name": "bash", "parameters": {"type": "object"}}])
+        (note,) = session.notes("system", on_path=True)
+        assert note.target == node
+        assert note.payload == {"prompt": "be nice", "tools": [{"name": "bash", "parameters": {"type": "object"}}]}
+
+
+def test_notes_are_listed_by_kind(store: Store) -> None:
+    """Notes of one kind, or all, in the order they were recorded."""
+    with store.session("s") as session:
+        session.append("a")
+        session.note("x", {"n": 1})
+        session.note("y", payload=[1, 2])
+        session.note("x", {"n": 2})
+        assert [note.brief for note in session.notes("x")] == [{"n": 1}, {"n": 2}]
+        assert [note.kind for note in session.notes()] == ["x", "y", "x"]
+        assert session.notes("y")[0].payload == [1, 2]
+        with pytest.raises(treering.UsageError):
+            session.note("x", {"large": "x" * 600})
+
+
+def test_a_note_is_the_first_record(backend: Backend) -> None:
+    """A session may begin with a note; its first message is still a root."""
+    session = backend.store().session("s")
+    session.set_title("T")
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.info.title == "T"
+        assert session.get(session.append("a")).parent is None
