@@ -16,10 +16,10 @@ CheckpointId = NewType("CheckpointId", str)
 Position = NewType("Position", int)
 """Place of a record in its journal, counted from 0."""
 
-_RANDOM_BITS = 62
 _SEQUENCE_BITS = 12
-_VERSION_7 = 7
-_VARIANT = 2
+_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
+_NANOS_PER_MS = 1_000_000
+_VARIANT = 0b10 << 62  # in front of 62 random bits
 _OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
 
@@ -36,14 +36,11 @@ class IdClock:
 
     def new(self) -> str:
         """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
-        seconds, nanos = divmod(time.time_ns(), 1_000_000_000)
-        ms, rest = divmod(nanos, 1_000_000)
-        now = ((seconds * 1000 + ms) << _SEQUENCE_BITS) | (rest << _SEQUENCE_BITS) // 1_000_000
+        now = (time.time_ns() << _SEQUENCE_BITS) // _NANOS_PER_MS
+        random = int.from_bytes(os.urandom(8), "big") >> 2
         with self._lock:
             self._last = value = max(now, self._last + 1)
-        head, fraction = value >> _SEQUENCE_BITS, value & ((1 << _SEQUENCE_BITS) - 1)
-        random = int.from_bytes(os.urandom(8), "big") & ((1 << _RANDOM_BITS) - 1)
-        return f"{head:012x}{_VERSION_7:x}{fraction:03x}{_VARIANT << _RANDOM_BITS | random:016x}"
+        return f"{value >> _SEQUENCE_BITS:012x}7{value & _SEQUENCE_MASK:03x}{_VARIANT | random:016x}"
 
     def observe(self, identifier: str) -> None:
         """Make every later id greater than `identifier`, if that is one of ours; others are ignored."""

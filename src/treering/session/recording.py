@@ -13,7 +13,7 @@ from treering.checkpoint.context import Context
 from treering.checkpoint.delta import write
 from treering.errors import HeadMovedError, UsageError
 from treering.format import values
-from treering.format.record import Record, Skeleton, skeleton_of_record
+from treering.format.record import EMPTY, Record, Skeleton, skeleton_of_record
 from treering.ids import new_id, time_of
 from treering.session.payload import encode_payload
 from treering.session.state import SessionState
@@ -105,7 +105,7 @@ class Recording:
         body, large = encode_payload(draft)
         self.blobs |= large
         identifier = draft.id or new_id()
-        brief = Raw(values.encode(draft.brief)) if draft.brief else Raw(b"{}")
+        brief = Raw(values.encode(draft.brief)) if draft.brief else EMPTY
         record = Record(
             at=0,
             by="",
@@ -148,7 +148,7 @@ class Recording:
         self.records.append(
             Record(
                 at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node,
-                brief=Raw(values.encode(dict(brief))) if brief else Raw(b"{}"),
+                brief=Raw(values.encode(dict(brief))) if brief else EMPTY,
             )
         )  # fmt: skip
         self.head, self.node, self.own_head = head, node, True

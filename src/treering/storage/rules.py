@@ -12,6 +12,7 @@ Rules of a log (a key ending in `.jsonl`, in a driver that serves `Append`)
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
 from treering.storage.requests import ABSENT, Append, Delete, Get, List, Put, Request, Version
@@ -47,18 +48,20 @@ def refusal(request: Request, *, appends: bool) -> UsageError | None:
 
 
 def _key_refusal(key: str) -> UsageError | None:
+    fault = _key_fault(key)
+    return UsageError(fault, kind="key", key=key) if fault else None
+
+
+@lru_cache(maxsize=1024)  # a session asks for the same few keys again and again
+def _key_fault(key: str) -> str:
     names = key.split("/")
     if not (key.isascii() and key.isprintable() and "\\" not in key and len(key) <= KEY_BYTES_MAX):
-        reason = f"key is not plain ASCII of at most {KEY_BYTES_MAX} bytes"
-    elif any(not name or name.startswith(".") for name in names):
-        reason = "key has an empty name, or one that starts with a dot"
-    elif any(len(name) > NAME_BYTES_MAX for name in names):
-        reason = f"key has a name of more than {NAME_BYTES_MAX} bytes"
-    elif key.endswith(RESERVED_ENDINGS):
-        reason = "key has a reserved ending"
-    else:
-        return None
-    return UsageError(reason, kind="key", key=key)
+        return f"key is not plain ASCII of at most {KEY_BYTES_MAX} bytes"
+    if any(not name or name.startswith(".") for name in names):
+        return "key has an empty name, or one that starts with a dot"
+    if any(len(name) > NAME_BYTES_MAX for name in names):
+        return f"key has a name of more than {NAME_BYTES_MAX} bytes"
+    return "key has a reserved ending" if key.endswith(RESERVED_ENDINGS) else ""
 
 
 def _range_refusal(get: Get) -> UsageError | None:
