@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, strategies as st
 from tests.transcript.records import Records, forked
 
@@ -27,26 +28,45 @@ def test_runs_collapse_and_branches_indent() -> None:
     assert rows[0].kinds == {"user": 1, "assistant": 1}
 
 
-def test_what_is_special_gets_a_row_of_its_own() -> None:
-    """Labels, heads, compactions, links, edits and odd nodes break a run and are shown on their row."""
+def line_of_five() -> Records:
+    """Messages n0 to n4, one after the other."""
     records = Records()
-    for number in range(9):
-        kind = "compaction" if number == 2 else "message"
-        links = {"spawned": "task"} if number == 4 else None
-        records.node(f"n{number}", f"n{number - 1}" if number else "gone", kind=kind, links=links)
-    records.note("label", "n6", label="start")
-    records.edit("retract", "n7")
-    heads = Heads({"main": "n8", "idea": "n8", "nowhere": None})
-    rows = list(outline(Graph(records), heads=heads, checkpoints=["n1", "n5", "n5", None]))
-    assert [(row.first, row.count) for row in rows] == [(f"n{number}", 1) for number in range(9)]
-    assert rows[0].problem == "orphan"
-    assert rows[2].kinds == {"compaction": 1}
-    assert rows[4].links == {"spawned": "task"}
-    assert rows[6].label == "start"
-    assert rows[7].retracted
-    assert rows[8].heads == ("main", "idea")
-    assert [row.checkpoints for row in rows] == [0, 1, 0, 0, 0, 2, 0, 0, 0]
-    assert {row.level for row in rows} == {0}
+    for number in range(5):
+        records.node(f"n{number}", f"n{number - 1}" if number else None)
+    return records
+
+
+def test_what_was_said_about_a_node_takes_it_out_of_its_run() -> None:
+    """A label, a retraction, an amendment or a head is shown on a row of the node's own."""
+    for sort in ("label", "retract", "amend", "head"):
+        records, heads = line_of_five(), Heads()
+        if sort == "label":
+            records.note("label", "n2", label="start")
+        elif sort == "head":
+            heads = Heads({"main": "n2", "idea": "n2", "nowhere": None})
+        else:
+            records.edit(sort, "n2")
+        rows = list(outline(Graph(records), heads=heads))
+        assert shape(rows) == [(0, "n0", "n1", 2), (0, "n2", "n2", 1), (0, "n3", "n4", 2)]
+        assert rows[1].label == ("start" if sort == "label" else None)
+        assert rows[1].heads == (("main", "idea") if sort == "head" else ())
+        assert (rows[1].retracted, rows[1].amended) == (sort == "retract", sort == "amend")
+
+
+@pytest.mark.parametrize(
+    ("fields", "parent"), [({"kind": "compaction"}, "a"), ({"links": {"spawned": "task"}}, "a"), ({}, "gone")]
+)
+def test_what_a_node_is_takes_it_out_of_its_run(fields: dict[str, object], parent: str) -> None:
+    """A compaction, a link to elsewhere and an oddity are shown on a row of the node's own."""
+    records = Records()
+    records.node("a")
+    records.node("b", parent, **fields)
+    records.node("c", "b")
+    rows = list(outline(Graph(records)))
+    assert [(row.first, row.count) for row in rows] == [("a", 1), ("b", 1), ("c", 1)]
+    assert rows[1].kinds == {fields.get("kind", "message"): 1}
+    assert rows[1].links == fields.get("links", {})
+    assert rows[1].problem == ("orphan" if parent == "gone" else None)
 
 
 def test_a_run_counts_the_checkpoints_in_it() -> None:

@@ -11,7 +11,6 @@ compaction and new messages are recorded together. `splice_diff` finds such chan
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
@@ -69,8 +68,8 @@ def replace(context: Context, node: str, message: bytes) -> Context:
 def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
     """Return what turns `old` into `new`: splices at ascending, not overlapping indices of `old`.
 
-    Equal ends are cut off; between them, items that occur once on both sides are aligned by their longest increasing
-    subsequence (as patience diff does). A moved or doubled item may be written again; the result is exact anyhow.
+    Equal ends are cut off; between them, items of both lists are aligned by their longest increasing subsequence (as
+    patience diff does). A moved or doubled item may be written again; the result is exact anyhow.
     """
     start, short = 0, min(len(old), len(new))
     while start < short and old[start] == new[start]:
@@ -107,11 +106,8 @@ def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, 
 
 def _aligned(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[int, int]]:
     """Return index pairs of equal items, ascending on both sides, as many as there can be among unique items."""
-    if not old or not new:
-        return []
     places = {item: index for index, item in enumerate(old)}
-    seen, expected = Counter(old), Counter(new)
-    pairs = [(places[item], index) for index, item in enumerate(new) if seen[item] == expected[item] == 1]
+    pairs = [(places[item], index) for index, item in enumerate(new) if item in places]
     return _increasing(pairs)
 
 
