@@ -1,21 +1,23 @@
-"""A store that misbehaves on purpose, and a scheduler that interleaves processes at every request.
+"""A store that misbehaves in every way a store may, one atomic step at a time.
 
-Each request is one atomic step, except LIST, which answers in two halves. A request may fail before it takes effect,
-take effect and lose its reply, or take effect later. A process may be killed at any step. The store keeps a ghost log
-of what the first accepted tail put at each position of each life; every read is checked against it.
+Each request is one atomic step, except LIST, which answers page by page and each page in two halves, and DELETE of
+several keys. A request may be lost before it takes effect, take effect and lose its reply, or take effect later, perhaps
+more than once since clients send again what was not answered.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Generator
+from types import GeneratorType
+from typing import TypeAlias
 
+from tests.simulation.codec import Token, parse_latest, parse_tail
+from tests.simulation.ghost import Ghost, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
-from treering.format.record import decode_record
-from treering.format.register import decode_tail
+from treering.journal.read import choose
 from treering.storage.requests import (
     ABSENT,
     Answer,
@@ -29,177 +31,249 @@ from treering.storage.requests import (
     Listed,
     Put,
     Request,
-    Steps,
     Unchanged,
     Version,
     Written,
 )
 
-RESENDS_MAX = 3
+Effect: TypeAlias = Generator[None, None, Answer]
+"""A request that takes several steps."""
+
+LOST = UnavailableError("lost on the way")
+NO_REPLY = UnavailableError("reply lost")
+LATE = UnavailableError("takes effect later")
 
 
 class World:
-    """Objects, faults and the ghost log of one schedule."""
+    """Objects and faults of one schedule, for a store that swaps whole objects.
 
-    def __init__(self, rng: random.Random, keys: SessionKeys, fault_rate: float) -> None:
+    Args:
+        rng: The only source of chance.
+        keys: The session that everything is about.
+        faults: Share of the requests that go wrong.
+        page: Most keys of one LIST.
+    """
+
+    sends_max = 4
+    """How often a client sends a request that is not answered; see `RetryingDriver`."""
+    late_share = 0.2
+    """How likely a late request takes effect before any other one."""
+
+    def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float, page: int) -> None:
         self.rng = rng
         self.keys = keys
-        self.fault_rate = fault_rate
+        self.faults = faults
+        self.page = page
         self.objects: dict[str, tuple[Version, bytes]] = {}
-        self.late: list[Callable[[], Answer]] = []
-        self.log: dict[str, list[str]] = {}  # life -> record id at each position
-        self.destroyed: set[str] = set()
-        self.trace: list[str] | None = None
+        self.late: list[Request] = []
+        self.ghost = Ghost(keys, volatile=keys.appends)
         self._versions = itertools.count(1)
-        self._known: dict[str, bytes] = {}
 
-    def send(self, request: Request) -> Iterator[None]:
-        """Perform one request, with faults; a generator so that others run between the halves of a LIST."""
-        if self.late and self.rng.random() < 0.2:
-            self.late.pop()()
-        roll = self.rng.random()
-        if roll < self.fault_rate / 3:
-            return UnavailableError("lost on the way")  # type: ignore[return-value]
-        if roll < self.fault_rate / 2:
-            self.late.append(lambda: self.perform(request))
-            return UnavailableError("takes effect later")  # type: ignore[return-value]
-        if isinstance(request, List):
-            answer: Answer = yield from self._list(request)
-        else:
-            answer = self.perform(request)
-        if roll < self.fault_rate:
-            return UnavailableError("reply lost")  # type: ignore[return-value]
-        return answer  # type: ignore[return-value]
+    # requests and their faults
 
-    def _list(self, request: List) -> Iterator[None]:
-        middle = f"{request.prefix}{self.rng.randrange(14):012d}"
-        first = [key for key in self._matching(request) if key < middle]
+    def send(self, request: Request) -> Answer | Effect:
+        """Perform a request, with faults; some answer at once, others take several steps."""
+        rng = self.rng
+        if self.late and rng.random() < self.late_share:
+            self.land(self.late.pop(rng.randrange(len(self.late))))
+        roll = rng.random() if self.faults else 1.0
+        if roll < self.faults / 3:
+            return LOST
+        if roll < self.faults / 2:
+            self.late.append(request)
+            return LATE
+        answer = self.begin(request)
+        if roll < self.faults:
+            return self._unanswered(answer) if isinstance(answer, GeneratorType) else NO_REPLY
+        return answer
+
+    def _unanswered(self, effect: Effect) -> Effect:
+        yield from effect
+        return NO_REPLY
+
+    def begin(self, request: Request) -> Answer | Effect:
+        """Perform a request without faults."""
+        match request:
+            case Get():
+                return self._get(request)
+            case Put():
+                return self._put(request)
+            case List():
+                return self._list(request)
+            case Delete():
+                return self._delete(request)
+            case Append():
+                raise TypeError("this store does not append")
+
+    def land(self, request: Request) -> None:
+        """Let a request take effect that nobody waits for any more."""
+        answer = self.begin(request)
+        if isinstance(answer, GeneratorType):
+            for _ in answer:
+                pass
+
+    # what requests do
+
+    def _get(self, request: Get) -> Answer:
+        there = self.objects.get(request.key)
+        if there is None:
+            return NotFoundError("no such object", key=request.key)
+        version, data = there
+        if request.unless == version:
+            return Unchanged()
+        part = data if isinstance(data, Token) else _part(data, request)
+        return Found(part, version, len(data))
+
+    def _put(self, request: Put) -> Answer | Effect:
+        return self._refused(request) or self.place(request.key, request.data, self.next_version())
+
+    def _refused(self, request: Put | Delete) -> TreeringError | None:
+        key = request.key if isinstance(request, Put) else request.keys[0]
+        there = self.objects.get(key)
+        if request.expect is None or request.expect == (there[0] if there else ABSENT):
+            return None
+        if there is None:
+            return NotFoundError("no such object", key=key)
+        return ConflictError("somebody else wrote first", key=key)
+
+    def next_version(self) -> Version:
+        return Version(str(next(self._versions)))
+
+    def place(self, key: str, data: bytes, version: Version) -> Written:
+        """Let an object have these bytes, and the ghost know."""
+        old = self.objects.get(key)
+        self.objects[key] = (version, data)
+        if key == self.keys.tail:
+            tail = parse_tail(data, key=key, appends=self.keys.appends)
+            self.ghost.tail_written(tail)
+            if not tail.header.dead:
+                self._require_held()
+        elif key == self.keys.latest:
+            card = parse_latest(old[1], key=key).card if old else None
+            self.ghost.latest_written(card, parse_latest(data, key=key).card, self.objects)  # type: ignore[arg-type]
+        return Written(version)
+
+    def _list(self, request: List) -> Effect:
+        """One page, in two halves: names may come and go in between."""
+        keys = self._matching(request)
+        middle = keys[self.rng.randrange(len(keys))] if keys else request.prefix
+        first = [key for key in keys if key < middle]
         yield
-        keys = (first + [key for key in self._matching(request) if key >= middle])[: request.limit]
-        entries = tuple(Entry(key, 1, 0) for key in keys)
-        return Listed(entries, more=len(keys) == request.limit)  # type: ignore[return-value]
+        keys = first + [key for key in self._matching(request) if key >= middle]
+        limit = min(request.limit, self.page)
+        entries = tuple(Entry(key, len(self.objects[key][1]) if key in self.objects else 1, 0) for key in keys[:limit])
+        return Listed(entries, more=len(keys) > limit)
 
     def _matching(self, request: List) -> list[str]:
         return sorted(key for key in self.objects if key.startswith(request.prefix) and key > request.after)
 
-    def perform(self, request: Request) -> Answer:
-        """Perform one request atomically and without faults."""
-        match request:
-            case Get():
-                return self._get(request)
-            case Put(key, data, expect):
-                return self._put(key, data, expect)
-            case Append(key, data, expect):
-                there = self.objects.get(key)
-                return self._put(key, (there[1] if there else b"") + data, expect)
-            case Delete(keys):
-                for key in keys:
-                    self.objects.pop(key, None)
-                return Deleted()
-            case List():
-                keys = self._matching(request)[: request.limit]
-                return Listed(tuple(Entry(key, 1, 0) for key in keys), more=len(keys) == request.limit)
+    def _delete(self, request: Delete) -> Answer | Effect:
+        if request.expect is not None and (refused := self._refused(request)):
+            return refused
+        return self._delete_each(request)
 
-    def _get(self, request: Get) -> Answer:
-        if request.key not in self.objects:
-            return NotFoundError("no such object", key=request.key)
-        version, data = self.objects[request.key]
-        if request.unless == version:
-            return Unchanged()
-        part = data[-min(-request.start, len(data)) :] if (request.start or 0) < 0 else data[request.start : request.end]  # type: ignore[operator]
-        return Found(part, version, len(data))
+    def _delete_each(self, request: Delete) -> Effect:
+        for place, key in enumerate(request.keys):
+            if place:
+                yield
+            self.remove(key)
+        return Deleted()
 
-    def _put(self, key: str, data: bytes, expect: Version | None) -> Answer:
-        there = self.objects.get(key)
-        if expect is not None and expect != (there[0] if there else ABSENT):
-            return ConflictError("somebody else wrote first", key=key)
-        version = Version(str(next(self._versions)))
-        self.objects[key] = (version, data)
-        if key == self.keys.tail:
-            self._ghost(data)
-        return Written(version)
+    def remove(self, key: str) -> None:
+        """Let an object be gone."""
+        if self.objects.pop(key, None) is not None and "/segments/" in key:
+            self._require_held()
 
-    def _ghost(self, data: bytes) -> None:
-        tail = decode_tail(data, key=self.keys.tail, compressed=not self.keys.appends)
-        log = self.log.setdefault(tail.header.life, [])
-        if tail.header.dead:
-            self.destroyed |= set(log)
-            return
-        for position, line in enumerate(tail.lines, tail.header.base):
-            if position == len(log):
-                log.append(decode_record(line).id)
+    def _require_held(self) -> None:
+        """Whatever happens, each position below the tail's base is in a segment."""
+        if (position := self.missing()) is not None:
+            self.ghost.problems.append(f"position {position} is neither in the tail nor in a segment")
+
+    def missing(self) -> int | None:
+        """The first position below the tail's base that no segment holds."""
+        there = self.objects.get(self.keys.tail)
+        if there is None:
+            return None
+        header = parse_tail(there[1], key=self.keys.tail, appends=self.keys.appends).header
+        if header.dead or header.base == 0:
+            return None
+        reach = choose(segments_in(self.objects, self.keys.segments(header.life)))[2]  # type: ignore[arg-type]
+        return reach if reach < header.base else None
+
+    # the end
+
+    def heal(self) -> None:
+        """From now on nothing goes wrong any more; what was late takes effect."""
+        self.faults = 0.0
+        while self.late:
+            self.land(self.late.pop())
+
+    def current_life(self) -> str:
+        """The life that was not deleted; empty if there is none."""
+        latest, tail = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)
+        card = parse_latest(latest[1], key=self.keys.latest).card if latest else None
+        header = parse_tail(tail[1], key=self.keys.tail, appends=self.keys.appends).header if tail else None
+        if card is None or card.dead or (header is not None and header.dead and header.life == card.life):
+            return ""
+        return card.life
 
 
-class Crash(Exception):
-    """The process was killed."""
-
-
-class Process:
-    """One protocol under way: its generator, and the requests of its batch that were not answered yet."""
-
-    def __init__(self, name: str, world: World, steps: Steps[Any]) -> None:
-        self.name = name
-        self.world = world
-        self.result: Any = None
-        self._run = self._drive(steps)
-
-    def step(self) -> bool:
-        """Do one atomic thing; false when the process has ended."""
-        try:
-            next(self._run)
-        except StopIteration:
-            return False
-        return True
-
-    def _drive(self, steps: Steps[Any]) -> Iterator[None]:
-        try:
-            batch = next(steps)
-            while True:
-                answers: dict[int, Answer] = {}
-                order = list(range(len(batch)))
-                self.world.rng.shuffle(order)
-                for place in order:
-                    yield
-                    answers[place] = yield from self._answer(batch[place])
-                batch = steps.send(tuple(answers[place] for place in range(len(batch))))
-        except StopIteration as stop:
-            self.result = stop.value
-
-    def _answer(self, request: Request) -> Iterator[None]:
-        """What a retrying driver does: the same request again after no reply, a bounded number of times."""
-        answer: Any = None
-        for _ in range(1 + RESENDS_MAX):
-            answer = yield from self.world.send(request)
-            if self.world.trace is not None:
-                self.world.trace.append(f"{self.name}: {describe(request)} -> {describe_answer(answer)}")
-            if not isinstance(answer, UnavailableError):
-                break
-            yield
-        return answer  # type: ignore[no-any-return]
+def _part(data: bytes, request: Get) -> bytes:
+    start = request.start or 0
+    return data[start : request.end] if start >= -len(data) else data
 
 
 def describe(request: Request) -> str:
+    """A request for people."""
     match request:
         case Get(key):
-            return f"get {key}"
+            return f"get {_short(key)}"
         case Put(key, data, expect):
-            return f"put {key} ({len(data)} bytes, expecting {expect!r})"
+            return f"put {_short(key)} ({len(data)} bytes, expecting {expect!r})"
         case Append(key, data, expect):
-            return f"append {key} ({len(data)} bytes, expecting {expect!r})"
-        case List(prefix):
-            return f"list {prefix}"
+            return f"append {_short(key)} ({len(data)} bytes, expecting {expect!r})"
+        case List(prefix, after):
+            return f"list {_short(prefix)} after {_short(after)!r}"
         case Delete(keys):
-            return f"delete {', '.join(keys)}"
+            return f"delete {', '.join(map(_short, keys))}"
 
 
-def describe_answer(answer: Any) -> str:
+def describe_answer(answer: Answer) -> str:
+    """An answer for people; registers are told in words."""
     match answer:
-        case Found(_, version, size):
-            return f"version {version}, {size} bytes"
+        case Found(data, version, size):
+            return f"version {version}, {size} bytes{_told(data)}"
         case Written(version):
             return f"version {version}"
-        case Listed(entries):
-            return f"{len(entries)} keys: {', '.join(entry.key.rsplit('/', 1)[1] for entry in entries)}"
+        case Listed(entries, more):
+            return f"{', '.join(_short(entry.key) for entry in entries) or 'nothing'}{' and more' if more else ''}"
         case TreeringError():
             return f"{type(answer).__name__}: {answer}"
     return type(answer).__name__
+
+
+def _told(data: bytes) -> str:
+    value = getattr(data, "value", None)
+    if hasattr(value, "header"):
+        header = value.header
+        return f" (tail of {header.life}, {header.base} to {value.end}{', dead' if header.dead else ''})"
+    if hasattr(value, "card"):
+        card = value.card
+        facts = f"covers {card.covers}, sealed {card.sealed}{', dead' if card.dead else ''}"
+        return f" (latest of {card.life}, {facts})"
+    return ""
+
+
+def name_of(request: Request) -> str:
+    """What a request is about."""
+    match request:
+        case List(prefix, after):
+            return prefix + after
+        case Delete(keys):
+            return keys[0]
+        case _:
+            return request.key
+
+
+def _short(key: str) -> str:
+    return key.replace("sessions/s/", "").replace(".jsonl.zst", "").replace(".jsonl", "").replace("0000000", "")

@@ -46,7 +46,9 @@ def create(
     if not (seen.absent or seen.dead):
         raise _exists(keys)
     if seen.dead:
-        seen = yield from _bury(seen)
+        seen = yield from _bury(seen, seen.life)
+        if not seen.dead:
+            raise _exists(keys)
     card = msgspec.structs.replace(
         card,
         session=keys.session,
@@ -106,22 +108,21 @@ def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
         NotFoundError: There never was such a session.
         UnavailableError: The store did not answer; call again to finish.
     """
+    life, before = "", None
     for _ in range(LOOKS_MAX):
         seen = yield from look(keys)
         if seen.absent:
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
-        life = seen.tail.header.life if seen.tail and not seen.in_creation else seen.life
-        if not seen.dead and not (yield from _fence(seen, life, nonce)):
+        if seen.torn and seen.versions != before:
+            before = seen.versions
             continue
-        yield from _bury((yield from look(keys)))
+        life = life or seen.life
+        if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
+            continue
+        yield from _bury((yield from look(keys)), life)
         yield from _empty_folder(keys.folder(life))
         return
     raise UnavailableError("the session changes faster than it can be deleted", kind="busy", key=keys.tail)
-
-
-def discard(keys: SessionKeys, life: str) -> Steps[None]:
-    """Remove the folder of a life that never came to be, because somebody else's creation won."""
-    yield from _empty_folder(keys.folder(life))
 
 
 def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
@@ -137,13 +138,13 @@ def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
     raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
 
 
-def _bury(seen: Registers) -> Steps[Registers]:
+def _bury(seen: Registers, life: str) -> Steps[Registers]:
     """Mark the card of a fenced life as dead, so that listings pass it over and the name can be used again."""
     for _ in range(LOOKS_MAX):
         card = seen.card
-        if not seen.dead or card is None or card.dead:
+        if card is None or card.dead or card.life != life:
             return seen
-        stone = Card(session=seen.keys.session, life=card.life, dead=True, write=card.write, updated=card.updated)
+        stone = Card(session=seen.keys.session, life=life, dead=True, write=card.write, updated=card.updated)
         (answer,) = yield (Put(seen.keys.latest, encode_latest(stone, ()), expect=seen.latest_version),)
         if isinstance(answer, TreeringError) and not isinstance(answer, (ConflictError, NotFoundError)):
             raise answer

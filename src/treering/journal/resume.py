@@ -46,8 +46,10 @@ class Registers:
 
     @property
     def life(self) -> str:
-        """The life that `latest` is of; empty if there is no `latest`."""
-        return self.card.life if self.card else ""
+        """The life that these registers are of, dead or alive; while they are torn, perhaps an older one."""
+        if self.tail is None or (self.card is not None and self.tail.header.dead):
+            return self.card.life if self.card else ""
+        return self.tail.header.life
 
     @property
     def absent(self) -> bool:
@@ -55,10 +57,16 @@ class Registers:
 
     @property
     def dead(self) -> bool:
-        """Deleted, and not created again. The tail alone decides: that is where appends are fenced."""
+        """Deleted, and not created again.
+
+        A tombstone in the tail beside the card of another life says nothing about that life: it may have been answered
+        before its first append, and the card long after.
+        """
         if self.tail is None:
             return self.card is not None and self.card.dead
-        return self.tail.header.dead and not self.in_creation
+        if not self.tail.header.dead:
+            return False
+        return self.card is None or self.card.dead or self.card.life == self.tail.header.life
 
     @property
     def in_creation(self) -> bool:
@@ -66,6 +74,11 @@ class Registers:
         if self.card is None or self.card.dead or self.card.covers != self.card.born:
             return False
         return self.tail is None or (self.tail.header.dead and self.tail.header.life != self.card.life)
+
+    @property
+    def torn(self) -> bool:
+        """The tombstone in the tail is of an older life than the card, which was appended to: look again."""
+        return self.tail is not None and self.tail.header.dead and not (self.dead or self.in_creation)
 
     @property
     def misfit(self) -> str:

@@ -1,0 +1,236 @@
+"""What processes do to a session, in terms of the journal alone: write, read, merge, load, delete, create again.
+
+Each of them is real protocol code with a check behind every answer. The body of `latest` is the last records, so that a
+resume shows at once if one is missing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+from msgspec import Raw
+
+from tests.simulation.world import World
+from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
+from treering.format.paths import SegmentName
+from treering.format.record import Record, decode_record, encode_record
+from treering.format.register import Card
+from treering.format.segment import build_segment
+from treering.ids import new_nonce
+from treering.journal import cover as covering
+from treering.journal import life as lives
+from treering.journal.append import Appended, Overtaken, append, settle, stamp
+from treering.journal.merge import tidy
+from treering.journal.read import read_lines, records_at, skeletons
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import ask
+
+CONTEXT_MAX = 3
+SEAL_AT = 4  # records in the tail; small, so that schedules reach many seals and merges
+SETTLES_MAX = 6
+
+
+def line_ids(lines: Sequence[bytes]) -> tuple[str, ...]:
+    """Ids of record lines."""
+    return tuple(decode_record(line).id for line in lines)
+
+
+def context_of(view: View) -> tuple[bytes, ...]:
+    """The last records a view knows of."""
+    return (*view.latest.lines, *view.fresh_lines)[-CONTEXT_MAX:]
+
+
+class Actors:
+    """Makes processes for one world.
+
+    Args:
+        world: The store.
+        rng: Decides what they do.
+    """
+
+    def __init__(self, world: World, rng: random.Random) -> None:
+        self.world = world
+        self.ghost = world.ghost
+        self.keys = world.keys
+        self.rng = rng
+        self.strict = False
+        """Nothing goes wrong any more, so nothing may be refused."""
+        self._names = itertools.count(1)
+
+    def _records(self, count: int) -> tuple[Record, ...]:
+        return tuple(
+            Record(at=0, by="", type="node", kind="message", id=f"r{next(self._names)}", body=Raw(b"1"))
+            for _ in range(count)
+        )
+
+    def card(self) -> Card:
+        return Card(session=self.keys.session, life="", write="")
+
+    # writers
+
+    def writer(self, *, shared: bool) -> Steps[None]:
+        """Append a few times, seal now and then, close."""
+        nonce, number = new_nonce(), 0
+        view = yield from self._opened()
+        try:
+            for _ in range(self.rng.randrange(1, 8) if view is not None else 0):
+                records = self._records(self.rng.choice((1, 1, 2, 3)))
+                outcome: Appended | Overtaken | None = None
+                while not isinstance(outcome, Appended):
+                    number += 1
+                    outcome = yield from self._tried(view, records, f"{nonce}.{number}")
+                    if outcome is None:
+                        return
+                    view = outcome.view
+                    others = isinstance(outcome, Overtaken) and not outcome.by.startswith(f"{nonce}.")
+                    if others and outcome.by and not shared:
+                        return
+                self.ghost.acknowledge(view.life, [record.id for record in records])
+                if len(view.tail.lines) >= SEAL_AT and self.rng.random() < 0.8:
+                    view = yield from self._cover(view, seal=True)
+            if view is not None:
+                yield from self._cover(view, seal=self.rng.random() < 0.3)
+        except (NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+
+    def _opened(self) -> Steps[View | None]:
+        """Resume, or create the session."""
+        moment = self.ghost.now()
+        try:
+            view = yield from resume(self.keys)
+        except NotFoundError:
+            return (yield from self._created())
+        except UnavailableError as error:
+            self.excuse(error)
+            return None
+        self.ghost.saw_context("a resume", moment, view.life, view.end, line_ids(context_of(view)))
+        return view
+
+    def _created(self) -> Steps[View | None]:
+        life = new_nonce()
+        try:
+            view = yield from lives.create(self.keys, self.card(), (), life=life, nonce=new_nonce())
+        except (ConflictError, UnavailableError) as error:
+            self.excuse(error)
+            return None
+        self.ghost.created.add(life)
+        return view
+
+    def _tried(self, view: View, records: Sequence[Record], by: str) -> Steps[Appended | Overtaken | None]:
+        """Append, and find out what became of it; None: given up, nobody knows."""
+        self.ghost.groups[by] = tuple(record.id for record in records)
+        try:
+            return (yield from append(view, records, by=by, nonce=new_nonce()))
+        except UsageError as error:
+            if error.kind != "tail_full":
+                raise
+            return Overtaken((yield from self._cover(view, seal=True)), "")
+        except UnavailableError as error:
+            self.excuse(error)
+        for _ in range(self.rng.randrange(SETTLES_MAX)):
+            try:
+                return (yield from settle(view, by=by, nonce=new_nonce()))
+            except UnavailableError:
+                continue
+        return None
+
+    def _cover(self, view: View, *, seal: bool) -> Steps[View]:
+        outcome = yield from covering.cover(view, self.card(), context_of(view), seal=seal, nonce=new_nonce())
+        return outcome.view
+
+    # readers
+
+    def reader(self) -> Steps[None]:
+        """Look at the session in every way there is."""
+        for _ in range(self.rng.randrange(1, 4)):
+            look = self.rng.choice((self.look_at_end, self.look_at_graph, self.walk, self.look_back))
+            try:
+                yield from look()
+            except (NotFoundError, UnavailableError) as error:
+                self.excuse(error)
+
+    def look_at_end(self) -> Steps[View]:
+        moment = self.ghost.now()
+        view = yield from resume(self.keys)
+        self.ghost.saw_context("a resume", moment, view.life, view.end, line_ids(context_of(view)))
+        return view
+
+    def look_at_graph(self) -> Steps[None]:
+        moment = self.ghost.now()
+        found, rows = yield from skeletons(self.keys)
+        self.ghost.saw_journal("the graph", moment, found.tail.header.life, tuple(row.id for row in rows))
+
+    def walk(self) -> Steps[None]:
+        moment = self.ghost.now()
+        known, lines = yield from read_lines(self.keys, 0)
+        every = list(lines)
+        while lines:
+            known, lines = yield from read_lines(self.keys, len(every), known)
+            every += lines
+        self.ghost.saw_journal("a walk", moment, known.tail.header.life, line_ids(every))
+
+    def look_back(self) -> Steps[None]:
+        view = yield from self.look_at_end()
+        if not view.end:
+            return
+        wanted = sorted(self.rng.sample(range(view.end), min(3, view.end)))
+        log = self.ghost.logs[view.life]
+        found = yield from records_at(view, wanted)
+        for at in wanted:
+            if not self.ghost.volatile and found[at] != log[at]:
+                self.ghost.problems.append(f"position {at} of life {view.life} was read as {found[at]!r}")
+
+    # maintenance, and lives
+
+    def merger(self) -> Steps[None]:
+        """Tidy up, now and then rewriting what is there."""
+        for _ in range(self.rng.randrange(1, 4)):
+            rewrite = (lambda line: line) if self.rng.random() < 0.3 else None
+            try:
+                yield from tidy(self.keys, new_nonce, everything=self.rng.random() < 0.8, rewrite=rewrite)
+            except (NotFoundError, UnavailableError) as error:
+                self.excuse(error)
+
+    def loader(self) -> Steps[None]:
+        """Bring a whole session in, in segments of a life that nobody knows yet."""
+        life, nonce = new_nonce(), new_nonce()
+        records = self._records(self.rng.randrange(1, 8))
+        lines = tuple(map(encode_record, stamp(records, at=0, by=f"{nonce}.1")))
+        self.ghost.groups[f"{nonce}.1"] = tuple(record.id for record in records)
+        first = 0
+        try:
+            while first < len(lines):
+                end = min(len(lines), first + self.rng.randrange(1, 5))
+                name = SegmentName(first, end, self.rng.randrange(3), new_nonce())
+                yield from ask(Put(self.keys.segment(life, name), build_segment(lines[first:end])), Written)
+                first = end
+            yield from lives.create(
+                self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), born=len(lines)
+            )
+        except (ConflictError, UnavailableError) as error:
+            self.excuse(error)
+            return
+        self.ghost.created.add(life)
+        self.ghost.acknowledge(life, [record.id for record in records])
+
+    def deleter(self) -> Steps[None]:
+        """Delete the session; what stood when we began must be gone when it is done."""
+        there = self.world.current_life()
+        try:
+            yield from lives.delete(self.keys, nonce=new_nonce())
+        except (NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+            return
+        if there:
+            self.ghost.deleted.add(there)
+            if there not in self.ghost.dead:
+                self.ghost.problems.append(f"a deletion is done, but life {there} goes on")
+
+    def excuse(self, error: Exception) -> None:
+        """While things go wrong, a store may not answer and a session may be gone."""
+        if self.strict:
+            raise error

@@ -1,0 +1,163 @@
+"""Make schedules fast and repeatable: bytes that carry their meaning along, and a clock and chance of the schedule's own.
+
+Encoding and compressing takes most of the time of a real append, and none of the rules under test is about it. So the
+journal's coders are replaced by tokens: bytes as long as the lines they stand for, with the value attached. Some
+schedules keep the real coders, to make sure that nothing depends on the difference.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import msgspec
+
+import treering.ids
+import treering.session.writer
+from treering.format import register, segment
+from treering.format.record import Skeleton, skeleton_of
+from treering.format.register import Card, Latest, Tail
+from treering.journal import append, cover, life, merge, read, resume
+from treering.session import lineage
+
+
+class Token(bytes):
+    """Bytes that stand for a value."""
+
+    value: Any
+
+    @classmethod
+    def of(cls, value: object, size: int) -> Token:
+        token = cls(size)
+        token.value = value
+        return token
+
+
+class _Footer(segment.Footer, frozen=True, kw_only=True):
+    """A footer that was not read from bytes."""
+
+    lines: tuple[bytes, ...]
+
+    def skeletons(self) -> list[Skeleton]:
+        return [skeleton_of(line) for line in self.lines]
+
+
+def _encode_tail(tail: Tail, *, compressed: bool) -> bytes:
+    if not compressed:
+        return register.encode_tail(tail, compressed=False)
+    return Token.of(tail, 60 + sum(map(len, tail.lines)))
+
+
+def _decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
+    if isinstance(data, Token):
+        tail: Tail = data.value
+        return tail
+    return register.decode_tail(data, key=key, compressed=compressed)
+
+
+def _encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
+    latest = Latest(card=msgspec.structs.replace(card, lines=len(lines)), lines=tuple(lines))
+    return Token.of(latest, 60 + sum(map(len, lines)))
+
+
+def _decode_latest(data: bytes, *, key: str) -> Latest:
+    if isinstance(data, Token):
+        latest: Latest = data.value
+        return latest
+    return register.decode_latest(data, key=key)
+
+
+def _build_segment(lines: Sequence[bytes]) -> bytes:
+    return Token.of(tuple(lines), sum(map(len, lines)))
+
+
+def _read_segment(data: bytes, *, key: str) -> list[bytes]:
+    return list(data.value) if isinstance(data, Token) else segment.read_segment(data, key=key)
+
+
+def _read_footer(suffix: bytes, size: int, *, key: str) -> segment.Footer | int:
+    if not isinstance(suffix, Token):
+        return segment.read_footer(suffix, size, key=key)
+    lines = suffix.value
+    span = segment.FrameSpan(0, size, 0, len(lines), size, 0)
+    columns = None
+    return _Footer(key=key, first=skeleton_of(lines[0]).at, frames=(span,), columns=columns, lines=lines)  # type: ignore[arg-type]
+
+
+def _read_frame(data: bytes, span: segment.FrameSpan, *, key: str) -> list[bytes]:
+    return list(data.value) if isinstance(data, Token) else segment.read_frame(data, span, key=key)
+
+
+_CODERS: dict[str, Any] = {
+    "encode_tail": _encode_tail,
+    "decode_tail": _decode_tail,
+    "encode_latest": _encode_latest,
+    "decode_latest": _decode_latest,
+    "build_segment": _build_segment,
+    "read_segment": _read_segment,
+    "read_footer": _read_footer,
+    "read_frame": _read_frame,
+}
+_USERS = (append, cover, life, merge, read, resume, lineage)
+
+
+def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:
+    """What a tail says, whichever coder wrote it."""
+    return _decode_tail(data, key=key, compressed=not appends)
+
+
+def parse_latest(data: bytes, *, key: str) -> Latest:
+    """What `latest` says, whichever coder wrote it."""
+    return _decode_latest(data, key=key)
+
+
+def parse_segment_lines(data: bytes, *, key: str) -> list[bytes]:
+    """The lines of a segment, whichever coder wrote it."""
+    return _read_segment(data, key=key)
+
+
+class Chance:
+    """Stands in for `os` and `time` in the modules that make ids, so that a seed decides them."""
+
+    rng: ClassVar[random.Random] = random.Random(0)
+    now_ns: ClassVar[int] = 0
+
+    @classmethod
+    def begin(cls, seed: int) -> None:
+        cls.rng = random.Random(f"ids {seed}")
+        cls.now_ns = 1_700_000_000_000_000_000
+        treering.ids._clock._last = 0
+
+    @classmethod
+    def urandom(cls, size: int) -> bytes:
+        return cls.rng.randbytes(size)
+
+    @classmethod
+    def time_ns(cls) -> int:
+        cls.now_ns += 1_000_000
+        return cls.now_ns
+
+
+@contextmanager
+def repeatable(*, tokens: bool) -> Iterator[None]:
+    """Inside, ids and times come from `Chance`, and registers and segments are tokens if asked for."""
+    changes: list[tuple[Any, str, Any]] = [
+        (treering.ids, "os", SimpleNamespace(urandom=Chance.urandom)),
+        (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns)),
+        (treering.session.writer, "time", SimpleNamespace(time_ns=Chance.time_ns)),
+    ]
+    if tokens:
+        changes += [(user, name, coder) for user in _USERS for name, coder in _CODERS.items() if hasattr(user, name)]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
+    last = treering.ids._clock._last
+    for owner, name, value in changes:
+        setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+        treering.ids._clock._last = last

@@ -1,0 +1,148 @@
+"""What really happened: a log that no process can see, against which everything they see is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tests.simulation.codec import parse_segment_lines
+from treering.format.paths import SessionKeys, parse_segment
+from treering.format.record import decode_record
+from treering.format.register import Card, Tail
+from treering.journal.read import Segment, choose
+
+
+class Ghost:
+    """Records by life and position, as the store held them, and what was promised about them.
+
+    Args:
+        keys: The session.
+        volatile: What is seen may vanish until it was acknowledged: a disk shows writes before they are safe.
+    """
+
+    def __init__(self, keys: SessionKeys, *, volatile: bool) -> None:
+        self.keys = keys
+        self.volatile = volatile
+        self.logs: dict[str, list[bytes]] = {}
+        self.history: list[tuple[str, tuple[str, ...]]] = [("", ())]
+        """Every state the journal was in: life and ids of its records."""
+        self.promised: dict[str, tuple[str, tuple[str, ...]]] = {}
+        """Acknowledged appends: by the id of the first record, the life and all ids."""
+        self.groups: dict[str, tuple[str, ...]] = {}
+        """Appends that were tried: ids by `Record.by`."""
+        self.dead: dict[str, frozenset[str]] = {}
+        """Deleted lives, with all they held."""
+        self.created: set[str] = set()
+        """Lives whose creation was acknowledged."""
+        self.deleted: set[str] = set()
+        """Lives whose deletion was acknowledged."""
+        self.fences: dict[str, set[str]] = {}
+        """Lives that one deletion (by its nonce) put an end to."""
+        self.problems: list[str] = []
+        self._ids: dict[bytes, str] = {}
+
+    # what the store does
+
+    def tail_written(self, new: Tail) -> None:
+        life, base = new.header.life, new.header.base
+        log = self.logs.get(life, [])
+        if new.header.dead:
+            self.dead[life] = frozenset(map(self.id_of, log))
+            self.fences.setdefault(new.header.nonce, set()).add(life)
+            return
+        if base > len(log):
+            self.problems.append(f"the tail begins at {base}, but the journal ended at {len(log)}")
+        now = log[:base] + list(new.lines)
+        if not self.volatile and now[: len(log)] != log:
+            self.problems.append(f"a record vanished or changed when the tail was written, base {base}")
+        self.logs[life] = now
+        self.note(life)
+
+    def latest_written(self, old: Card | None, new: Card, objects: dict[str, tuple[object, bytes]]) -> None:
+        if new.dead or (old is not None and old.life == new.life):
+            return
+        if new.born and new.life not in self.logs:
+            self.logs[new.life] = self._sealed(new.life, new.born, objects)
+        self.logs.setdefault(new.life, [])
+        self.note(new.life)
+
+    def note(self, life: str) -> None:
+        self.history.append((life, tuple(map(self.id_of, self.logs[life]))))
+
+    def _sealed(self, life: str, end: int, objects: dict[str, tuple[object, bytes]]) -> list[bytes]:
+        lines: list[bytes] = []
+        for segment in choose(segments_in(objects, self.keys.segments(life)))[0]:
+            found = parse_segment_lines(objects[segment.key][1], key=segment.key)
+            lines += found[len(lines) - segment.name.first :]
+        return lines[:end]
+
+    def id_of(self, line: bytes) -> str:
+        name = self._ids.get(line)
+        if name is None:
+            name = self._ids[line] = decode_record(line).id
+        return name
+
+    # what processes learn
+
+    def now(self) -> int:
+        """A moment, to be given to `states_since`."""
+        return len(self.history) - 1
+
+    def states_since(self, moment: int) -> Iterable[tuple[str, tuple[str, ...]]]:
+        """The states of the journal from that moment on."""
+        return self.history[moment:]
+
+    def acknowledge(self, life: str, ids: Sequence[str]) -> None:
+        """A process was told that these records of one append are durable."""
+        self.promised[ids[0]] = (life, tuple(ids))
+
+    def saw_journal(self, what: str, moment: int, life: str, ids: tuple[str, ...]) -> None:
+        """A process read the whole journal since `moment`: it must have been like that at some time since."""
+        if (life, ids) not in self.states_since(moment):
+            self.problems.append(f"{what} saw {ids} of life {life}; it never was like that since")
+
+    def saw_context(self, what: str, moment: int, life: str, end: int, ids: tuple[str, ...]) -> None:
+        """A process resumed since `moment` with the last records before `end`."""
+        count = len(ids)
+        for there, state in self.states_since(moment):
+            if there == life and len(state) == end and state[end - count : end] == ids:
+                return
+        self.problems.append(f"{what} resumed at {end} with {ids} of life {life}; it never was like that since")
+
+    # what must hold at the end
+
+    def check(self, current: str) -> None:
+        """Every promise, once everything has come to rest; `current` is the life that is not deleted."""
+        held = {life: [self.id_of(line) for line in log] for life, log in self.logs.items()}
+        for life, (where, ids) in ((promise[0], promise) for promise in self.promised.values()):
+            there = held.get(where, [])
+            if ids[0] not in there:
+                self.problems.append(f"acknowledged and lost: {ids} of life {life}")
+            elif tuple(there[there.index(ids[0]) :][: len(ids)]) != ids:
+                self.problems.append(f"the records of one append are torn apart: {ids}")
+            elif life != current and ids[0] not in self.dead.get(life, ()):
+                self.problems.append(f"acknowledged after its session was deleted: {ids} of life {life}")
+        for life in self.created - self.dead.keys() - {current}:
+            self.problems.append(f"life {life} was created and is lost")
+        if current in self.deleted:
+            self.problems.append(f"life {current} was deleted and is back")
+        every = [name for ids in held.values() for name in ids]
+        if len(every) != len(set(every)):
+            twice = sorted({name for name in every if every.count(name) > 1})
+            self.problems.append(f"recorded twice: {twice}")
+        for by, ids in self.groups.items():
+            landed = [name for name in ids if name in every]
+            if landed and len(landed) != len(ids):
+                self.problems.append(f"an append landed in part: {landed} of {ids} by {by}")
+        for nonce, lives in self.fences.items():
+            if len(lives) > 1:
+                self.problems.append(f"one deletion put an end to {len(lives)} lives: {nonce}")
+
+
+def segments_in(objects: dict[str, tuple[object, bytes]], prefix: str) -> tuple[Segment, ...]:
+    """The segments below a prefix."""
+    found = [
+        Segment(key, len(objects[key][1]), name)
+        for key in objects
+        if key.startswith(prefix) and (name := parse_segment(key)) is not None
+    ]
+    return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))

@@ -1,0 +1,78 @@
+"""One protocol under way: it sends its requests one at a time, in any order, and may be killed before each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from types import GeneratorType
+from typing import Any
+
+from tests.simulation.world import World, describe, describe_answer, name_of
+from treering.errors import PoisonedError, UnavailableError
+from treering.storage.requests import Answer, Request, Steps
+
+Tell = Callable[[str], None]
+
+
+class Process:
+    """Runs real protocol code against a world, step by step.
+
+    Args:
+        name: For traces and problems.
+        world: The store.
+        steps: The protocol.
+        tell: Takes one line for each request; None: nobody listens.
+    """
+
+    def __init__(self, name: str, world: World, steps: Steps[Any], tell: Tell | None = None) -> None:
+        self.name = name
+        self.world = world
+        self.failure: Exception | None = None
+        self.requests = 0
+        self._tell = tell
+        self._run = self._drive(steps)
+
+    def step(self) -> bool:
+        """Do one atomic thing; false when the process has ended."""
+        try:
+            next(self._run)
+        except StopIteration:
+            return False
+        except Exception as error:  # noqa: BLE001  # whatever it is, it is what this schedule found
+            self.failure = error
+            self.world.ghost.problems.append(f"{self.name}: {type(error).__name__}: {error}")
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End here and now; locks are given back, as an operating system does."""
+        self._run.close()
+
+    def _drive(self, steps: Steps[Any]) -> Generator[None, None, None]:
+        shuffle = self.world.rng.shuffle
+        try:
+            batch = next(steps)
+            while True:
+                answers: list[Any] = [None] * len(batch)
+                # The order in which a set names its keys must not decide the schedule.
+                order = sorted(range(len(batch)), key=lambda place: name_of(batch[place]))
+                shuffle(order)
+                for place in order:
+                    answers[place] = yield from self._ask(batch[place])
+                batch = steps.send(tuple(answers))
+        except StopIteration:
+            return
+
+    def _ask(self, request: Request) -> Generator[None, None, Answer]:
+        """What a retrying driver does: send again what was not answered, a bounded number of times."""
+        world = self.world
+        for _ in range(world.sends_max):
+            yield
+            self.requests += 1
+            answer = world.send(request)
+            if isinstance(answer, GeneratorType):
+                answer = yield from answer
+            if self._tell is not None:
+                self._tell(f"{self.name}: {describe(request)} -> {describe_answer(answer)}")
+            if not isinstance(answer, UnavailableError) or isinstance(answer, PoisonedError):
+                break
+        return answer

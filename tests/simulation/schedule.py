@@ -1,0 +1,172 @@
+"""One random schedule: processes interleaved at every request, killed at random, then everything comes to rest and is checked."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.simulation.actors import Actors
+from tests.simulation.codec import Chance, parse_latest, repeatable
+from tests.simulation.process import Process
+from tests.simulation.world import World
+from treering.errors import CorruptError
+from treering.format.paths import SessionKeys
+from treering.journal import append, merge
+from treering.storage.requests import Steps
+
+STEPS_MAX = 20_000  # a schedule normally takes a few hundred
+KILLED_SHARE = 0.01
+REAL_CODERS_EVERY = 25
+
+
+class Schedule:
+    """One schedule on an object store.
+
+    Args:
+        seed: Decides everything.
+        tell: Takes one line for each request; None: nobody listens.
+    """
+
+    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
+        self.rng = random.Random(seed)
+        self.tell = tell
+        self.world = self.make_world()
+        self.actors = Actors(self.world, self.rng)
+        self.problems = self.world.ghost.problems
+
+    def make_world(self) -> World:
+        rng = self.rng
+        return World(rng, SessionKeys("", "s", False), faults=rng.choice((0.0, 0.06, 0.06, 0.2)), page=rng.choice((2, 3, 1000)))
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        """Processes that begin at once, and those that come later."""
+        rng, actors = self.rng, self.actors
+        shared = rng.random() < 0.5
+        early = [actors.writer(shared=shared) for _ in range(rng.randrange(1, 4))]
+        early += [actors.reader() for _ in range(rng.randrange(1, 3))]
+        early += [actors.merger() for _ in range(rng.randrange(3))]
+        late = [actors.writer(shared=shared) for _ in range(rng.randrange(4))]
+        late += [actors.merger() for _ in range(rng.choice((0, 0, 1)))]
+        if rng.random() < 0.2:
+            (early if rng.random() < 0.7 else late).append(actors.loader())
+        if rng.random() < 0.3:
+            late += [actors.deleter() for _ in range(rng.randrange(1, 3))]
+            late += [actors.reader() for _ in range(rng.randrange(2))]
+        return early, late
+
+    def run(self) -> list[str]:
+        """Run it to its end and return what went wrong."""
+        early, late = self.cast()
+        running = [self._process(number, steps) for number, steps in enumerate(early)]
+        waiting = [self._process(number, steps) for number, steps in enumerate(late, len(running))]
+        rng = self.rng
+        for _ in range(STEPS_MAX):
+            if self.problems:
+                return self.problems
+            if waiting and (not running or rng.random() < 0.05):
+                running.append(waiting.pop(rng.randrange(len(waiting))))
+            if not running:
+                break
+            process = rng.choice(running)
+            if not all(process.step() for _ in range(rng.choice((1, 1, 1, 2, 5, 20)))):
+                running.remove(process)
+            elif rng.random() < KILLED_SHARE:
+                self._say(f"{process.name} is killed")
+                process.kill()
+                running.remove(process)
+        else:
+            self.problems.append("a process never ends")
+        if not self.problems:
+            self.rest()
+        return self.problems
+
+    def _process(self, number: int, steps: Steps[None]) -> Process:
+        return Process(f"{number} {steps.__name__}", self.world, steps, self.tell)  # type: ignore[attr-defined]
+
+    def _say(self, text: str) -> None:
+        if self.tell is not None:
+            self.tell(text)
+
+    # when all have ended
+
+    def rest(self) -> None:
+        """Let what was late take effect; then anybody can read everything, go on, and delete."""
+        self._say("nothing goes wrong any more")
+        self.world.heal()
+        self.actors.strict = True
+        ghost, actors = self.world.ghost, self.actors
+        ghost.check(self.world.current_life())
+        alive = bool(self.world.current_life())
+        if alive:
+            for act in (actors.look_at_end, actors.look_at_graph, actors.walk, actors.merger, actors.look_at_graph):
+                self.alone(act())
+        if not self.problems:
+            self.alone(actors.writer(shared=True))
+            self.alone(actors.look_at_graph())
+            ghost.check(self.world.current_life())
+        if not self.problems and self.rng.random() < 0.2:
+            self._afterlife()
+        elif not self.problems and self.rng.random() < 0.2:
+            self._damage()
+
+    def _afterlife(self) -> None:
+        """A deletion leaves nothing, whatever state it began with; the name can be used again."""
+        life = self.world.current_life()
+        self.alone(self.actors.deleter())
+        left = [key for key in self.world.objects if key.startswith(self.world.keys.folder(life))]
+        if left or self.world.current_life():
+            self.problems.append(f"deleted, but there are still {left or life}")
+        if not self.problems:
+            self.alone(self.actors.writer(shared=False))
+            self.alone(self.actors.look_at_graph())
+            self.world.ghost.check(self.world.current_life())
+
+    def _damage(self) -> None:
+        """What is missing is reported as such; it is never an empty session, and nobody looks for it forever."""
+        objects, keys = self.world.objects, self.world.keys
+        gone = self.rng.choice(sorted(objects))
+        card = parse_latest(objects[keys.latest][1], key=keys.latest).card
+        self._say(f"{gone} is lost")
+        del objects[gone]
+        if gone in (keys.latest, keys.tail):
+            missed = gone == keys.latest or card.covers > card.born
+            look = self.actors.look_at_end()
+        else:
+            missed = self.world.missing() is not None
+            look = self.actors.look_at_graph()
+        failure = self.alone(look)
+        if not missed:
+            return
+        if isinstance(failure, CorruptError):
+            self.problems.clear()
+        else:
+            self.problems.append(f"{gone} is missing, and a look at it ends with {failure!r}")
+
+    def alone(self, steps: Steps[object]) -> Exception | None:
+        """Run one process to its end; return what it failed with."""
+        process = self._process(99, steps)  # type: ignore[arg-type]
+        for _ in range(STEPS_MAX):
+            if not process.step():
+                return process.failure
+        self.problems.append(f"{process.name} never ends")
+        return None
+
+
+@contextmanager
+def small(*, tokens: bool) -> Iterator[None]:
+    """Inside, ids are repeatable and sizes so small that every limit is reached."""
+    before = append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX
+    append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX = 900, 2000
+    try:
+        with repeatable(tokens=tokens):
+            yield
+    finally:
+        append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX = before
+
+
+def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> list[str]:
+    """Run the schedule of a seed and return what went wrong, nothing if it went as promised."""
+    with small(tokens=seed % REAL_CODERS_EVERY != 0):
+        Chance.begin(seed)
+        return Schedule(seed, tell).run()
