@@ -11,7 +11,6 @@ from tests.transcript.records import Records, forked
 
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton
-from treering.ids import new_id
 from treering.transcript.graph import Graph, Problem
 
 NAMES = [f"n{number}" for number in range(8)]
@@ -178,6 +177,8 @@ def test_a_page_tells_each_place_among_the_siblings() -> None:
     ]
     assert page.before is None
     assert Graph(forked()).page(None).rows == ()
+    with pytest.raises(UsageError, match="at least 1"):
+        Graph(forked()).page("d", limit=0)
 
 
 @given(length=st.integers(1, 12), limit=st.integers(1, 13), hidden=st.sets(st.integers(0, 11)))
@@ -242,15 +243,11 @@ def test_heads_checkpoints_and_unknown_types_are_no_nodes() -> None:
 
 
 def chain(nodes_count: int) -> Iterator[Skeleton]:
-    """Skeletons as a reader makes them: no string is shared between two of them."""
-    parent: str | None = None
+    """Skeletons as a reader makes them: ids of 32 digits, and no string shared between two skeletons."""
     for at in range(nodes_count):
-        node = new_id()
-        yield Skeleton(
-            at, "node", "message", node, parent, "main", "user", None, at, None, b'{"a":%d}' % at, 2000, False
-        )
-        parent = "".join(node)
-        parent = parent[:16] + node[16:]
+        parent = f"{at - 1:032x}" if at else None
+        brief = b'{"a":%d}' % at
+        yield Skeleton(at, "node", "message", f"{at:032x}", parent, "main", "user", None, at, None, brief, 2000, False)
 
 
 def test_100_000_nodes_and_their_skeletons_fit_into_64_megabytes() -> None:

@@ -31,6 +31,10 @@ from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 from treering.format.values import decode
 
+SUMMARY = "summary@1"
+_SHOWN = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}
+_CHANGES = frozenset({"model_change", "thinking_change", "mode_change"})
+
 
 class Policy(Protocol):
     """Chooses what of a path the model sees. Implementations are pure."""
@@ -113,11 +117,6 @@ def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, obje
 def _brief(skeleton: Skeleton) -> dict[str, object]:
     value = decode(skeleton.brief)
     return value if isinstance(value, dict) else {}
-
-
-SUMMARY = "summary@1"
-_SHOWN = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}
-_CHANGES = frozenset({"model_change", "thinking_change", "mode_change"})
 
 
 View = Callable[[object], object]

@@ -212,7 +212,12 @@ class Graph:
             before: The cursor of the page below; `node` is then of no account.
             limit: Greatest number of rows, at least 1.
             retracted: Show retracted nodes too; else they are left out, also when siblings are counted.
+
+        Raises:
+            UsageError: `limit` is less than 1.
         """
+        if limit < 1:
+            raise UsageError(f"a page needs a limit of at least 1. limit={limit}")
         start = _NONE if node is None else self._row(node)
         if before is not None:
             start = self._parent[self._row(before)]
