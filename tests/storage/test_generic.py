@@ -72,7 +72,7 @@ def test_a_torn_creation_is_no_object(driver: GenericDriver, root: Path) -> None
 
 @pytest.mark.parametrize("ending", slots.ENDINGS)
 def test_damage_is_reported_and_never_taken_for_a_torn_write(driver: GenericDriver, root: Path, ending: str) -> None:
-    """A changed bit in the newest slot is an error, one in the older slot is harmless or an error: never wrong bytes."""
+    """A changed bit in the newest slot is an error, in the older slot it is harmless or an error: never wrong bytes."""
     _, second = write_two(driver)
     slot = root / f"{KEY}{ending}"
     whole = slot.read_bytes()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,11 +23,12 @@ LOG = "sessions/x/tail.jsonl"
 
 
 class Disk:
-    """Syncs for real, notes what was synced, and fails where told."""
+    """Syncs for real, notes what was synced, fails where told, and lets something happen before a sync."""
 
     def __init__(self) -> None:
         self.synced: list[str] = []
         self.fail_on: str | None = None
+        self.before: dict[str, Callable[[], object]] = {}
         self.sync = Sync(self._data, self._whole)
 
     def _data(self, fd: int) -> None:
@@ -38,6 +42,8 @@ class Disk:
     def _note(self, fd: int) -> None:
         name = Path(os.readlink(f"/proc/self/fd/{fd}")).name
         name = ".tmp" if name.startswith(".tmp") else name
+        if name in self.before:
+            self.before.pop(name)()
         if self.fail_on == name:
             raise OSError(errno.EIO, "no luck")
         self.synced.append(name)
@@ -251,6 +257,17 @@ def test_names_in_the_way_are_reported(driver: LocalDriver, root: Path) -> None:
     assert sorted(tree(root)) == ["a", "b", "b/c"]
 
 
+def test_a_folder_removed_in_the_middle_of_a_put_is_no_missing_object(
+    driver: LocalDriver, disk: Disk, root: Path
+) -> None:
+    """A put cannot be answered by "not found"; the next one makes the folder again."""
+    disk.before[".tmp"] = lambda: shutil.rmtree(root)
+    answer = ask_any(driver, Put("a/x", b"1"))
+    assert isinstance(answer, UnavailableError)
+    assert answer.kind == "vanished"
+    ask(driver, Put("a/x", b"1"), Written)
+
+
 # Links and other strange things
 
 
@@ -312,6 +329,32 @@ def test_a_log_replaced_by_another_process_is_noticed(driver: LocalDriver, root:
     again = start_log(other)
     ask(driver, Append(LOG, b"d\n", again), Written)
     assert ask(other, Get(LOG), Found).data == b"head\nd\n"
+
+
+def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, disk: Disk) -> None:
+    """Every write to a log waits for an append in progress, also one without a condition."""
+    version = start_log(driver)
+    others = [
+        threading.Thread(target=ask_any, args=(driver, request)) for request in (Put(LOG, b"new\n"), Delete((LOG,)))
+    ]
+
+    def interrupt() -> None:
+        for other in others:
+            other.start()
+        while waiting_for_locks() < len(others) and all(other.is_alive() for other in others):
+            pass
+        assert ask(driver, Get(LOG), Found).data == b"head\na\n"
+
+    disk.before["tail.jsonl"] = interrupt
+    ask(driver, Append(LOG, b"a\n", version), Written)
+    for other in others:
+        other.join()
+
+
+def waiting_for_locks() -> int:
+    """Count the threads of this process that wait for a lock on a file."""
+    with open("/proc/locks", encoding="ascii") as table:
+        return sum(words[1] == "->" and words[5] == str(os.getpid()) for line in table if (words := line.split()))
 
 
 def test_a_replaced_log_is_not_kept_open(driver: LocalDriver, root: Path) -> None:

@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Iterator
 
-from treering.errors import ConflictError, TreeringError
+from treering.errors import ConflictError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.local_list import list_folder
@@ -115,13 +115,7 @@ class LocalDriver:
                 case Delete():
                     return self._delete(request)
         except OSError as error:
-            match request:
-                case List():
-                    return local_disk.explain(error, request.prefix)
-                case Delete():
-                    return local_disk.explain(error, request.keys[0])
-                case _:
-                    return local_disk.explain(error, request.key)
+            return _explain(error, request)
 
     def _get(self, get: Get) -> Answer:
         with self._folder(get.key) as folder:
@@ -220,6 +214,18 @@ class LocalDriver:
                     self._settled.clear()
                 self._settled.add(path)
         return fd
+
+
+def _explain(error: OSError, request: Request) -> TreeringError:
+    match request:
+        case List():
+            return local_disk.explain(error, request.prefix)
+        case Delete():
+            return local_disk.explain(error, request.keys[0])
+        case Put() if isinstance(error, FileNotFoundError):
+            return UnavailableError("the folder was removed meanwhile", kind="vanished", key=request.key)
+        case _:
+            return local_disk.explain(error, request.key)
 
 
 def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:

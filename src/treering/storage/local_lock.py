@@ -80,15 +80,12 @@ class FileHold:
     def __init__(self, fd: int, key: str, holder: str, *, shared: bool) -> None:
         """Take over `fd`, which is closed if the lock is not to be had."""
         try:
-            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-        except BlockingIOError:
-            other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).decode(errors="replace").strip()
+            _take(fd, key, shared=shared)
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
+        except BaseException:
             os.close(fd)
-            raise SessionHeldError(
-                f"already held. holder={other!r}", key=key, remedy="wait for it, or open both as shared"
-            ) from None
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
+            raise
         self._fd = fd
         self._mutex = threading.Lock()
         enlist(self)
@@ -111,3 +108,12 @@ class FileHold:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+
+def _take(fd: int, key: str, *, shared: bool) -> None:
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except BlockingIOError:
+        other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).decode(errors="replace").strip()
+        remedy = "wait for it, or open both as shared"
+        raise SessionHeldError(f"already held. holder={other!r}", key=key, remedy=remedy) from None

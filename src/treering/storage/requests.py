@@ -88,6 +88,7 @@ class Found(msgspec.Struct, frozen=True):
 
     data: bytes
     version: Version
+    """When a part was asked for, it may serve `unless` only and satisfy no condition on a write."""
     size: int
     """Bytes of the whole object, also when a part was asked for."""
 
