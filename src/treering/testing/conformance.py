@@ -347,7 +347,7 @@ class DriverConformance:
         def append(thread: int) -> None:
             for i in range(10):
                 line = b"%d-%d\n" % (thread, i)
-                while not isinstance(ask_any(driver, Append(key, line, _version(driver, key))), Written):
+                while not isinstance(ask_any(driver, Append(key, line, ask(driver, Get(key), Found).version)), Written):
                     pass
 
         at_once(4, append)
@@ -488,10 +488,6 @@ class _History:
 def _increment(driver: Driver, key: str) -> Answer:
     found = ask(driver, Get(key, register=True), Found)
     return ask_any(driver, Put(key, b"%d" % (int(found.data) + 1), expect=found.version))
-
-
-def _version(driver: Driver, key: str) -> Version:
-    return ask(driver, Get(key), Found).version
 
 
 async def _aexecute(driver: Driver, batch: tuple[Request, ...]) -> tuple[Answer, ...]:
