@@ -3,9 +3,12 @@
 Rule 1: the output is durable before an input is deleted.
 Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
 Rule 3: the output carries the oldest epoch of its inputs: it may hold what a later erasure has to rewrite.
+Rule 4: a segment is deleted only for a larger one, or by whoever put another in its place after seeing it. Of two that
+hold the same positions neither is waste: one process would delete the first as a copy of the second while another one
+replaces the second.
 
 Two mergers may work on the same run; the names of their outputs differ, so neither deletes the other's, and both hold
-the same records.
+the same records. By rule 4 the newest of the largest segments that hold a position is never deleted.
 """
 
 from __future__ import annotations
@@ -75,15 +78,12 @@ def _size_class(size: int) -> int:
     return level
 
 
-def merge(
-    keys: SessionKeys, life: str, run: Sequence[Segment], *, unique: str, rewrite: Rewrite | None = None
-) -> Steps[Merged]:
+def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrite | None = None) -> Steps[Merged]:
     """Join one contiguous run of segments into one.
 
     Args:
-        keys: The session.
-        life: The life the segments belong to.
-        run: Neighbours as `Survey.segments` gives them.
+        where: What was found.
+        run: Neighbours among `where.segments`. Waste beside them whose records the output holds as well goes with them.
         unique: Names the output; never used again.
         rewrite: Replaces lines on the way, for example by shorter ones of pruned checkpoints.
 
@@ -100,8 +100,9 @@ def merge(
     epoch = min(segment.name.epoch for segment in run)
     name = SegmentName(first, first + len(lines), epoch, unique)
     data = build_segment(lines)
-    yield from ask(Put(keys.segment(life, name), data), Written)
-    yield from delete_segments(run)
+    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+    waste = [segment for segment in where.waste if _holds(name, segment.name)]
+    yield from delete_segments([*run, *waste])
     return Merged(len(run), 1, sum(segment.size for segment in run), len(data))
 
 
@@ -131,7 +132,7 @@ def tidy(
     done: list[Merged] = []
     for run in runs:
         try:
-            done.append((yield from merge(keys, where.tail.header.life, run, unique=unique(), rewrite=rewrite)))
+            done.append((yield from merge(where, run, unique=unique(), rewrite=rewrite)))
         except NotFoundError:
             continue  # somebody else merged it
     return Merged(
@@ -143,9 +144,13 @@ def tidy(
 
 
 def _waste(where: Survey) -> tuple[Segment, ...]:
-    """Segments wholly inside a chosen one."""
+    """Segments wholly inside a larger chosen one."""
     return tuple(
         segment
         for segment in where.waste
-        if any(kept.name.first <= segment.name.first and segment.name.end <= kept.name.end for kept in where.segments)
+        if any(_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for kept in where.segments)
     )
+
+
+def _holds(outer: SegmentName, inner: SegmentName) -> bool:
+    return outer.first <= inner.first and inner.end <= outer.end

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from treering.errors import FormatVersionError, SessionDeletedError
 from treering.format.paths import SessionKeys
-from treering.format.record import decode_record
+from treering.format.record import Record, decode_record
 from treering.format.register import Card, Latest, Tail, TailHeader
 from treering.storage.requests import Version
 
@@ -67,8 +69,11 @@ class View(msgspec.Struct, frozen=True):
         if self.life != life:
             raise deleted(self.keys)
 
-    def require_known_critical(self, known_types: frozenset[str]) -> None:
+    def require_known_critical(self, knows: Callable[[Record], bool]) -> None:
         """Refuse to seal over a record that its writer marked critical and that we do not understand.
+
+        Args:
+            knows: Whether a record is understood, by its type and kind.
 
         Raises:
             FormatVersionError: There is one among the unsealed records.
@@ -77,9 +82,9 @@ class View(msgspec.Struct, frozen=True):
             if b'"critical":true' not in line:
                 continue
             record = decode_record(line, key=self.keys.tail)
-            if record.critical and record.type not in known_types:
+            if record.critical and not knows(record):
                 raise FormatVersionError(
-                    f"a critical record of unknown type {record.type!r} stands at position {record.at}",
+                    f"a critical record is not understood. at={record.at}, type={record.type!r}, kind={record.kind!r}",
                     key=self.keys.tail,
                     remedy="upgrade treering to seal this session; reading goes on",
                 )

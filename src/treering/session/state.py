@@ -28,7 +28,13 @@ from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads, decode_heads
 from treering.transcript.node import read_brief
 
-KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
+_KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
+_KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
+
+
+def knows(record: Record) -> bool:
+    """Whether the fold understands a record. Unknown kinds of nodes and notes change nothing but themselves."""
+    return record.type in _KNOWN_TYPES and (record.type != "edit" or record.kind in _KNOWN_EDITS)
 
 
 class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):

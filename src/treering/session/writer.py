@@ -32,7 +32,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.hooks import Hooks
 from treering.session.reader import Reader, Restored
-from treering.session.state import KNOWN_TYPES, SessionState, decode_state, encode_state
+from treering.session.state import SessionState, decode_state, encode_state, knows
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import checked
 from treering.transcript.node import Draft
@@ -349,7 +349,7 @@ class Writer(Reader):
         Returns:
             False if somebody else did.
         """
-        self.view.require_known_critical(KNOWN_TYPES)
+        self.view.require_known_critical(knows)
         state = self._common_state()
         state.lines |= lines or {}
         outcome = yield from cover(
