@@ -125,6 +125,11 @@ def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
     raise UnavailableError("the session changes faster than it can be deleted", kind="busy", key=keys.tail)
 
 
+def discard(keys: SessionKeys, life: str) -> Steps[None]:
+    """Remove the folder of a life that never came to be, because somebody else's creation won."""
+    yield from _empty_folder(keys.folder(life))
+
+
 def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
     """Put the tombstone where appends are swapped; false if somebody appended meanwhile."""
     keys = seen.keys
