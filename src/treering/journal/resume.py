@@ -35,6 +35,8 @@ class Registers:
         self.tail: Tail | None = (
             decode_tail(found_tail.data, key=keys.tail, compressed=not keys.appends) if found_tail else None
         )
+        rest = found_tail.data[self.tail.complete :] if found_tail and self.tail else b""
+        self._ends_whole = b"\n" not in rest
 
     @property
     def versions(self) -> tuple[Version, Version]:
@@ -111,7 +113,8 @@ class Registers:
             latest_version=self.latest_version,
             tail=tail,
             tail_version=self.tail_version,
-            in_place=self.keys.appends and not self.in_creation,
+            # Whole lines of a torn append would stand between what is there and what is added: write it anew.
+            in_place=self.keys.appends and not self.in_creation and self._ends_whole,
         )
 
 

@@ -1,0 +1,28 @@
+"""An append that was cut between two of its lines: the lines before the cut are whole, and do not count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import treering
+
+
+def test_a_torn_group_is_neither_shown_nor_in_the_way(tmp_path: Path) -> None:
+    """Half an append is not seen, and what is appended behind it is read back, also after a seal."""
+    store = treering.open(tmp_path)
+    killed = store.session("s")
+    killed.append("kept")
+    covered = (tmp_path / "latest/s.jsonl.zst").read_bytes()
+    killed.commit(["torn"], state={"step": 1})
+    killed.close()
+    (tmp_path / "latest/s.jsonl.zst").write_bytes(covered)  # as a kill leaves it
+    tail = tmp_path / "sessions/s/tail.jsonl"
+    tail.write_bytes(b"".join(tail.read_bytes().splitlines(keepends=True)[:-1]))
+    with store.session("s") as session:
+        assert [item.message["content"] for item in session.context] == ["kept"]
+        session.append("after")
+    with store.session("s") as session:
+        assert [item.message["content"] for item in session.context] == ["kept", "after"]
+        session.seal()
+    assert store.verify("s") == []
+    assert [row.node.payload["content"] for row in store.view("s").history().rows] == ["after", "kept"]
