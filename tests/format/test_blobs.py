@@ -142,6 +142,8 @@ def test_missing_text_becomes_a_note() -> None:
     digest = hashlib.sha256(TEXT.encode()).hexdigest()
     note = f"[missing attachment sha256:{digest}, {len(TEXT.encode())} bytes]"
     assert restore(extract(message(PARTS[4]))[0], {}) == message({"type": "text", "text": note})
+    result = {"type": "tool_result", "tool_use_id": "7", "content": TEXT}
+    assert restore(extract([result])[0], {}) == [result | {"content": note}]
     assert restore(extract({"plan": TEXT})[0], {}) == {"plan": note}
     assert restore(IMAGE_REF, {}) == IMAGE_REF.note
     assert restore({"type": "state", "image": IMAGE_REF}, {}) == {"type": "state", "image": IMAGE_REF.note}

@@ -38,28 +38,32 @@ def plain_frame(**options: bool) -> bytes:
     return zstandard.ZstdCompressor(**options).compress(DATA)
 
 
+DICTIONARY = zstandard.train_dictionary(1024, [b"%d some words %d" % (i, i * i) for i in range(999)])
+
+
 @pytest.mark.parametrize(
-    "data",
+    ("data", "message"),
     [
-        b"",
-        b"\x28\xb5\x2f\xfd",
-        skippable(4, b"notes") + compress(DATA),
-        skippable(4, b"notes"),
-        plain_frame(write_content_size=True, write_checksum=False),
-        plain_frame(write_content_size=False, write_checksum=True),
-        compress(b""),
-        compress(DATA) + b"\0",
-        compress(DATA) + b"garbage behind",
-        compress(DATA) + skippable(4, b"notes")[:-1],
-        compress(DATA) + compress(b""),
-        zstandard.ZstdCompressor(
-            dict_data=zstandard.train_dictionary(1024, [b"%d some words %d" % (i, i * i) for i in range(999)])
-        ).compress(DATA),
+        (b"", "begin"),
+        (b"\x28\xb5\x2f\xfd", "header"),
+        (skippable(4, b"notes") + compress(DATA), "begin"),
+        (skippable(4, b"notes"), "begin"),
+        (plain_frame(write_content_size=True, write_checksum=False), "lacks a checksum"),
+        (plain_frame(write_content_size=False, write_checksum=True), "size of its content"),
+        (compress(b""), "size of its content"),
+        (compress(DATA) + compress(b""), "size of its content"),
+        (compress(DATA) + b"\0", "no zstd frame"),
+        (compress(DATA) + b"garbage behind", "no zstd frame"),
+        (compress(DATA)[:-1], "ends inside"),
+        (compress(DATA) + skippable(4, b"notes")[:-1], "ends inside"),
+        (compress(DATA)[:4] + bytes([compress(DATA)[4] | 0b10000]) + compress(DATA)[5:], "uses what we never do"),
+        (compress(DATA)[:7] + bytes([compress(DATA)[7] | 0b110]) + compress(DATA)[8:], "unknown type"),
+        (zstandard.ZstdCompressor(dict_data=DICTIONARY, write_checksum=True).compress(DATA), "uses what we never do"),
     ],
 )
-def test_foreign_and_broken_layouts(data: bytes) -> None:
+def test_foreign_and_broken_layouts(data: bytes, message: str) -> None:
     """What is not made of frames as we write them is damage."""
-    with pytest.raises(CorruptError) as caught:
+    with pytest.raises(CorruptError, match=message) as caught:
         decompress(data, key="k", bytes_max=LIMIT)
     assert caught.value.key == "k"
     assert caught.value.offset is not None

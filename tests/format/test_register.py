@@ -230,6 +230,14 @@ def test_latest_round_trip() -> None:
     assert latest.card == replace(CARD, lines=3)
 
 
+def test_damaged_line_of_erased_positions() -> None:
+    """The line of erased positions has a checksum of its own, like every line that is understood here."""
+    body = b'{"type":"erased","erased":[[3,1]],"_c":"00000000"}\n'
+    front = remove_check(encode_latest(replace(CARD, erased=()), []), key="k")
+    with pytest.raises(CorruptError, match="checksum"):
+        decode_latest(add_check(front + compress(body)), key="k")
+
+
 def test_latest_without_lines() -> None:
     """A card alone is a whole register: a session that was just created, or a tombstone."""
     card = replace(CARD, erased=(), dead=True)
@@ -297,6 +305,15 @@ def test_first_line_without_sense(first: bytes) -> None:
     for read in (lambda: decode_tail(line, key="k", compressed=False), lambda: decode_card(compress(line), key="k")):
         with pytest.raises(CorruptError):
             read()
+
+
+def test_version_below_the_first() -> None:
+    """A header that is right but for its version, which never was, is damage."""
+    line = encode_tail(Tail(header=HEADER), compressed=False)
+    for version in (b"0", b"-1"):
+        fields = line.replace(b'"treering":1', b'"treering":' + version)[: -len(b',"_c":"00000000"}\n')]
+        with pytest.raises(CorruptError, match="version"):
+            decode_tail(close_line(fields + b"}"), key="k", compressed=False)
 
 
 def test_empty_register() -> None:

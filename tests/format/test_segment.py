@@ -5,6 +5,7 @@ import shutil
 import struct
 import subprocess
 import tracemalloc
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -114,14 +115,14 @@ def test_each_record_by_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_frames_hold_whole_lines() -> None:
     """A frame ends before the line that would burst it; a longer line has a frame to itself."""
-    sizes = [FRAME_BYTES // 2, FRAME_BYTES // 2 - 500, 900, FRAME_BYTES * 2, 10, 10]
+    sizes = [FRAME_BYTES * 2, FRAME_BYTES // 2, FRAME_BYTES // 2 - 500, 900, FRAME_BYTES * 2, 10, 10]
     lines = [
         encode_record(Record(at=at, by="w.0", type="node", body=Raw(b'"' + b"x" * size + b'"')))
         for at, size in enumerate(sizes)
     ]
     footer = footer_of(build_segment(lines))
-    assert [span.rows for span in footer.frames] == [2, 1, 1, 2]
-    assert [span.content_size for span in footer.frames[:2]] == [len(lines[0] + lines[1]), len(lines[2])]
+    assert [span.rows for span in footer.frames] == [1, 2, 1, 1, 2]
+    assert [span.content_size for span in footer.frames[1:3]] == [len(lines[1] + lines[2]), len(lines[3])]
 
 
 def test_footer_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,32 +204,87 @@ def rebuilt(data: bytes, **changes: object) -> bytes:
     entries = [(span.end - span.start, span.content_size, span.rows, span.crc) for span in footer.frames]
     fields = {"treering": 1, "first": footer.first, "frames": entries, "columns": footer.columns} | changes
     index = module._Index(**fields)  # type: ignore[arg-type]
+    frames = frames[: len(index.frames)]
     return b"".join(frames) + module._encode_footer(index, frames)
 
 
-def test_index_that_lies() -> None:
-    """An index that contradicts the records, or itself, is found although its checksum is right."""
-    columns = footer_of(SMALL).columns
-    other = footer_of(build_segment(mixed()[:-1])).columns
-    assert read_segment(rebuilt(SMALL), key="k") == mixed()
-    entries = footer_of(SMALL).frames[0]
-    size = entries.end
-    for changes in (
+def resigned(data: bytes, footer_start: int) -> bytes:
+    """The segment with the checksum of its index and seek table made right again."""
+    return (
+        data[: footer_start + 8]
+        + zlib.crc32(data[footer_start + 12 :]).to_bytes(4, "little")
+        + data[footer_start + 12 :]
+    )
+
+
+COLUMNS = footer_of(SMALL).columns
+OTHER = footer_of(build_segment(mixed()[:-1])).columns
+SPAN = footer_of(SMALL).frames[0]
+
+
+def test_rebuilding_changes_nothing() -> None:
+    """The index is rebuilt for the tests below as it was."""
+    assert rebuilt(SMALL) == SMALL == resigned(SMALL, SPAN.end)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         {"first": 8},
-        {"columns": other},
-        {"columns": msgspec.structs.replace(columns, lengths=b"")},
-        {"columns": msgspec.structs.replace(columns, lengths=b"\3")},
-        {"columns": msgspec.structs.replace(columns, codes=columns.codes[:-1] + b"\x7f")},
-        {"columns": msgspec.structs.replace(columns, brief_rows=b"\1\x7f")},
-        {"columns": msgspec.structs.replace(columns, ids=other.ids)},
-        {"columns": msgspec.structs.replace(columns, targets=other.parents)},
-        {"frames": [(size, entries.content_size, 4, entries.crc)]},
-        {"frames": [(size, entries.content_size, 6, entries.crc)]},
-        {"frames": [(size, entries.content_size + 1, 5, entries.crc)]},
-        {"frames": [(size, entries.content_size, 5, entries.crc ^ 1)]},
-    ):
+        {"first": -1},
+        {"columns": OTHER},
+        {"columns": msgspec.structs.replace(COLUMNS, lengths=b"")},
+        {"columns": msgspec.structs.replace(COLUMNS, lengths=b"\3")},
+        {"columns": msgspec.structs.replace(COLUMNS, codes=COLUMNS.codes[:-1] + b"\x7f")},
+        {"columns": msgspec.structs.replace(COLUMNS, brief_rows=b"\1\x7f")},
+        {"columns": msgspec.structs.replace(COLUMNS, ids=OTHER.ids)},
+        {"columns": msgspec.structs.replace(COLUMNS, targets=OTHER.parents)},
+        {"frames": []},
+        {"frames": [(SPAN.end, SPAN.content_size, 4, SPAN.crc)]},
+        {"frames": [(SPAN.end, SPAN.content_size, 6, SPAN.crc)]},
+        {"frames": [(SPAN.end, SPAN.content_size + 1, 5, SPAN.crc)]},
+        {"frames": [(SPAN.end, SPAN.content_size, 5, SPAN.crc ^ 1)]},
+    ],
+)
+def test_index_that_lies(changes: dict[str, object]) -> None:
+    """An index that contradicts the records, or itself, is found although its checksum is right."""
+    with pytest.raises(CorruptError):
+        read_segment(rebuilt(SMALL, **changes), key="k")
+
+
+@pytest.mark.parametrize("rows", [b"\1\xff", b"\1\x7f"])
+def test_column_with_a_row_that_is_not_there(rows: bytes) -> None:
+    """A sparse column that names a row before the first or behind the last one is found by the index alone."""
+    footer = footer_of(rebuilt(SMALL, columns=msgspec.structs.replace(COLUMNS, link_rows=rows)))
+    with pytest.raises(CorruptError, match="contradicts itself"):
+        footer.skeletons()
+
+
+def test_index_and_frames_of_different_length() -> None:
+    """An index with fewer rows than its frames have records is found without the frames."""
+    with pytest.raises(CorruptError, match="number of records"):
+        footer_of(rebuilt(SMALL, columns=OTHER)).skeletons()
+
+
+def test_index_and_table_of_different_sizes() -> None:
+    """Index and seek table are compared before a frame is read."""
+    with pytest.raises(CorruptError, match="index and seek table differ"):
+        footer_of(rebuilt(SMALL, frames=[(SPAN.end - 1, SPAN.content_size, 5, SPAN.crc)]))
+
+
+def test_frame_with_other_lines_than_expected() -> None:
+    """A frame that holds more or fewer lines than the index says is not cut to measure."""
+    for rows in (4, 6):
+        with pytest.raises(CorruptError, match="number of records"):
+            read_frame(SMALL[: SPAN.end], msgspec.structs.replace(SPAN, rows=rows), key="k")
+
+
+def test_seek_table_that_lies() -> None:
+    """Each flipped bit of the seek table is found even with a right checksum: other tools rely on the table alone."""
+    table = len(SMALL) - 9 - 2 * 12 - 8
+    for bad in damaged(SMALL[table:]):
         with pytest.raises(CorruptError):
-            read_segment(rebuilt(SMALL, **changes), key="k")
+            read_segment(resigned(SMALL[:table] + bad, SPAN.end), key="k")
 
 
 def test_newer_version() -> None:
@@ -257,15 +313,17 @@ def test_other_objects_are_no_segments() -> None:
             read_segment(data, key="k")
 
 
-def test_bomb_in_the_index() -> None:
-    """Sizes beyond the limits are refused before anything is allocated."""
+def test_bombs() -> None:
+    """Sizes beyond the limits are refused before anything is allocated, in frames and in the index."""
     bomb = b"\x28\xb5\x2f\xfd\xe4" + (8 << 30).to_bytes(8, "little") + b"\x01\0\0" + b"\0\0\0\0"
-    span = footer_of(SMALL).frames[0]
-    huge = msgspec.structs.replace(span, content_size=RECORD_BYTES_MAX + 1)
+    huge = msgspec.structs.replace(SPAN, content_size=RECORD_BYTES_MAX + 1)
     with pytest.raises(CorruptError, match="too large"):
-        read_frame(SMALL[: span.end], huge, key="k")
-    with pytest.raises(CorruptError):
-        read_segment(SMALL[: span.end] + skippable(4, b"\0\0\0\0" + bomb), key="k")
+        read_frame(SMALL[: SPAN.end], huge, key="k")
+    frame = (SMALL[: SPAN.end], SPAN.content_size)
+    index = skippable(4, b"\0\0\0\0" + bomb)
+    data = resigned(frame[0] + index + module._encode_table([frame], len(index)), SPAN.end)
+    with pytest.raises(CorruptError, match="too large"):
+        read_segment(data, key="k")
 
 
 @pytest.mark.parametrize("lines", [[], [turns(2)[1], turns(2)[0]], [turns(2)[0], turns(2)[2]], [turns(1)[0]] * 2])

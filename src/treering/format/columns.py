@@ -5,15 +5,14 @@ byte plane by byte plane: first the lowest byte of every item, then the next one
 surrogates are encoded like other characters. Sparse columns name their rows as differences from the row before.
 
 Our ids are 16 bytes: the time goes into an integer column of differences, the ten bytes behind it stay together. A
-reference (parent, target) to a record among the same rows is the number of rows back to it. Where several rows have
-the same id, which happens in imported sessions, references to it are written out instead.
+reference (parent, target) to a record among the same rows is the number of rows back to it. It stands for that row's
+id and not for the row, so it does no harm that several rows may have the same id in imported sessions.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, TypeVar
@@ -48,7 +47,7 @@ class References(msgspec.Struct, frozen=True):
     """A column of ids of other records, or None."""
 
     distances: bytes
-    """Rows back to the record meant; 0 for None; the number of rows for one that is not among them."""
+    """Rows back to one with the id meant; 0 for None; the number of rows if no other row has it."""
     outside: Ids
 
 
@@ -196,8 +195,7 @@ def _unpack_references(column: References, ids: Sequence[str]) -> list[str | Non
 def pack(skeletons: Sequence[Skeleton]) -> Columns:
     """Return the columns of skeletons at consecutive positions."""
     ids = [skeleton.id for skeleton in skeletons]
-    seen = Counter(ids)
-    rows = {identifier: row for row, identifier in enumerate(ids) if seen[identifier] == 1}
+    rows = {identifier: row for row, identifier in enumerate(ids)}
     names: dict[tuple[str, str, str, str, bool], int] = {}
     codes = [names.setdefault(_name(skeleton), len(names)) for skeleton in skeletons]
     timed = [row for row, skeleton in enumerate(skeletons) if skeleton.time != (time_of(skeleton.id) or 0)]

@@ -182,15 +182,18 @@ def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
 def _encode_footer(index: _Index, frames: Sequence[bytes]) -> bytes:
     packed = compress(msgspec.msgpack.encode(index))
     index_size = _SKIPPABLE_HEADER_BYTES + CHECKSUM_BYTES + len(packed)
-    entries = [
-        (len(frame), entry[1], int.from_bytes(frame[-CHECKSUM_BYTES:], "little"))  # a frame ends in its half XXH64
-        for frame, entry in zip(frames, index.frames, strict=True)
-    ]
-    entries.append((index_size, 0, _EMPTY_CHECKSUM))
-    packed_entries = b"".join(_TABLE_ENTRY.pack(*entry) for entry in entries)
-    table = skippable(_TABLE_KIND, packed_entries + _TABLE_FOOTER.pack(len(entries), _WITH_CHECKSUMS, _TABLE_MAGIC))
+    table = _encode_table(zip(frames, (entry[1] for entry in index.frames), strict=True), index_size)
     crc = zlib.crc32(packed + table)
     return skippable(_INDEX_KIND, crc.to_bytes(CHECKSUM_BYTES, "little") + packed) + table
+
+
+def _encode_table(frames: Iterable[tuple[bytes, int]], index_size: int) -> bytes:
+    """Return the seek table for frames, given with the sizes of their contents, and an index behind them."""
+    entries = [  # a frame ends in the lower half of the XXH64 of its content
+        _TABLE_ENTRY.pack(len(frame), size, int.from_bytes(frame[-CHECKSUM_BYTES:], "little")) for frame, size in frames
+    ]
+    entries.append(_TABLE_ENTRY.pack(index_size, 0, _EMPTY_CHECKSUM))
+    return skippable(_TABLE_KIND, b"".join(entries) + _TABLE_FOOTER.pack(len(entries), _WITH_CHECKSUMS, _TABLE_MAGIC))
 
 
 def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
@@ -236,20 +239,21 @@ def _table_size(suffix: bytes, size: int, key: str) -> int:
             return _TABLE_FOOTER.size
         raise _corrupt("object is too short for a segment", key, 0)
     count, flags, magic = _TABLE_FOOTER.unpack(suffix[-_TABLE_FOOTER.size :])
-    table_size: int = _SKIPPABLE_HEADER_BYTES + count * _TABLE_ENTRY.size + _TABLE_FOOTER.size
+    table_size = _table_bytes(count)
     if (flags, magic) != (_WITH_CHECKSUMS, _TABLE_MAGIC) or count < 2 or table_size > size:
         raise _corrupt("object does not end in a seek table", key, size - _TABLE_FOOTER.size)
     return table_size
 
 
+def _table_bytes(entries: int) -> int:
+    return _SKIPPABLE_HEADER_BYTES + entries * _TABLE_ENTRY.size + _TABLE_FOOTER.size
+
+
 def _decode_table(table: bytes, offset: int, key: str) -> list[tuple[int, int, int]]:
     """Return the entries of the seek table: compressed size, content size, checksum. The last one is the index."""
-    payload = skippable_payload(table, frame_at(table, 0, key=key), _TABLE_KIND, key=key)
-    entries = [_TABLE_ENTRY.unpack_from(payload, place) for place in range(0, len(payload) - 9, _TABLE_ENTRY.size)]
-    if len(payload) + _SKIPPABLE_HEADER_BYTES != len(table) or sum(entry[0] for entry in entries) != offset:
+    entries = list(_TABLE_ENTRY.iter_unpack(table[_SKIPPABLE_HEADER_BYTES : -_TABLE_FOOTER.size]))
+    if sum(entry[0] for entry in entries) != offset:
         raise _corrupt("seek table does not fit the object", key, offset)
-    if entries[-1][1:] != (0, _EMPTY_CHECKSUM):
-        raise _corrupt("seek table does not end in the index", key, offset)
     return entries
 
 
@@ -283,7 +287,7 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     Raises:
         CorruptError: Damage.
     """
-    if len(data) != span.end - span.start or zlib.crc32(data) != span.crc:
+    if zlib.crc32(data) != span.crc:
         raise _corrupt("frame is damaged: its checksum differs", key, span.start)
     check_size(span.content_size, RECORD_BYTES_MAX, key=key, offset=span.start)
     frame = frame_at(data, 0, key=key)
@@ -307,7 +311,14 @@ def read_segment(data: bytes, *, key: str) -> list[bytes]:
     if isinstance(footer, int):
         raise _corrupt("object is too short for a segment", key, 0)
     check_size(sum(span.content_size for span in footer.frames), SEGMENT_BYTES_MAX, key=key, offset=0)
-    lines = [line for span in footer.frames for line in read_frame(data[span.start : span.end], span, key=key)]
+    frames = [data[span.start : span.end] for span in footer.frames]
+    lines = [
+        line for frame, span in zip(frames, footer.frames, strict=True) for line in read_frame(frame, span, key=key)
+    ]
     if _skeletons(lines, key=key) != footer.skeletons():
         raise _corrupt("index and records differ", key, footer.frames[-1].end)
+    contents = (span.content_size for span in footer.frames)
+    index_size = len(data) - footer.frames[-1].end - _table_bytes(len(frames) + 1)
+    if not data.endswith(_encode_table(zip(frames, contents, strict=True), index_size)):
+        raise _corrupt("seek table and frames differ", key, footer.frames[-1].end + index_size)
     return lines
