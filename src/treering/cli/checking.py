@@ -15,7 +15,7 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
 from treering.errors import NotFoundError, TreeringError
 from treering.format.register import Latest
-from treering.maintenance.verify import DAMAGE, Finding, verify_session, verify_store
+from treering.maintenance.verify import DAMAGE, Finding, StateCheck, verify_session, verify_store
 from treering.session.reader import Reader
 from treering.session.reading import stored
 from treering.session.state import decode_state
@@ -57,19 +57,29 @@ def verify(context: click.Context, *, as_json: bool, session: str | None, strict
 def _checked(place: Place, session: str | None) -> Iterator[tuple[str, list[Finding]]]:
     if session is None:
         with progress("verifying") as step:
-            for done, found in enumerate(verify_store(place.driver, place.prefix, _check_state)):
+            for done, found in enumerate(verify_store(place.driver, place.prefix, _state_check(place))):
                 step(done + 1)
                 yield found
         return
     try:
-        yield session, verify_session(place.driver, place.keys(session), _check_state)
+        yield session, check_session(place, session)
     except NotFoundError:
         exact = find_session(Store(place), session)
-        yield exact, verify_session(place.driver, place.keys(exact), _check_state)
+        yield exact, check_session(place, exact)
 
 
-def _check_state(latest: Latest) -> None:
-    decode_state(latest, DEFAULT_POLICY, key="latest")
+def check_session(place: Place, session: str) -> list[Finding]:
+    """Return everything that is wrong with one session."""
+    return verify_session(place.driver, place.keys(session), _state_check(place))
+
+
+def _state_check(place: Place) -> StateCheck:
+    """What maintenance cannot know: whether the session layer understands the body of `latest`."""
+
+    def check(latest: Latest) -> None:
+        decode_state(latest, DEFAULT_POLICY, key=place.keys(latest.card.session).latest)
+
+    return check
 
 
 def _print(out: Output, session: str, finding: Finding) -> None:

@@ -97,14 +97,18 @@ class Output:
         from rich.table import Table
 
         shown = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold", expand=True)
+        stretched = shown[-1] if shown and headings[shown[-1]] not in right else None
+        table = Table(
+            box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold",
+            expand=stretched is not None,
+        )  # fmt: skip
         for place in shown:
             table.add_column(
                 headings[place],
                 justify="right" if headings[place] in right else "left",
                 no_wrap=True,
                 overflow="ellipsis",
-                ratio=1 if place == shown[-1] else None,
+                ratio=1 if place == stretched else None,
             )
         for row in rows:
             table.add_row(*(row[place] for place in shown))

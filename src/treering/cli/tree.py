@@ -46,6 +46,21 @@ def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None
     if as_json:
         out.document({"rows": [msgspec.structs.asdict(row) | {"parent": parents[row.first]} for row in rows]})
         return
+    print_tree(out, view, rows, parents, text=text)
+
+
+def print_tree(
+    out: Output, view: View, rows: Sequence[OutlineRow], parents: Mapping[str, str | None], *, text: bool = False
+) -> None:
+    """Print the drawing of a session.
+
+    Args:
+        out: Where to.
+        view: The session.
+        rows: Its outline.
+        parents: The parent of every node.
+        text: Show the beginning of each row's first message, too.
+    """
     for line in draw(rows, parents):
         said = headline(view.get(line.row.first)) if text else ""
         out.line((line.guide, "dim"), *_spans(line.row, view, full=not out.terminal), (f"  {said}" if said else "", ""))

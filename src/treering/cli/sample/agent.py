@@ -1,0 +1,59 @@
+"""A process that works like a coding agent: each message is durable before the next one. It never ends by itself.
+
+    python -m treering.cli.sample.agent PLACE SESSION [NAMESPACE] [single-writer]
+
+It prints the id of every node, once the append that recorded it has returned, and at the end of a turn its number. The
+last turn's tool writes without end: whoever started the process kills it there, in the middle of the turn.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from itertools import count
+
+import treering
+from treering.cli.exits import line_of
+from treering.cli.sample import Step, Turn, load_story
+from treering.errors import TreeringError
+
+
+def main(place: str, name: str, namespace: str = "", single_writer: str = "") -> None:
+    """Play the story into a new session."""
+    story = load_story()
+    store = treering.open(place, namespace=namespace or None, single_writer=bool(single_writer))
+    with store.session(name, title=story.title, project=story.project, cwd=".") as session:
+        for number, turn in enumerate(story.turns, 1):
+            _play(session, number, turn)
+
+
+def _play(session: treering.Session, number: int, turn: Turn) -> None:
+    _acknowledge(session.append(treering.user(turn.user)))
+    for place, step in enumerate(turn.steps):
+        call = f"call-{number}-{place}"
+        _acknowledge(session.append(step.call(call)))
+        if step.output:
+            _write_without_end(session, step, call)
+        _acknowledge(session.append(step.answer(call)))
+    done = session.commit([treering.assistant(turn.answer)], state=turn.state, step=number, label=turn.label)
+    _acknowledge(*done.nodes)
+    print(f"turn {number}", flush=True)
+
+
+def _write_without_end(session: treering.Session, step: Step, call: str) -> None:
+    for number in count(90_001):
+        old = Decimal(number * 7 % 5000) / 1000
+        line = step.output.format(number=number, old=old, new=round(old, 2))
+        _acknowledge(session.append(step.answer(call, line)))
+
+
+def _acknowledge(*nodes: str) -> None:
+    for node in nodes:
+        print(f"node {node}", flush=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except TreeringError as error:
+        sys.exit(line_of(error))
