@@ -1,0 +1,138 @@
+"""The table of request counts in the documentation is what a counting driver sees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, table
+
+from treering.session.blocking import Session
+from treering.session.store import Place, Store
+from treering.storage.counting import CountingDriver
+from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Driver
+
+ROWS = {row[0]: row[1:] for row in table(ROOT / "docs/explanation/requests.md", "What you do")}
+COLUMNS = ("object store", "local disk")
+
+
+class Scene:
+    """A store with one session in it, whose requests are counted."""
+
+    def __init__(self, driver: Driver) -> None:
+        self.counting = CountingDriver(driver)
+        self.store = Store(Place(self.counting))
+
+    def begun(self) -> Session:
+        """The session `a`, open, with a message."""
+        session = self.store.session("a")
+        session.append("hello")
+        return session
+
+
+def opening(scene: Scene) -> Iterator[None]:
+    yield
+    scene.store.session("a")
+
+
+def first_append(scene: Scene) -> Iterator[None]:
+    session = scene.store.session("a")
+    yield
+    session.append("hello")
+
+
+def appending(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.commit(["more"], state={"step": 1})
+
+
+def branching(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.branch("other")
+
+
+def sealing(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.seal()
+
+
+def append_after_seal(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    session.seal()
+    yield
+    session.append("more")
+
+
+def closing(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.close()
+
+
+def resuming(scene: Scene) -> Iterator[None]:
+    with scene.begun() as session:
+        session.seal()
+        session.commit(["more"], state={"step": 1})
+    yield
+    scene.store.session("a")
+
+
+def looking(scene: Scene) -> Iterator[None]:
+    scene.begun()
+    view = scene.store.view("a")
+    yield
+    view.refresh()
+
+
+def listing(scene: Scene) -> Iterator[None]:
+    for name in "abc":
+        with scene.store.session(name) as session:
+            session.append("hello")
+    yield
+    scene.store.sessions(limit=2)
+
+
+def deleting(scene: Scene) -> Iterator[None]:
+    with scene.begun() as session:
+        session.seal()
+    yield
+    scene.store.delete("a")
+
+
+SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
+    "open a session that does not exist": opening,
+    "its first append, the first of this process": first_append,
+    "an append or commit": appending,
+    "branch where you stand": branching,
+    "seal": sealing,
+    "the first append after a seal": append_after_seal,
+    "close": closing,
+    "resume": resuming,
+    "look whether something was added": looking,
+    "list a page of 2 sessions": listing,
+    "delete a session with one segment": deleting,
+}
+
+
+@pytest.mark.parametrize("column", range(2), ids=COLUMNS)
+@pytest.mark.parametrize("row", ROWS)
+def test_requests_are_as_documented(row: str, column: int, tmp_path: Path) -> None:
+    """Doing what a row says sends the requests that stand in it, in as many batches."""
+    scene = Scene(LocalDriver(tmp_path / "store") if column else MemoryDriver())
+    steps = SCENES[row](scene)
+    next(steps)
+    scene.counting.reset()
+    next(steps, None)
+    sent = {f"{count} {name}" for name, count in scene.counting.counts.items()}
+    assert (sent, str(scene.counting.batches)) == (set(ROWS[row][column].split(", ")), ROWS[row][2])
+
+
+def test_every_row_is_counted() -> None:
+    """The page and the scenes name the same things."""
+    assert list(ROWS) == list(SCENES)
