@@ -127,3 +127,35 @@ def test_forty_compactions(backend: Backend) -> None:
         assert counts.counts == {"Get": 2}
         assert len(session.context) == 2
         assert "gist 39" in texts(session.context)[0]
+
+
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_edits_count_in_what_a_compaction_brings_back(backend: Backend, *, checkpoint: bool) -> None:
+    """What was retracted stays hidden and what was amended stays so, also where the whole path is looked at."""
+    session = backend.store().session("s")
+    nodes = fill(session, 6)
+    session.retract(nodes[2])
+    session.amend(nodes[3], {"role": "user", "content": "M3"})
+    if checkpoint:
+        session.commit(label="x")
+    session.compact("first", kept=nodes[5])
+    session.compact("second", kept=nodes[1])
+    assert texts(session.context)[1:] == ["m1", "M3", "m4", "m5"]
+    session.append("on")
+    node = session.node
+    kill(session)
+    session = backend.store().session("s")
+    assert texts(session.context)[1:] == ["m1", "M3", "m4", "m5", "on"]
+    session.checkout(nodes[0])
+    session.checkout(node)
+    assert texts(session.context)[1:] == ["m1", "M3", "m4", "m5", "on"]
+    session.close()
+
+
+def test_context_edits_are_given_up_where_a_compaction_reaches_behind_them(store: Store) -> None:
+    """A compaction that keeps a node which the context had left out shows the path from there on."""
+    with store.session("s") as session:
+        nodes = fill(session, 4)
+        session.commit(context=[nodes[3]])
+        session.compact("gist", kept=nodes[1])
+        assert texts(session.context)[1:] == ["m1", "m2", "m3"]

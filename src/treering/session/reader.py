@@ -91,7 +91,7 @@ class Reader:
         self._view = view
         self._absorb(view)
         yield from self.mend()
-        yield from self.fetch_blobs(self.state.lines.values())
+        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
 
     def refresh(self) -> Steps[bool]:
         """Look again; true if something was added."""
@@ -103,7 +103,7 @@ class Reader:
         view.require_same_life(self.view.life)
         self._absorb(view)
         yield from self.mend()
-        yield from self.fetch_blobs(self.state.lines.values())
+        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
         return self.state.end > end
 
     def _absorb(self, view: View) -> list[Record]:
@@ -219,24 +219,22 @@ class Reader:
         else:
             depth = len(path)
         found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
-        since = index.checkpoint(checkpoint).at if checkpoint else -1
-        context = yield from self._edited(index, self._extended(found, path, depth), since, before)
+        extended = self._extended(found, path, depth)
+        since = index.checkpoint(checkpoint).at if checkpoint and extended else -1
+        context = yield from self.edited(index, extended or self.policy.build(path), since=since, before=before)
         lines = yield from self.context_lines(index, context)
         lines |= yield from self._state_lines(index, found)
+        yield from self.fetch_blobs(lines.values(), context)
         return Restored(node, context, lines, found)
 
-    def _extended(self, found: Checkpoint | None, path: list[Skeleton], depth: int) -> Context:
-        if found is None:
-            return self.policy.build(path)
-        context = found.context
+    def _extended(self, found: Checkpoint | None, path: list[Skeleton], depth: int) -> Context | None:
+        """The context of a checkpoint with the nodes behind it; None if only the path tells it."""
+        context = found.context if found else None
         for skeleton in path[depth:]:
-            extended = self.policy.extend(context, skeleton)
-            if extended is None:
-                return self.policy.build(path)
-            context = extended
+            context = self.policy.extend(context, skeleton) if context is not None else None
         return context
 
-    def _edited(self, index: Index, context: Context, since: int, before: int | None) -> Steps[Context]:
+    def edited(self, index: Index, context: Context, *, since: int = -1, before: int | None = None) -> Steps[Context]:
         """Show what was amended after position `since` as amended, and leave out what was retracted."""
         annotations = index.graph.annotations
         shown = set(context.nodes)
@@ -294,18 +292,32 @@ class Reader:
         (answer,) = yield (Get(self.keys.blob(self.view.life, digest)),)
         return _blob(answer)
 
-    def fetch_blobs(self, lines: Iterable[bytes]) -> Steps[None]:
-        """Read the blobs that some records refer to, in parallel; a missing one is remembered as missing."""
-        wanted: set[str] = set()
-        for line in lines:
-            if b'"$blob"' in line:
-                wanted |= blobs_in(bytes(decode_record(line).body))
+    def fetch_blobs(self, lines: Iterable[bytes], context: Context | None = None) -> Steps[None]:
+        """Read the blobs that some records and a context's inline messages refer to, in parallel.
+
+        A missing one is remembered as missing. Those that neither these nor the context in hand need are forgotten.
+        """
+        wanted = _blobs_of(lines, context)
+        self._forget_blobs(wanted)
         digests = sorted(wanted - self.blobs.keys())
         for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
             part = digests[start : start + BLOBS_AT_ONCE_MAX]
             answers = yield tuple(Get(self.keys.blob(self.view.life, digest)) for digest in part)
             for digest, answer in zip(part, answers, strict=True):
                 self.blobs[digest] = _blob(answer)
+
+    def _forget_blobs(self, wanted: set[str]) -> None:
+        if self.blobs.keys() - wanted:
+            needed = wanted | _blobs_of(self.state.lines.values(), self.state.context)
+            self.blobs = {digest: data for digest, data in self.blobs.items() if digest in needed}
+
+
+def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:
+    """Digests of the blobs that records and inline messages refer to."""
+    bodies = [bytes(decode_record(line).body) for line in lines if b'"$blob"' in line]
+    items = context.items if context is not None else ()
+    bodies += [item.message for item in items if item.message is not None and b'"$blob"' in item.message]
+    return {digest for body in bodies for digest in blobs_in(body)}
 
 
 def _blob(answer: object) -> bytes | None:

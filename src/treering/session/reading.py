@@ -192,7 +192,7 @@ def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:
     entry = index.checkpoint(identifier)
     found = yield from reader.load_checkpoint(identifier)
     lines = yield from reader.context_lines(index, found.context)
-    yield from reader.fetch_blobs(lines.values())
+    yield from reader.fetch_blobs(lines.values(), found.context)
     return CheckpointView(
         _labelled(index, entry),
         reader.messages(found.context, lines),
@@ -206,7 +206,6 @@ def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:
 def context_at(reader: Reader, identifier: str | None) -> Steps[tuple[ContextItem, ...]]:
     """What the model would see at a node."""
     restored = yield from reader.restore(identifier)
-    yield from reader.fetch_blobs(restored.lines.values())
     return reader.messages(restored.context, restored.lines)
 
 
@@ -276,6 +275,7 @@ def changes(reader: Reader, first: int, version: Version | None) -> Steps[Follow
         known, some = yield from read_lines(keys, first + len(lines), known)
         lines += some
     lines += view.tail.lines[first + len(lines) - view.tail.header.base :]
+    yield from reader.fetch_blobs(lines)
     return Followed(tuple(lines), first + len(lines), seen)
 
 

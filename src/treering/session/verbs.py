@@ -199,6 +199,7 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
         places = {node: index.graph.node(node).at for node in missing}
         lines = yield from writer.lines_at(list(places.values()))
         found = {node: lines[at] for node, at in places.items()}
+        yield from writer.fetch_blobs(found.values(), explicit)
         yield from writer.bring(Restored(state.context_at, explicit, found, None))
     return explicit
 
@@ -214,9 +215,10 @@ def _rebuilt(
     if trial.context is not None or not trial.own_head or not writer.begun:
         return None
     index = yield from writer.index()
-    context = writer.policy.build([*index.graph.path(writer.at_node), *new])
+    context = yield from writer.edited(index, writer.policy.build([*index.graph.path(writer.at_node), *new]))
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.context_lines(index, old)
+    yield from writer.fetch_blobs(lines.values(), old)
     yield from writer.bring(Restored(writer.at_node, old, lines, None))
     return context
 

@@ -1,0 +1,120 @@
+"""Large parts: stored once beside the records, fetched when shown, and not kept in memory for ever."""
+
+from __future__ import annotations
+
+import base64
+import os
+
+import pytest
+from tests.session.backends import Backend, kill
+
+from treering.storage.requests import Delete
+
+LARGE = [base64.b64encode(os.urandom(40_000)).decode() for _ in range(6)]
+
+
+def picture(number: int) -> dict[str, object]:
+    """A message with an image."""
+    return {"role": "user", "content": [{"type": "image", "data": LARGE[number]}]}
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_large_parts_are_there_wherever_they_are_shown(backend: Backend, *, sealed: bool) -> None:
+    """Images come back whole after a kill, a checkout, a switch, a rewind, an edited context, and in every read."""
+    session = backend.store().session("s")
+    nodes = [session.append(picture(number)) for number in range(3)]
+    made = session.commit(label="three").checkpoint or ""
+    session.commit([picture(3)], context=[])
+    nodes.append(session.node or "")
+    if sealed:
+        session.seal()
+    context = session.context
+    kill(session)
+    session = backend.store().session("s")
+    assert session.context == context
+    session.commit(context=[nodes[1]])
+    assert [item.message for item in session.context] == [picture(1)]
+    session.branch("other", at=nodes[0], keep_state=False)
+    assert [item.message for item in session.context] == [picture(0)]
+    session.switch("main")
+    assert [item.message for item in session.context] == [picture(1)]
+    session.rewind(made)
+    assert [item.message for item in session.context] == [picture(0), picture(1), picture(2)]
+    session.checkout(nodes[1])
+    kill(session)
+    session = backend.store().session("s")
+    assert [item.message for item in session.context] == [picture(0), picture(1)]
+    assert session.get(nodes[3]).payload == picture(3)
+    assert [item.message for item in session.checkpoint(made).context] == [picture(0), picture(1), picture(2)]
+    assert [item.message for item in session.context_at(nodes[2])] == [picture(0), picture(1), picture(2)]
+    session.close()
+
+
+def test_a_large_amendment_survives(backend: Backend) -> None:
+    """What a node was amended to may be large as well."""
+    session = backend.store().session("s")
+    node = session.append("small")
+    session.amend(node, picture(4))
+    assert session.context[0].message == picture(4)
+    kill(session)
+    session = backend.store().session("s")
+    assert session.context[0].message == picture(4)
+    made = session.commit(label="x").checkpoint or ""
+    session.seal()
+    kill(session)
+    session = backend.store().session("s")
+    assert session.context[0].message == picture(4)
+    session.checkout(None)
+    assert session.checkpoint(made).context[0].message == picture(4)
+    session.rewind(made)
+    assert session.context[0].message == picture(4)
+    session.close()
+
+
+def test_followers_get_large_parts(backend: Backend) -> None:
+    """A change feed yields messages whole."""
+    session = backend.store().session("s", shared=True)
+    session.append("a")
+    feed = backend.store().view("s").follow(poll_seconds=0)
+    session.append(picture(5))
+    assert next(feed).payload == picture(5)
+    session.close()
+
+
+def test_a_large_part_is_stored_once(backend: Backend) -> None:
+    """The same image again is neither stored nor sent again, and no record holds it."""
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        session.append(picture(0))
+        counts.reset()
+        session.append(picture(0))
+        assert counts.total == 1
+        assert counts.bytes_up < 2000
+    blobs = [data for key, data in backend.snapshot().items() if "/blobs/" in key]
+    assert blobs == [base64.b64decode(LARGE[0])]
+
+
+def test_a_missing_large_part_becomes_a_note(backend: Backend) -> None:
+    """If a blob is lost the message says so; nothing that looks like a reference reaches a model."""
+    session = backend.store().session("s")
+    session.append(picture(0))
+    kill(session)
+    keys = tuple(key for key in backend.snapshot() if "/blobs/" in key)
+    backend.driver().execute((Delete(keys),))
+    with backend.store().session("s") as session:
+        (item,) = session.context
+        assert "missing attachment" in str(item.message)
+        assert "$blob" not in str(item.message)
+        session.append("on")
+
+
+def test_large_parts_are_forgotten_when_they_are_no_longer_shown(backend: Backend) -> None:
+    """Reading a long history with images does not fill memory with them."""
+    session = backend.store().session("s")
+    for number in range(6):
+        session.commit([picture(number)], context=[])
+    kill(session)
+    view = backend.store().view("s")
+    for row in view.nodes():
+        assert view.get(row.id).payload
+        assert len(view._reader.blobs) <= 2

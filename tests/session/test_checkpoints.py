@@ -1,0 +1,294 @@
+"""Checkpoints: any value survives, any old one can be read, and pruning never breaks one that is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import struct
+
+import pytest
+from tests.session.backends import Backend, kill, texts
+
+import treering
+from treering import Keep
+from treering.session.blocking import Session
+from treering.session.store import Store
+from treering.storage.requests import Get
+
+OFFSET = dt.timezone(dt.timedelta(hours=5, minutes=30))
+VALUES: dict[str, object] = {
+    "none": None,
+    "text": "€ \U0001f600 \u2028 \x00 \x7f",
+    "empty": ["", b"", [], {}, (), set()],
+    "bytes": b"\x00\xff raw",
+    "big": 2**80,
+    "edge": [2**53, -(2**53), 2**53 - 1, 2**63, -(2**63) - 1],
+    "infinite": [math.inf, -math.inf],
+    "floats": [-0.0, 1e308, 5e-324, 0.1],
+    "time": dt.datetime(2026, 1, 31, 12, 0, 0, 123456, OFFSET),
+    "naive": dt.datetime(1, 1, 1),  # noqa: DTZ001
+    "date": dt.date(9999, 12, 31),
+    "delta": dt.timedelta(days=-1, microseconds=5),
+    "tuple": (1, ("nested", [2])),
+    "keys": {1: "int", (1, 2): "tuple", None: "none", 2.5: "float", "$x": "dollar", b"b": "bytes"},
+    "surrogate": "\ud800 cut \udfff",
+    "set": {1, 2, 3},
+    "frozen": frozenset({"a"}),
+    "$dollar": {"$blob": "mine", "$bytes": "not base64"},
+    "long": "x" * 300_000,
+    "image": "iVBORw0KGgo=" * 5000,
+    "deep": [[[[[[[[{"a": [{}]}]]]]]]]],
+}
+
+
+def same(one: object, two: object) -> bool:
+    """Equal, and of the same types all the way down; floats by their bits."""
+    if type(one) is not type(two):
+        return False
+    if isinstance(one, float) and isinstance(two, float):
+        return struct.pack("d", one) == struct.pack("d", two)
+    if isinstance(one, dict) and isinstance(two, dict):
+        return len(one) == len(two) and all(same(a, b) and same(one[a], two[b]) for a, b in zip(one, two, strict=True))
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(same, one, two))
+    return one == two
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_state_value_survives(backend: Backend, name: str) -> None:
+    """Each kind of value comes back as it was: at once, after a kill, from an old checkpoint, after seal and rewind."""
+    value = VALUES[name]
+    session = backend.store().session("s")
+    made = session.commit(["a"], state={name: value}, manager={"m": value}).checkpoint or ""
+    assert same(session.state, {name: value})
+    kill(session)
+    session = backend.store().session("s")
+    assert same(session.state, {name: value})
+    assert same(session.manager, {"m": value})
+    session.commit(["b"], state={name: "another"}, manager=None)
+    session.seal()
+    session.append("c")
+    assert same(session.checkpoint(made).state, {name: value})
+    session.rewind(made)
+    assert same(session.state, {name: value})
+    kill(session)
+    with backend.store().session("s") as session:
+        assert same(session.state, {name: value})
+        assert same(session.manager, {"m": value})
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_payload_value_survives(backend: Backend, name: str) -> None:
+    """Each kind of value in a message comes back as it was, in the context and from the history."""
+    session = backend.store().session("s")
+    message = {"role": "user", "content": VALUES[name]}
+    node = session.append(message)
+    kill(session)
+    with backend.store().session("s") as session:
+        assert same(session.context[0].message, message)
+        session.seal()
+    view = backend.store().view("s")
+    assert same(view.get(node).payload, message)
+
+
+def test_nan_survives(store: Store) -> None:
+    """Not a number is stored as that, not as null."""
+    with store.session("s") as session:
+        session.commit(state={"x": math.nan})
+    assert math.isnan(store.view("s").state["x"])  # type: ignore[arg-type]
+
+
+class Odd:
+    """Something that is no data."""
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"a": [1, {"b": Odd()}]}, r"\$.*a.*1.*b"),
+        ([print], r"\$\[0\]"),
+        ({"x": type("S", (str,), {})("subclass")}, r"\$.*x"),
+        ({"x": complex(1, 2)}, r"\$.*x"),
+    ],
+)
+def test_what_is_no_data_is_refused_with_its_path(backend: Backend, value: object, path: str) -> None:
+    """A value that would not come back is refused; the message says where it is, and nothing is written."""
+    with backend.store().session("s") as session:
+        session.commit(["a"], state={"good": 1})
+        before = backend.snapshot()
+        with pytest.raises(treering.UsageError, match=path) as caught:
+            session.commit(["b"], state={"tools": value})
+        assert "tools" in str(caught.value)
+        for call in (
+            lambda: session.append({"role": "user", "content": value}),
+            lambda: session.commit(manager=value),
+            lambda: session.commit(metadata={"m": value}),
+            lambda: session.amend(session.node or "", value),
+            lambda: session.record_extension("e", value),
+        ):
+            with pytest.raises(treering.UsageError):
+                call()
+        assert backend.snapshot() == before
+        assert session.state == {"good": 1}
+
+
+@pytest.mark.parametrize("key", [1, None, "", b"k", ("a",)])
+def test_state_keys_are_text(store: Store, key: object) -> None:
+    """Keys of the state are non-empty text; others are refused."""
+    with store.session("s") as session, pytest.raises(treering.UsageError):
+        session.commit(state={key: 1})  # type: ignore[dict-item]
+
+
+def test_a_nested_value_may_not_be_endless(store: Store) -> None:
+    """A list inside itself is refused, not recursed into."""
+    endless: list[object] = []
+    endless.append(endless)
+    with store.session("s") as session, pytest.raises(treering.UsageError, match="nested"):
+        session.commit(state={"x": endless})
+
+
+# lists of checkpoints
+
+
+def test_checkpoints_form_a_tree(store: Store) -> None:
+    """Each names its parent; after a rewind the next one hangs below the one gone back to."""
+    with store.session("s") as session:
+        made = [session.commit([f"m{number}"]).checkpoint for number in range(3)]
+        session.rewind(made[0] or "")
+        session.commit(["other"])
+        entries = session.checkpoints()
+        assert [entry.parent for entry in entries[:3]] == [None, made[0], made[1]]
+        assert entries[3].parent == made[0]
+        assert entries[4].parent == entries[3].id
+
+
+def test_metadata_is_listed_without_bodies(backend: Backend) -> None:
+    """Label, step and metadata are in lists, and a list of checkpoints reads no body."""
+    with backend.store().session("s") as session:
+        for number in range(20):
+            session.commit(["x" * 2000], state={"big": "y" * 5000}, step=number, metadata={"n": number})
+        session.seal()
+        session.append("drop")
+    store, counts = backend.counted()
+    entries = store.view("s").checkpoints()
+    assert [entry.metadata["n"] for entry in entries] == list(range(20))
+    reads = [request for request in counts.requests if isinstance(request, Get) and "/segments/" in request.key]
+    assert reads
+    assert all((request.start or 0) < 0 for request in reads)
+
+
+def test_metadata_too_large_is_refused(store: Store) -> None:
+    """Metadata stands in every list, so it has to be small."""
+    with store.session("s") as session, pytest.raises(treering.UsageError, match="metadata"):
+        session.commit(metadata={"m": "x" * 1000})
+
+
+# pruning
+
+
+def fill(session: Session, count: int) -> list[str]:
+    """Record turns with state that changes in parts; return the checkpoints."""
+    made = []
+    for number in range(count):
+        state = {"step": number, f"part{number % 5}": f"value {number} " * 20}
+        made.append(session.commit([f"m{number}"], state=state).checkpoint or "")
+    return made
+
+
+@pytest.mark.parametrize("seal_every", [0, 1, 7])
+def test_kept_checkpoints_are_whole_after_pruning(backend: Backend, seal_every: int) -> None:
+    """What is kept reads exactly as before, before and after tidying; what was pruned is refused."""
+    session = backend.store().session("s")
+    made = []
+    for number in range(30):
+        made += (
+            fill(session, 1)
+            if not number
+            else [
+                session.commit(
+                    [f"m{number}"], state={"step": number, f"part{number % 5}": f"v{number} " * 20}
+                ).checkpoint
+                or ""
+            ]
+        )
+        if seal_every and number % seal_every == 0:
+            session.seal()
+    session.label(made[11], "keep me")
+    session.seal()
+    before = {name: session.checkpoint(name) for name in made}
+    pruned = session.prune(Keep(last=3, ids=[made[5]]))
+    kept = {made[5], made[11], *made[-3:]}
+    assert set(pruned.plan.kept) == kept
+    kill(session)
+    for _ in range(2):
+        with backend.store().session("s") as session:
+            assert {entry.id for entry in session.checkpoints()} == kept
+            for name in made:
+                if name in kept:
+                    found = session.checkpoint(name)
+                    assert (found.context, found.state) == (before[name].context, before[name].state)
+                else:
+                    with pytest.raises(treering.NotFoundError, match="pruned"):
+                        session.checkpoint(name)
+                    with pytest.raises(treering.NotFoundError, match="pruned"):
+                        session.rewind(name)
+            session.tidy(everything=True)
+    with backend.store().session("s") as session:
+        session.rewind(made[5])
+        assert session.state == before[made[5]].state
+        session.commit(["on"], state={"step": -1})
+        assert session.state["step"] == -1
+
+
+def test_pruning_removes_bodies(backend: Backend) -> None:
+    """Bodies that no kept checkpoint needs are gone from the store: all but those since the last full record."""
+    session = backend.store().session("s")
+    for number in range(20):
+        session.commit([f"m{number}"], state={"secret": f"secret-{number} " * 50})
+    session.seal()
+    session.append("drop")
+    session.prune(Keep(last=1, heads=()))
+    session.close()
+    left = [line for line in backend.store().view("s").lines() if b"secret-" in line]
+    assert len(left) < 5
+    assert b"secret-19 " in left[-1]
+    assert len(backend.store().view("s").nodes()) == 21
+
+
+def test_a_dry_run_says_what_would_go(backend: Backend) -> None:
+    """A dry run changes nothing."""
+    with backend.store().session("s") as session:
+        made = fill(session, 5)
+        before = backend.snapshot()
+        assert session.prune(Keep(last=2), dry_run=True).plan.pruned == tuple(made[:3])
+        assert backend.snapshot() == before
+
+
+def test_the_newest_of_every_head_is_kept(store: Store) -> None:
+    """Every branch can be gone on with after pruning."""
+    with store.session("s") as session:
+        fill(session, 3)
+        session.branch("side")
+        session.commit(["side"], state={"where": "side"})
+        session.switch("main")
+        fill(session, 3)
+        session.prune(Keep(last=1))
+        session.switch("side")
+        assert session.state["where"] == "side"
+        assert texts(session.context) == ["m0", "m1", "m2", "side"]
+
+
+def test_going_on_after_the_newest_was_pruned_elsewhere(backend: Backend) -> None:
+    """Commits after pruning are whole, whatever they would have been a change of."""
+    session = backend.store().session("s")
+    for _ in range(3):
+        fill(session, 6)
+        session.seal()
+        session.prune(Keep(last=1))
+    state, context = session.state, session.context
+    kill(session)
+    with backend.store().session("s") as session:
+        assert (session.state, session.context) == (state, context)
+        made = session.commit(["x"], state={"a": 1}).checkpoint or ""
+    view = backend.store().view("s")
+    assert view.checkpoint(made).state == state | {"a": 1}

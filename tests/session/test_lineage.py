@@ -1,0 +1,277 @@
+"""Fork, spawn, copy, load: sessions made from what exists, complete or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
+
+import treering
+from treering.session.blocking import Session, View
+
+
+def turns(session: Session, count: int, *, first: int = 0) -> None:
+    """Record turns of a question, an answer and a state."""
+    for turn in range(first, first + count):
+        session.commit([f"q{turn}", {"role": "assistant", "content": f"a{turn}"}], state={"turn": turn})
+
+
+def everything(session: Session | View) -> list[bytes]:
+    """All records, byte by byte."""
+    return list(session.lines())
+
+
+def test_a_fork_is_the_path_with_all_that_belongs_to_it(backend: Backend) -> None:
+    """Context, state, labels and edits come along; other branches do not; later appends in the parent do not show."""
+    session = backend.store().session("s", title="T", project="p", cwd="/x")
+    turns(session, 3)
+    path = session.path()
+    session.label(path[0], "start")
+    session.amend(path[1], {"role": "assistant", "content": "A0"})
+    session.retract(path[2])
+    session.record_extension("todo", [1], target=path[1])
+    session.checkout(path[1])
+    session.append("elsewhere")
+    session.checkout(path[5])
+    session.commit(manager={"m": 1})
+    session.fork("copy", title="F")
+    session.append("later in the parent")
+
+    kill(session)
+    store, counts = backend.counted()
+    with store.session("copy") as fork:
+        assert counts.counts["Get"] == 2
+        assert texts(fork.context) == ["q0", "A0", "a1", "q2", "a2"]
+        assert (fork.state, fork.manager) == ({"turn": 2}, {"m": 1})
+        assert fork.path() == path
+        assert fork.leaves() == (path[5],)
+        assert fork.labels() == {path[0]: "start"}
+        assert fork.get(path[1]).amended
+        assert fork.get(path[2]).retracted
+        assert [note.payload for note in fork.extensions("todo")] == [[1]]
+        info = fork.info
+        assert (info.title, info.project, info.cwd) == ("F", "p", "/x")
+        assert (info.parent_session, info.parent_node) == ("s", path[5])
+        turns(fork, 1, first=9)
+    parent = backend.store().view("s")
+    assert [note.brief for note in parent.notes("link")] == [{"fork": "copy"}]
+    assert texts(parent.context)[-1] == "later in the parent"
+    assert not parent.problems()
+    assert not backend.store().view("copy").problems()
+
+
+def test_a_fork_of_an_earlier_node(backend: Backend) -> None:
+    """A fork can begin anywhere, with the context and state of that place."""
+    with backend.store().session("s") as session:
+        turns(session, 3)
+        session.seal()
+        path = session.path()
+        session.fork("early", at=path[3])
+        assert session.node == path[-1]
+    view = backend.store().view("early")
+    assert (texts(view.context), view.state) == (["q0", "a0", "q1", "a1"], {"turn": 1})
+
+
+def test_a_fork_carries_its_large_parts(backend: Backend) -> None:
+    """Blobs of the path are the fork's own: they are there when the parent is gone."""
+    large = "large text " * 40_000
+    with backend.store().session("s") as session:
+        session.append(large)
+        session.fork("copy")
+    backend.store().delete("s")
+    assert texts(backend.store().view("copy").context) == [large]
+
+
+def test_a_fork_needs_a_free_name(backend: Backend) -> None:
+    """A name in use is refused before anything is recorded in the parent."""
+    with backend.store().session("other") as other:
+        other.append("x")
+    with backend.store().session("s") as session:
+        turns(session, 1)
+        with pytest.raises(treering.ConflictError):
+            session.fork("other")
+        with pytest.raises(treering.UsageError):
+            session.fork("s")
+        assert session.notes("link") == ()
+    assert texts(backend.store().view("other").context) == ["x"]
+
+
+def test_a_compacted_session_forks_with_its_summary(backend: Backend) -> None:
+    """The context of a fork is what the parent's model saw, compactions and edits included."""
+    with backend.store().session("s") as session:
+        turns(session, 3)
+        session.compact("gist", kept=session.path()[-1])
+        session.append("on")
+        context = session.context
+        session.fork("copy")
+    assert backend.store().view("copy").context == context
+
+
+def test_a_subagent_is_a_linked_session(backend: Backend) -> None:
+    """A spawned session names its parent and task, the parent names it, and both go on."""
+    store = backend.store()
+    with store.session("s") as session:
+        turns(session, 1)
+        with store.spawn(session, "child", task="look around") as child:
+            child.append("looking")
+            assert child.state == {}
+        session.append("thanks")
+        with pytest.raises(treering.ConflictError):
+            store.spawn(session, "child", task="again")
+        (note,) = session.notes("link")
+        assert note.brief == {"child": "child", "task": "look around"}
+        assert note.target == session.path()[1]
+    (row,) = [row for row in backend.store().sessions().rows if row.id == "child"]
+    assert (row.parent_session, row.parent_node, row.task) == ("s", note.target, "look around")
+
+
+# copies
+
+
+@pytest.fixture(params=["memory", "logs", "local"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Another place for sessions."""
+    return (
+        local_backend(tmp_path / "other")
+        if request.param == "local"
+        else memory_backend(appends=request.param == "logs")
+    )
+
+
+def test_a_copy_in_another_store_is_the_same_session(backend: Backend, other: Backend) -> None:
+    """Every record arrives byte by byte, large parts too; the copy resumes in two reads and goes on by itself."""
+    with backend.store().session("s", title="T") as session:
+        turns(session, 3)
+        session.append("large " * 60_000)
+        session.seal()
+        session.branch("idea", at=session.path()[1])
+        turns(session, 2, first=5)
+        session.set_title("T2")
+    backend.store().copy("s", other.store())
+    source = backend.store().view("s")
+    store, counts = other.counted()
+    view = store.view("s")
+    assert counts.counts["Get"] == 2
+    assert everything(view) == everything(source)
+    assert (view.context, view.state, view.heads, view.info) == (
+        source.context,
+        source.state,
+        source.heads,
+        source.info,
+    )
+    with other.store().session("s") as copy:
+        copy.append("only here")
+        copy.switch("main")
+        assert texts(copy.context)[-1] == "large " * 60_000
+    assert everything(backend.store().view("s")) == everything(source)
+
+
+def test_a_session_is_copied_while_it_is_in_use(backend: Backend, other: Backend) -> None:
+    """A copy holds everything up to some moment, however much is appended, sealed and merged meanwhile."""
+    session = backend.store().session("s")
+    for number in range(20):
+        turns(session, 5, first=number * 5)
+        session.seal()
+
+    def meanwhile(_: int) -> None:
+        turns(session, 1, first=1000)
+        session.seal()
+        session.append("drop")
+        session.tidy(everything=True)
+
+    backend.store().copy("s", other.store(), progress=meanwhile)
+    copied, source = everything(other.store().view("s")), everything(session)
+    assert len(copied) >= 300
+    assert copied == source[: len(copied)]
+    assert not other.store().view("s").problems()
+    session.close()
+
+
+def test_a_copy_under_another_name(backend: Backend) -> None:
+    """Within one store a copy needs another name; names in use and the own name are refused."""
+    store = backend.store()
+    with store.session("s") as session:
+        turns(session, 1)
+    store.copy("s", name="t")
+    assert texts(store.view("t").context) == ["q0", "a0"]
+    assert store.view("t").info.id == "t"
+    with pytest.raises(treering.ConflictError):
+        store.copy("s", name="t")
+    with pytest.raises(treering.UsageError):
+        store.copy("s")
+    with pytest.raises(treering.NotFoundError):
+        store.copy("nothere", name="u")
+    assert {row.id for row in store.sessions().rows} == {"s", "t"}
+
+
+# namespaces
+
+
+def test_namespaces_do_not_see_each_other(backend: Backend) -> None:
+    """Sessions of one tenant are neither listed nor found by another, also where a name covers another's beginning."""
+    store = backend.store()
+    tenants = [store, store.namespace("org"), store.namespace("org/42"), store.namespace("org").namespace("42")]
+    for number, tenant in enumerate(tenants):
+        with tenant.session("s") as session:
+            session.append(f"of {number}")
+    for number, tenant in enumerate(tenants):
+        assert texts(tenant.view("s").context) == [f"of {number}"]
+        assert len(tenant.sessions().rows) == 1
+    tenants[1].delete("s")
+    assert tenants[1].sessions().rows == ()
+    assert all(len(tenant.sessions().rows) == 1 for tenant in (tenants[0], *tenants[2:]))
+
+
+# import
+
+
+def drafts(count: int) -> list[treering.Draft]:
+    """A chain with foreign ids, an orphan, and notes."""
+    chain = [
+        treering.Draft(role="user", payload={"content": f"m{n}"}, id=f"{n:08x}", parent=f"{n - 1:08x}" if n else None)
+        for n in range(count)
+    ]
+    orphan = treering.Draft(role="user", payload={"content": "lost"}, id="ffffffff", parent="eeeeeeee")
+    label = treering.Draft(type="note", kind="label", target=chain[1].id, brief={"label": "L"})
+    return [*chain, orphan, label]
+
+
+def test_a_loaded_session_stands_where_it_is_told(backend: Backend) -> None:
+    """What an importer read becomes a session: parents as they are, context of the leaf, listed, resumable, usable."""
+    store = backend.store()
+    done: list[int] = []
+    store.load(
+        "s", iter(drafts(600)), leaf=lambda: f"{599:08x}", card={"title": "T", "created": 5}, progress=done.append
+    )
+    assert done[-1] >= 600
+    store, counts = backend.counted()
+    session = store.session("s")
+    assert counts.counts == {"Get": 2}
+    assert len(session.context) == 600
+    assert session.labels() == {f"{1:08x}": "L"}
+    assert [problem.kind for problem in session.problems()] == ["orphan"]
+    assert (session.info.title, session.info.created_ms, session.info.nodes) == ("T", 5, 601)
+    session.append("on")
+    session.checkout("ffffffff")
+    assert texts(session.context) == ["lost"]
+    session.close()
+    with pytest.raises(treering.ConflictError):
+        backend.store().load("s", drafts(2), leaf=lambda: None)
+
+
+def test_a_load_that_fails_makes_no_session(backend: Backend) -> None:
+    """If the reader fails half way there is no session of that name, and it can be loaded again."""
+
+    def broken() -> Iterator[treering.Draft]:
+        yield from drafts(300)
+        raise RuntimeError("the file ends here")
+
+    with pytest.raises(RuntimeError):
+        backend.store().load("s", broken(), leaf=lambda: None)
+    assert backend.store().sessions().rows == ()
+    with pytest.raises(treering.NotFoundError):
+        backend.store().view("s")
+    backend.store().load("s", drafts(3), leaf=lambda: f"{2:08x}")
+    assert texts(backend.store().view("s").context) == ["m0", "m1", "m2"]
