@@ -33,6 +33,7 @@ class IdClock:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._last = 0
+        self._newest = ""  # the greatest one made here, which `observe` meets again with every record
 
     def new(self) -> str:
         """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
@@ -40,11 +41,12 @@ class IdClock:
         random = int.from_bytes(os.urandom(8), "big") >> 2
         with self._lock:
             self._last = value = max(now, self._last + 1)
-        return f"{value >> _SEQUENCE_BITS:012x}7{value & _SEQUENCE_MASK:03x}{_VARIANT | random:016x}"
+            self._newest = f"{value >> _SEQUENCE_BITS:012x}7{value & _SEQUENCE_MASK:03x}{_VARIANT | random:016x}"
+            return self._newest
 
     def observe(self, identifier: str) -> None:
         """Make every later id greater than `identifier`, if that is one of ours; others are ignored."""
-        if (ms := time_of(identifier)) is None:
+        if identifier <= self._newest or (ms := time_of(identifier)) is None:
             return
         with self._lock:
             self._last = max(self._last, (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16))

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UsageError
-from treering.format.record import RECORD_BYTES_MAX, Record, decode_record, encode_record
+from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Tail, encode_tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.read import record_at
@@ -129,7 +129,6 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View]:
 
 def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:
     """The one request of an append, and the tail as it will stand."""
-    _require_small(lines, view.keys.tail)
     kept = view.unsealed_lines
     if in_place and len(kept) == len(view.tail.lines):
         tail = Tail(header=view.tail.header, lines=kept + lines)
@@ -146,14 +145,3 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
             remedy="seal first" if kept else "append less at once, or store large parts as blobs",
         )
     return Put(view.keys.tail, data, expect=view.tail_version), tail
-
-
-def _require_small(lines: tuple[bytes, ...], key: str) -> None:
-    for line in lines:
-        if len(line) > RECORD_BYTES_MAX:
-            raise UsageError(
-                f"a record of {len(line)} bytes is larger than {RECORD_BYTES_MAX}",
-                kind="record_too_large",
-                key=key,
-                remedy="store large parts as blobs",
-            )

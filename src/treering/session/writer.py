@@ -199,12 +199,14 @@ class Writer(Reader):
             except BaseException:
                 self._follow()  # and not the side branch that nothing was appended to
                 raise
-            yield from self._store(planned.blobs)
+            if planned.blobs:
+                yield from self._store(planned.blobs)
             outcome = yield from self._append(planned.records)
             landed = isinstance(outcome, Appended)
             self._take(outcome)
             if landed:
-                yield from self.keep_up()
+                if self._seal_is_due():
+                    yield from self._keep_up()
                 return planned.records
             yield from self._catch_up()
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
@@ -235,7 +237,7 @@ class Writer(Reader):
         by = f"{self.nonce}.{self._appends}"
         view = self.view
         try:
-            return (yield from append(view, records, by=by, nonce=new_nonce()))
+            return (yield from append(view, records, by=by, nonce=by))
         except UnavailableError:
             self._doubt = _Doubt(view, by)
             raise
@@ -325,16 +327,17 @@ class Writer(Reader):
 
     # upkeep
 
-    def keep_up(self) -> Steps[None]:
-        """Seal if it pays. What was appended is safe already, so a store that fails now is asked again later."""
-        due = self._upkeep.should_seal(
+    def _seal_is_due(self) -> bool:
+        return self._upkeep.should_seal(
             tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self.keys.appends
         )
-        if due:
-            try:
-                yield from self.seal()
-            except (UnavailableError, SessionDeletedError):
-                return
+
+    def _keep_up(self) -> Steps[None]:
+        """Seal. What was appended is safe already, so a store that fails now is asked again later."""
+        try:
+            yield from self.seal()
+        except (UnavailableError, SessionDeletedError):
+            return
 
     def seal(self) -> Steps[None]:
         """Write the unsealed records to a segment, and `latest` to go with it."""
