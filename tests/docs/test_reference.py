@@ -1,0 +1,112 @@
+"""The Python reference names everything public, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+import pytest
+from tests.docs.pages import ROOT, table
+
+import treering
+from treering import errors
+from treering.checkpoint.checkpoint import Entry
+from treering.checkpoint.prune import Plan
+from treering.journal.merge import Merged
+from treering.maintenance.verify import Finding
+from treering.session.catalogue import Sessions
+from treering.session.pruning import Pruned
+from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
+from treering.session.store import OpenOptions
+from treering.session.verbs import Commit
+from treering.transcript.graph import Problem
+from treering.transcript.tree import OutlineRow
+
+PAGE = ROOT / "docs/reference/python.md"
+ERRORS = ROOT / "docs/how-to/errors.md"
+
+_name = re.compile(r"`(\w+)")
+
+
+def names(rows: Iterable[list[str]]) -> list[str]:
+    """The name in the first cell of each row."""
+    return [match[1] for row in rows if (match := _name.match(row[0]))]
+
+
+def public(kind: type) -> set[str]:
+    """The public members of a class."""
+    return {name for name in dir(kind) if not name.startswith("_")}
+
+
+def documented(rows: list[list[str]]) -> tuple[set[str], set[str]]:
+    """The members a table names, and those of them that the asynchronous class lacks."""
+    return set(names(rows)), set(names(row for row in rows if "†" in row[0]))
+
+
+def members(first: str, last: str) -> list[list[str]]:
+    """The rows of the table of members that begins and ends with these."""
+    rows = table(PAGE, "Member")
+    every = names(rows)
+    return rows[every.index(first) : every.index(last) + 1]
+
+
+def test_every_public_name_is_documented() -> None:
+    """The first table holds `treering.__all__`, each name once."""
+    assert sorted(names(table(PAGE, "Name"))) == sorted(treering.__all__)
+
+
+def test_every_method_of_a_store_is_documented() -> None:
+    """So are the methods of both stores."""
+    every, missing = documented(table(PAGE, "Method"))
+    assert every == public(treering.Store)
+    assert every - missing == public(treering.AsyncStore)
+
+
+def test_every_member_of_a_view_is_documented() -> None:
+    """So are the members of both views."""
+    every, missing = documented(members("id", "perform"))
+    assert every == public(treering.View)
+    assert every - missing == public(treering.AsyncView)
+
+
+def test_every_member_of_a_session_is_documented() -> None:
+    """What a session has beside a view is in its own table."""
+    every, _ = documented(members("append", "close"))
+    assert every == public(treering.Session) - public(treering.View)
+    assert every == public(treering.AsyncSession) - public(treering.AsyncView)
+
+
+def test_every_option_of_a_session_is_documented() -> None:
+    """The options are those of `Store.session`."""
+    assert names(table(PAGE, "Option")) == list(OpenOptions.__annotations__)
+
+
+TYPES = (
+    treering.SessionInfo, Sessions, treering.ContextItem, treering.Node, treering.Draft, Commit, History, HistoryRow,
+    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Plan, Finding, treering.Schedule,
+    treering.Keep, treering.Hooks,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: str(kind.__name__))
+def test_every_field_is_documented(kind: type) -> None:
+    """The fields of what is returned and taken stand in their order."""
+    rows = {name: row[-1] for row in table(PAGE, "Type") for name in names([row])}
+    fields = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind._fields  # type: ignore[attr-defined]
+    assert re.findall(r"`(\w+)`", rows[kind.__name__]) == list(fields)
+
+
+def test_every_type_is_looked_at() -> None:
+    """No type in the tables is left out of the test above."""
+    assert sorted(names(table(PAGE, "Type"))) == sorted(kind.__name__ for kind in TYPES)
+
+
+def test_every_error_says_what_to_do() -> None:
+    """The table of errors has each class, with what it derives from."""
+    classes = {name: kind for name, kind in vars(errors).items() if name.endswith("Error")}
+    rows = {names([row])[0]: row for row in table(ERRORS, "Class")}
+    assert set(rows) == set(classes)
+    for name, row in rows.items():
+        assert row[1].strip("`") in {base.__name__ for base in classes[name].__mro__[1:]}, name
+        assert row[3], name
