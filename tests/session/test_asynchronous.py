@@ -1,0 +1,249 @@
+"""The asynchronous session does what the blocking one does, from the same protocols, without blocking the loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.session.backends import Backend, kill, memory_backend, texts
+
+import treering
+from treering import Keep
+from treering.session.store import Place
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Batch
+from treering.storage.wrapper import DriverWrapper
+
+# What is done to a session: a verb and its arguments; texts in braces name nodes and checkpoints recorded before.
+SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
+    ("append", ("one",), {}),
+    ("append", ("two", {"role": "assistant", "content": "three"}), {}),
+    ("commit", (["four"],), {"state": {"n": 1}, "label": "first"}),
+    ("set_model", ("m",), {"provider": "p"}),
+    ("set_thinking", ("high",), {}),
+    ("set_mode", ("plan",), {}),
+    ("set_title", ("T",), {}),
+    ("set_status", ("done",), {}),
+    ("move", (), {"project": "p"}),
+    ("label", (0, "L"), {}),
+    ("note", ("exit", {"code": 0}), {}),
+    ("record_usage", (), {"input": 3}),
+    ("record_system", ("be nice",), {}),
+    ("record_extension", ("todo", [1]), {}),
+    ("compact", ("gist",), {"kept": 1}),
+    ("amend", (1, {"role": "user", "content": "TWO"}), {}),
+    ("retract", (0,), {}),
+    ("restore", (0,), {}),
+    ("seal", (), {}),
+    ("branch", ("idea",), {"at": 1, "summary": "s"}),
+    ("append", ("five",), {}),
+    ("switch", ("main",), {}),
+    ("drop_head", ("idea",), {}),
+    ("checkout", (None,), {}),
+    ("append", ("another root",), {}),
+    ("rewind", ("first",), {}),
+    ("flush", (), {}),
+    ("tidy", (), {"everything": True}),
+    ("fork", ("copy",), {}),
+    ("prune", (Keep(last=2),), {}),
+    ("refresh", (), {}),
+]
+
+
+def arguments(state: Any, ids: list[str], checkpoints: dict[str, str], values: Any) -> Any:
+    """Put ids in the place of numbers, and checkpoints in the place of their labels."""
+    if isinstance(values, dict):
+        return {name: ids[value] if name in ("kept", "at") else value for name, value in values.items()}
+    return tuple(
+        ids[value] if isinstance(value, int) else checkpoints.get(value, value) if isinstance(value, str) else value
+        for value in values
+    )
+
+
+async def play(session: Any, call: Callable[[Any], Any]) -> tuple[object, ...]:
+    """Do all of the script; return what the session is like afterwards, without ids."""
+    labels: dict[str, str] = {}
+    for verb, positional, named in SCRIPT:
+        ids = [row.id for row in await call(session.nodes())] if session.node else []
+        done = await call(
+            getattr(session, verb)(
+                *arguments(session, ids, labels, positional), **arguments(session, ids, labels, named)
+            )
+        )
+        if verb == "commit":
+            labels["first"] = done.checkpoint
+    rows = await call(session.nodes())
+    places = {row.id: number for number, row in enumerate(rows)}
+    return (
+        [(row.kind, row.role, places.get(row.parent), row.at) for row in rows],
+        texts(session.context),
+        session.state,
+        dict(session.settings),
+        {name: places.get(node) for name, node in session.heads.items()},
+        (session.head, places[session.node]),
+        (session.info.title, session.info.status, session.info.project, session.info.nodes),
+        dict(session.usage),
+        [places[item.node] for item in session.context],
+        [row.node.kind for row in (await call(session.history(retracted=True))).rows],
+        [(row.first in places, row.count, row.level) for row in await call(session.tree())],
+        [(entry.full, entry.label) for entry in await call(session.checkpoints())],
+        [note.kind for note in await call(session.notes())],
+        len(await call(session.leaves())),
+        (await call(session.stored())).records,
+        places[await call(session.last_compaction())] if await call(session.last_compaction()) else None,
+    )
+
+
+async def test_both_kinds_of_session_do_the_same(backend: Backend) -> None:
+    """The same verbs leave the same session, blocking or awaited."""
+
+    async def at_once(value: Any) -> Any:
+        return value
+
+    async def awaiting(value: Any) -> Any:
+        return await value
+
+    other = memory_backend(appends=backend.driver().appends)
+    with other.store().session("s") as session:
+        blocking = await play(session, at_once)
+    async with await backend.async_store().session("s") as asynchronous:
+        assert await play(asynchronous, awaiting) == blocking
+    assert texts(backend.store().view("copy").context) == texts(other.store().view("copy").context)
+
+
+async def test_an_asynchronous_session_survives_a_kill(backend: Backend) -> None:
+    """What was awaited is there in the next process."""
+    session = await backend.async_store().session("s")
+    await session.append("a")
+    await session.commit(["b"], state={"n": 1}, manager=[1])
+    kill(session)
+    store = backend.async_store()
+    async with await store.session("s", create=False) as session:
+        assert (texts(session.context), session.state, session.manager) == (["a", "b"], {"n": 1}, [1])
+    view = await store.view("s")
+    assert (await view.get(view.node or "")).payload == {"role": "user", "content": "b"}
+    assert [row.id for row in (await store.sessions()).rows] == ["s"]
+    recent = await store.recent()
+    assert recent is not None
+    assert recent.id == "s"
+    with pytest.raises(treering.NotFoundError):
+        await store.view("nothere")
+
+
+async def test_the_rest_of_an_asynchronous_store(backend: Backend) -> None:
+    """Namespaces, spawn, copy, load, verify and delete work as in the blocking store."""
+    store = backend.async_store()
+    tenant = store.namespace("t")
+    async with await tenant.session("s") as session:
+        await session.append("a")
+        async with await tenant.spawn(session, "child", task="look") as child:
+            await child.append("x")
+    await tenant.copy("s", store, name="copied")
+    assert texts((await store.view("copied")).context) == ["a"]
+    await store.load("loaded", [treering.user("m")], leaf=lambda: None)
+    assert {row.id for row in (await store.sessions()).rows} == {"copied", "loaded"}
+    assert await store.verify("copied") == []
+    await store.delete("copied")
+    assert {row.id for row in (await store.sessions()).rows} == {"loaded"}
+    assert {row.id for row in (await tenant.sessions()).rows} == {"s", "child"}
+    await store.close()
+
+
+async def test_an_asynchronous_feed(backend: Backend) -> None:
+    """A feed waits without blocking the loop and yields what another task adds."""
+    async with await backend.async_store().session("s", shared=True) as session:
+        await session.append("a")
+        view = await backend.async_store().view("s")
+
+        async def collect() -> list[object]:
+            found = []
+            async for node in view.follow(poll_seconds=0):
+                found.append(node.payload["content"])  # type: ignore[index]
+                if len(found) == 3:
+                    return found
+            return []
+
+        task = asyncio.create_task(collect())
+        for text in "bcd":
+            await asyncio.sleep(0)
+            await session.append(text)
+        assert await task == ["b", "c", "d"]
+
+
+async def test_tasks_may_share_a_session(backend: Backend) -> None:
+    """Appends of several tasks on one handle come one after the other; all are there, in one chain."""
+    async with await backend.async_store().session("s") as session:
+        await asyncio.gather(*(session.append(f"m{number}") for number in range(20)))
+        assert len(await session.path()) == 20
+        assert sorted(texts(session.context)) == sorted(f"m{number}" for number in range(20))
+
+
+class Slow(DriverWrapper):
+    """Lets every other task run before it answers, and counts batches under way."""
+
+    most = under_way = 0
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Answer after others ran."""
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        return await self.inner.aexecute(batch)
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Never: it would block the loop."""
+        raise AssertionError("blocking call")
+
+
+async def test_sessions_of_one_store_run_beside_each_other() -> None:
+    """Different sessions wait for the store at the same time, and nothing blocks the loop."""
+    from treering.session.async_store import AsyncStore
+
+    driver = Slow(MemoryDriver())
+    store = AsyncStore(Place(driver))
+
+    async def work(name: str) -> None:
+        async with await store.session(name) as session:
+            for number in range(5):
+                await session.append(f"m{number}")
+
+    await asyncio.gather(*(work(f"s{number}") for number in range(8)))
+    assert driver.most > 4
+    assert len((await store.sessions()).rows) == 8
+
+
+async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> None:
+    """A task cancelled in the middle of an append leaves a session that goes on; the message is there once or never."""
+    from treering.session.async_store import AsyncStore
+
+    class Hanging(DriverWrapper):
+        hang = asyncio.Event()
+        hanging = False
+
+        async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+            answers = await self.inner.aexecute(batch)
+            if self.hanging:
+                self.hang.set()
+                await asyncio.Event().wait()
+            return answers
+
+    driver = Hanging(backend.driver())
+    session = await AsyncStore(Place(driver)).session("s")
+    await session.append("a")
+    driver.hanging = True
+    task = asyncio.create_task(session.append("cut"))
+    await driver.hang.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    driver.hanging = False
+    await session.append("b")
+    said = texts(session.context)
+    assert said in (["a", "b"], ["a", "cut", "b"])
+    kill(session)
+    view = backend.store().view("s")
+    assert texts(view.context) == said
+    assert [view.get(row.id).payload["content"] for row in view.nodes()] == said  # type: ignore[index]
