@@ -128,13 +128,14 @@ def _decode(data: bytes) -> str:
 
 
 def _pack_ids(ids: Sequence[str]) -> Ids:
-    ours = [(time, identifier) for identifier in ids if (time := time_of(identifier)) is not None]
-    foreign = [(row, identifier) for row, identifier in enumerate(ids) if time_of(identifier) is None]
+    times = [time_of(identifier) for identifier in ids]
+    ours = [identifier for identifier, time in zip(ids, times, strict=True) if time is not None]
+    foreign = [row for row, time in enumerate(times) if time is None]
     return Ids(
-        times=_pack_differences([time for time, _ in ours]),
-        rests=bytes.fromhex("".join(identifier[2 * _TIME_BYTES :] for _, identifier in ours)),
-        foreign_rows=_pack_differences([row for row, _ in foreign]),
-        foreign=[_encode(identifier) for _, identifier in foreign],
+        times=_pack_differences([time for time in times if time is not None]),
+        rests=bytes.fromhex("".join(identifier[2 * _TIME_BYTES :] for identifier in ours)),
+        foreign_rows=_pack_differences(foreign),
+        foreign=[_encode(ids[row]) for row in foreign],
     )
 
 

@@ -111,7 +111,9 @@ def record(
     expect: str | Keep | None = KEEP,
 ) -> Steps[Commit]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
-    yield from _require_sound(writer, drafts)
+    chosen, named = _mentioned(writer, drafts)
+    if chosen or named:
+        yield from _require_sound(writer, chosen, named)
     new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
     ids = tuple(draft.id or "" for draft in new)
     if writer.puts_off(new, ends_turn=changed is not None):
@@ -121,7 +123,9 @@ def record(
     if not every and not (changed and changed.says_something):
         return Commit((), None)
     yield from writer.anchor()
-    context = yield from _rebuilt(writer, every, changed, head, expect)
+    context = None
+    if any(draft.kind == "compaction" for draft in every) and not (changed and changed.context is not None):
+        context = yield from _rebuilt(writer, every, head, expect)
     last: list[Recording] = []
 
     def plan() -> Recording:
@@ -155,16 +159,18 @@ def flush(writer: Writer) -> Steps[None]:
             writer.flushing = False
 
 
-def _require_sound(writer: Writer, drafts: Sequence[Draft]) -> Steps[None]:
-    """Refuse parents and targets that do not exist, and ids that do."""
+def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[str], set[str]]:
+    """The ids that drafts choose, and the parents and targets that are not known to exist."""
     chosen = [draft.id for draft in drafts if draft.id is not None]
     named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
-    named = {name for name in named if name != writer.at_node and name not in writer.state.lines}
-    if not chosen and not named:
-        return
+    return chosen, {name for name in named if name != writer.at_node and name not in writer.state.lines}
+
+
+def _require_sound(writer: Writer, chosen: Sequence[str], named: set[str]) -> Steps[None]:
+    """Refuse parents and targets that do not exist, and ids that do."""
     if len(set(chosen)) < len(chosen):
         raise UsageError(f"an id is given twice. ids={chosen!r}", kind="duplicate_id")
-    named.difference_update(chosen)
+    named = named.difference(chosen)
     if not writer.begun:
         if named:
             raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
@@ -205,11 +211,9 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
 
 
 def _rebuilt(
-    writer: Writer, drafts: Sequence[Draft], changed: Change | None, head: str | None, expect: str | Keep | None
+    writer: Writer, drafts: Sequence[Draft], head: str | None, expect: str | Keep | None
 ) -> Steps[Context | None]:
     """The context behind `drafts` where only the whole path tells it: a compaction that keeps what is not shown."""
-    if not any(draft.kind == "compaction" for draft in drafts) or (changed and changed.context is not None):
-        return None
     trial = Recording(writer, head=head, expect=expect)
     new = [trial.skeleton_of_draft(draft) for draft in drafts if draft.type == "node"]
     if trial.context is not None or not trial.own_head or not writer.begun:

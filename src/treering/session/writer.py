@@ -124,9 +124,9 @@ class Writer(Reader):
 
     def _move_along(self) -> None:
         """Stand where the session's followed head stands; a side branch of ours has none before its first node."""
-        heads = self.state.heads.heads
-        if self.state.head in heads or not heads:
-            self.at_head, self.at_node = self.state.head, self.state.tip
+        heads, head = self.state.heads.heads, self.state.head
+        if head in heads or not heads:
+            self.at_head, self.at_node = head, heads.get(head)
             self._follow()
 
     def _follow(self) -> None:

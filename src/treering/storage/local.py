@@ -70,7 +70,7 @@ class LocalDriver:
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the requests one after the other: on a disk, threads would cost more than they save."""
-        return tuple(self._serve(request) for request in batch)
+        return tuple(map(self._serve, batch))
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Like `execute`, in a thread."""

@@ -53,14 +53,17 @@ def open_lock(folder: int) -> int:
     return local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT)
 
 
-@contextlib.contextmanager
-def locked(fd: int) -> Iterator[None]:
-    """Wait for the lock on an open lock file and keep it for the block."""
-    fcntl.flock(fd, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+class Locked:
+    """Waits for the lock on an open lock file and keeps it for the block."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def __enter__(self) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        fcntl.flock(self._fd, fcntl.LOCK_UN)
 
 
 @contextlib.contextmanager
@@ -68,7 +71,7 @@ def folder_locked(folder: int) -> Iterator[None]:
     """Wait for the lock of a folder and keep it for the block, also against other threads."""
     fd = open_lock(folder)
     try:
-        with locked(fd):
+        with Locked(fd):
             yield
     finally:
         os.close(fd)

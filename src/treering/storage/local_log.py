@@ -94,7 +94,7 @@ class LocalLogs:
 
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
-        with local_lock.locked(log.lock_fd):
+        with local_lock.Locked(log.lock_fd):
             seen = os.stat(log.path, follow_symlinks=False)
             if (seen.st_dev, seen.st_ino) != log.identity:
                 return None
