@@ -311,6 +311,9 @@ def test_other_objects_are_no_segments() -> None:
     ):
         with pytest.raises(CorruptError):
             read_segment(data, key="k")
+    for data in (b"x" * 100, add_check(frame) * 5, *(SMALL[:-5] + bad for bad in damaged(SMALL[-5:]))):
+        with pytest.raises(CorruptError, match="does not end in a seek table"):
+            read_footer(data, len(data), key="k")
 
 
 def test_bombs() -> None:

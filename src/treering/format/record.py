@@ -104,6 +104,7 @@ def encode_record(record: Record) -> bytes:
     Raises:
         UsageError: Body or brief is not JSON on one line, or too long; or the time is out of range.
     """
+    _check_length(record, len(record.body))  # before anything reads through it
     _check_json(record.body, "body")
     if record.brief is not EMPTY:
         _check_brief(record.brief)
@@ -115,13 +116,17 @@ def encode_record(record: Record) -> bytes:
         fields = _encode_slowly(record)
     if record.body is EMPTY:  # msgspec left it out, but a line always has a body to cut at
         fields = fields[:-1] + b',"body":{}}'
-    if len(fields) - 1 + CHECKSUM_BYTES > RECORD_BYTES_MAX:
+    _check_length(record, len(fields) - 1 + CHECKSUM_BYTES)
+    return close_line(fields)
+
+
+def _check_length(record: Record, length: int) -> None:
+    if length > RECORD_BYTES_MAX:
         raise UsageError(
-            f"record is too large. id={record.id!r}, bytes={len(fields)}, max={RECORD_BYTES_MAX}",
+            f"record is too large. id={record.id!r}, bytes={length}, max={RECORD_BYTES_MAX}",
             kind="too_large",
             remedy="store large parts as blobs or files and refer to them",
         )
-    return close_line(fields)
 
 
 def _check_json(raw: Raw, name: str) -> None:
