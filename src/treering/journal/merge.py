@@ -13,7 +13,7 @@ the same records. By rule 4 the newest of the largest segments that hold a posit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 
 import msgspec
@@ -21,7 +21,7 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.paths import SegmentName, SessionKeys
 from treering.format.segment import build_segment
-from treering.journal.limits import MERGE_RUN_MIN, MERGED_BYTES_MAX
+from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX
 from treering.journal.read import Segment, Survey, segment_lines, survey
 from treering.storage.requests import Delete, Deleted, Put, Steps, Written
 from treering.storage.run import ask
@@ -45,30 +45,44 @@ Rewrite = Callable[[bytes], bytes]
 def plan(segments: Sequence[Segment], *, run_min: int = MERGE_RUN_MIN) -> list[tuple[Segment, ...]]:
     """Choose contiguous runs worth merging.
 
-    Segments are merged with neighbours of their own size class (powers of `MERGE_RUN_MIN`), so a byte is rewritten
-    once per class. The source of the rule is the size-tiered compaction of log-structured stores.
+    For each size class (powers of `MERGE_RUN_MIN`), smallest first: neighbours of that class or below, so that sizes
+    on both sides of a bound do not keep them apart. The output must be several times as large as any input, so a byte
+    is rewritten a number of times that is logarithmic in the output's size. The source of the rule is the size-tiered
+    compaction of log-structured stores.
     """
     runs: list[tuple[Segment, ...]] = []
-    for _, group in groupby(segments, key=lambda segment: _size_class(segment.size)):
-        run: list[Segment] = []
-        for segment in group:
-            if run and sum(part.size for part in run) + segment.size > MERGED_BYTES_MAX:
-                runs.append(tuple(run))
-                run = []
-            run.append(segment)
-        runs.append(tuple(run))
-    return [run for run in runs if len(run) >= max(2, run_min)]
+    taken: set[str] = set()
+    for level in sorted({_size_class(segment.size) for segment in segments}):
+        for fits, group in groupby(segments, lambda segment: _fits(segment, level, taken)):  # noqa: B023  # used at once
+            new = [run for run in _pieces(group) if len(run) >= run_min and _grows(run)] if fits else []
+            runs += new
+            taken |= {segment.key for run in new for segment in run}
+    return runs
+
+
+def _fits(segment: Segment, level: int, taken: set[str]) -> bool:
+    return segment.key not in taken and _size_class(segment.size) <= level
+
+
+def _grows(run: Sequence[Segment]) -> bool:
+    sizes = [segment.size for segment in run]
+    return sum(sizes) >= MERGE_GROWTH_MIN * max(sizes)
 
 
 def plan_all(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
     """Choose runs as large as a merge may be, whatever the sizes of their parts."""
+    return [run for run in _pieces(segments) if len(run) > 1]
+
+
+def _pieces(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
+    """Cut neighbours into runs as large as a merge may be."""
     runs: list[list[Segment]] = []
     for segment in segments:
         if runs and sum(part.size for part in runs[-1]) + segment.size <= MERGED_BYTES_MAX:
             runs[-1].append(segment)
         else:
             runs.append([segment])
-    return [tuple(run) for run in runs if len(run) > 1]
+    return [tuple(run) for run in runs]
 
 
 def _size_class(size: int) -> int:
