@@ -49,7 +49,7 @@ def of_node(node: Node) -> Document:
 
 def of_row(row: HistoryRow) -> Document:
     """A node of a page, and its place among its siblings."""
-    return of_node(row.node) | {"index": row.index, "siblings": row.siblings}
+    return of_node(row.node) | {"sibling": row.sibling, "siblings": row.siblings}
 
 
 def of_items(items: Sequence[ContextItem]) -> list[Document]:

@@ -65,7 +65,7 @@ def _line(row: HistoryRow) -> tuple[Field, ...]:
 
 def _words(row: HistoryRow) -> list[str]:
     node = row.node
-    words = [f"{row.index}/{row.siblings}"] if row.siblings > 1 else []
+    words = [f"{row.sibling}/{row.siblings}"] if row.siblings > 1 else []
     words += [f"[{node.label}]"] if node.label else []
     return words + [name for name in ("retracted", "amended") if getattr(node, name)]
 

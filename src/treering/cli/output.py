@@ -124,19 +124,20 @@ class Output:
 
     def facts(self, facts: Iterable[tuple[str, Field]]) -> None:
         """Print names and values; a fact without a value is left out."""
-        shown = [(name, _cell(value)) for name, value in facts]
+        shown = [(one_line(name), _cell(value)) for name, value in facts]
         shown = [(name, cell) for name, cell in shown if cell.full]
         if not self.terminal:
             for name, cell in shown:
                 click.echo(f"{name}\t{one_line(cell.full)}".encode())
             return
         from rich.table import Table
+        from rich.text import Text
 
         table = Table.grid(padding=(0, 2))
         table.add_column(style="dim", no_wrap=True)
         table.add_column(overflow="fold")
         for name, cell in shown:
-            table.add_row(name, _cell_text(cell))
+            table.add_row(Text(name), _cell_text(cell))
         self.console.print(table)
 
     def line(self, *spans: Span | str) -> None:

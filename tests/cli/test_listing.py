@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.conftest import Program, Recorded
+
+import treering
+
+
+def test_missing_store(program: Program) -> None:
+    """A store that is not there lists as empty, and nothing is created."""
+    assert program("ls").out == ""
+    assert program.json("ls") == {"sessions": [], "after": None}
+    assert program("verify").code == 0
+    assert program.json("stats") == {"sessions": [], "total": None}
+    program("show", "nothing", code=3)
+    program("continue", code=3)
+    assert not program.store.exists()
+
+
+def test_rows(recorded: Recorded, tmp_path: Path) -> None:
+    """A pipe gets one line a session, with everything in full."""
+    (row,) = recorded.program("ls").rows
+    assert row[0] == "tea"
+    assert row[1].endswith("Z")
+    assert row[2:] == ["5", "shop", str(tmp_path), "", "Too much tea"]
+
+
+def test_newest_first(recorded: Recorded) -> None:
+    """The session written last comes first, and a page leads to the next one."""
+    with recorded.store.session("coffee") as session:
+        session.append("is there any?")
+    page = recorded.program.json("ls", "--limit", 1)
+    assert [row["id"] for row in page["sessions"]] == ["coffee"]
+    rest = recorded.program.json("ls", "--limit", 1, "--after", page["after"])
+    assert [row["id"] for row in rest["sessions"]] == ["tea"]
+    assert [row["id"] for row in recorded.program.json("ls", "--all")["sessions"]] == ["coffee", "tea"]
+
+
+def test_filters(recorded: Recorded, tmp_path: Path) -> None:
+    """Sessions are found by project and by folder."""
+    with recorded.store.session("coffee", project="bar", cwd="/") as session:
+        session.append("is there any?")
+    assert [row[0] for row in recorded.program("ls", "--project", "shop").rows] == ["tea"]
+    assert [row[0] for row in recorded.program("ls", "--cwd", "/").rows] == ["coffee"]
+    assert [row[0] for row in recorded.program("ls", "--cwd", tmp_path).rows] == ["tea"]
+
+
+def test_damaged_card(recorded: Recorded) -> None:
+    """One damaged card is a row with a warning; the others are listed."""
+    with recorded.store.session("coffee") as session:
+        session.append("is there any?")
+    (card,) = recorded.program.store.rglob("coffee.jsonl.zst")
+    card.write_bytes(b"nonsense")
+    rows = {row[0]: row for row in recorded.program("ls").rows}
+    assert rows["tea"][-1] == "Too much tea"
+    assert rows["coffee"][-1].startswith("warning: ")
+
+
+def test_namespace(program: Program) -> None:
+    """A namespace has its own sessions and sees no others."""
+    with treering.open(program.store, namespace="ann").session("hers") as session:
+        session.append("mine")
+    assert program("ls").out == ""
+    assert [row[0] for row in program("ls", "--namespace", "ann").rows] == ["hers"]
+    assert [row[0] for row in program("--namespace", "ann", "ls").rows] == ["hers"]
+
+
+def test_store_options(recorded: Recorded, program: Program, tmp_path: Path) -> None:
+    """The store may be named before or behind the command or by the environment; behind wins over before."""
+    assert program("ls", "--store", tmp_path / "other").out == ""
+    assert program.process("ls").rows[0][0] == "tea"
+    named = Program(tmp_path / "other")
+    assert named("ls", "--store", program.store).rows[0][0] == "tea"
+
+
+def test_continue(recorded: Recorded, tmp_path: Path) -> None:
+    """The last session about a folder is shown: its name, where it stands and the end of its context."""
+    done = recorded.program("continue", "--cwd", tmp_path)
+    assert "session\ttea\n" in done.out
+    assert "another way" in done.out
+    assert repr(str(recorded.program.store)) in done.out
+    document = recorded.program.json("continue", "--cwd", tmp_path)
+    assert document["node"] == recorded.second
+    assert document["context"][-1]["message"]["content"] == "another way"
+    assert "no session about '/'" in recorded.program("continue", "--cwd", "/", code=3).err
+
+
+def test_continue_with_a_message(recorded: Recorded, tmp_path: Path) -> None:
+    """A message given is recorded before the session is shown."""
+    document = recorded.program.json("continue", "--cwd", tmp_path, "--message", "and now?")
+    assert document["context"][-1]["message"] == {"role": "user", "content": "and now?"}
+    assert recorded.store.view("tea").context[-1].message == {"role": "user", "content": "and now?"}
+
+
+def test_continue_by_project(recorded: Recorded) -> None:
+    """With a project the folder does not matter."""
+    assert "session\ttea\n" in recorded.program("continue", "--project", "shop").out
+    recorded.program("continue", "--project", "bar", code=3)
