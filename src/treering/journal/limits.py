@@ -18,6 +18,8 @@ APPENDS_PER_SEAL_MIN = 10
 MERGED_BYTES_MAX = 8 * 1024 * 1024
 # Fewer segments than this are not worth a merge: each merge level rewrites every byte once.
 MERGE_RUN_MIN = 8
+# A merge whose output is little more than its largest input would rewrite that one again and again.
+MERGE_GROWTH_MIN = 4
 
 
 class Upkeep(msgspec.Struct):

@@ -1,0 +1,7 @@
+"""Fixtures of the budget tests."""
+
+from __future__ import annotations
+
+from tests.servers import moto, seaweedfs
+
+__all__ = ["moto", "seaweedfs"]
