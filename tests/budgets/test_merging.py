@@ -41,5 +41,5 @@ def test_segments_stay_few_and_bytes_are_rewritten_seldom(sizes: str) -> None:
                 segments[place : place + len(run)] = [Segment(f"m{number}-{place}", output, name)]
                 merged += output
     levels = math.log(MERGED_BYTES_MAX / 300, 8)
-    assert len(segments) <= 2 * written / MERGED_BYTES_MAX + 16 * levels
+    assert len(segments) <= 2 * written / MERGED_BYTES_MAX + 12 * levels
     assert merged <= levels * written

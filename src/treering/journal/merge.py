@@ -13,7 +13,7 @@ the same records. By rule 4 the newest of the largest segments that hold a posit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 import msgspec
@@ -54,7 +54,7 @@ def plan(segments: Sequence[Segment], *, run_min: int = MERGE_RUN_MIN) -> list[t
     taken: set[str] = set()
     for level in sorted({_size_class(segment.size) for segment in segments}):
         for fits, group in groupby(segments, lambda segment: _fits(segment, level, taken)):  # noqa: B023  # used at once
-            new = [run for run in _pieces(group) if len(run) >= run_min and _grows(run)] if fits else []
+            new = [run for piece in _pieces(group) for run in _growing(piece, max(2, run_min))] if fits else []
             runs += new
             taken |= {segment.key for run in new for segment in run}
     return runs
@@ -64,9 +64,17 @@ def _fits(segment: Segment, level: int, taken: set[str]) -> bool:
     return segment.key not in taken and _size_class(segment.size) <= level
 
 
-def _grows(run: Sequence[Segment]) -> bool:
+def _growing(run: tuple[Segment, ...], run_min: int) -> Iterator[tuple[Segment, ...]]:
+    """Yield `run`, or what lies on both sides of its largest part if that would hardly grow."""
+    if len(run) < run_min:
+        return
     sizes = [segment.size for segment in run]
-    return sum(sizes) >= MERGE_GROWTH_MIN * max(sizes)
+    if sum(sizes) >= MERGE_GROWTH_MIN * max(sizes):
+        yield run
+        return
+    largest = sizes.index(max(sizes))
+    yield from _growing(run[:largest], run_min)
+    yield from _growing(run[largest + 1 :], run_min)
 
 
 def plan_all(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
