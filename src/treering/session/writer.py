@@ -230,6 +230,10 @@ class Writer(Reader):
             if error.kind != "tail_full" or not self.view.unsealed_lines:
                 raise
         yield from self.seal()
+        if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
+            now = yield from resume(self.keys)
+            now.require_same_life(self.view.life)
+            return Overtaken(now, "")
         return (yield from self._append_once(records))
 
     def _append_once(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
