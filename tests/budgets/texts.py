@@ -11,8 +11,8 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-FILES = 30  # looked at during one stretch of work
-DRIFT = 0.08  # how often one of them is exchanged for another
+FILES = 24  # looked at during one stretch of work
+DRIFT = 0.06  # how often one of them is exchanged for another
 
 
 def texts(count: int, bytes_mean: int, *, seed: int = 7) -> list[str]:
