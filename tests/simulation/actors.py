@@ -128,7 +128,8 @@ class Actors:
         except UsageError as error:
             if error.kind != "tail_full":
                 raise
-            return Overtaken((yield from self._cover(view, seal=True)), "")
+            covered = yield from self._cover(view, seal=True)
+            return Overtaken((yield from resume(self.keys)) if covered.unsealed_lines else covered, "")
         except UnavailableError as error:
             self.excuse(error)
         for _ in range(self.rng.randrange(SETTLES_MAX)):

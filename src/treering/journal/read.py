@@ -4,6 +4,7 @@ Rule 1: the tail is read before the segments are listed, so whatever leaves the 
 Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed one. The names must reach the tail's
 base without a gap; if they do not, look again. The same gap twice with the same tail is damage.
 Rule 3: a segment that vanished between LIST and GET was merged: look again.
+Rule 4: whoever looks again looks at the same life. A name that was deleted and created again is another session.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Tail, decode_tail
 from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
 from treering.journal.resume import resume
-from treering.journal.view import View
+from treering.journal.view import View, deleted
 from treering.storage.requests import Entry, Found, Get, List, Listed, Steps, Version
 from treering.storage.run import ask, checked
 
@@ -46,6 +47,10 @@ class Survey(msgspec.Struct, frozen=True):
     """Segments whose records others hold as well."""
 
     @property
+    def life(self) -> str:
+        return self.tail.header.life
+
+    @property
     def end(self) -> int:
         return self.tail.end
 
@@ -54,8 +59,12 @@ class Survey(msgspec.Struct, frozen=True):
         return next(segment for segment in self.segments if segment.name.first <= at < segment.name.end)
 
 
-def survey(keys: SessionKeys) -> Steps[Survey]:
+def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
     """Find every record: one GET, then one LIST per 1,000 segments.
+
+    Args:
+        keys: The session.
+        life: The life that is meant; empty for the present one.
 
     Raises:
         NotFoundError: There is no such session.
@@ -65,6 +74,8 @@ def survey(keys: SessionKeys) -> Steps[Survey]:
     before: object = None
     for _ in range(LOOKS_MAX):
         tail, version = yield from _tail(keys)
+        if life and tail.header.life != life:
+            raise deleted(keys)
         listed = yield from list_segments(keys, tail.header.life)
         chosen, waste, reach = choose(listed)
         if reach >= tail.header.base:
@@ -97,7 +108,7 @@ def survey_of(view: View) -> Steps[Survey]:
     """Like `survey`, for a view at hand; a session with nothing dropped from its tail needs no request."""
     if view.tail.header.base == 0:
         return Survey(view.keys, view.tail, (), ())
-    return (yield from survey(view.keys))
+    return (yield from survey(view.keys, view.life))
 
 
 def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
@@ -136,19 +147,23 @@ def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segm
     return tuple(chosen), tuple(segment for segment in ordered if segment.key not in keys), reach
 
 
-def read_lines(keys: SessionKeys, first: int, known: Survey | None = None) -> Steps[tuple[Survey, list[bytes]]]:
+def read_lines(
+    keys: SessionKeys, first: int, known: Survey | None = None, *, life: str = ""
+) -> Steps[tuple[Survey, list[bytes]]]:
     """Read the lines from position `first` on, one segment or the tail at a time; for walks over everything.
 
     Args:
         keys: The session.
         first: Where to go on.
         known: What an earlier call returned; saves looking again.
+        life: The life that is meant; by default that of `known`, else the present one.
 
     Returns:
         The survey used and some lines; no lines if the journal ends at `first`.
     """
+    life = known.life if known else life
     while True:
-        found = known or (yield from survey(keys))
+        found = known or (yield from survey(keys, life))
         known = None
         if first >= found.tail.header.base:
             return found, list(found.tail.lines[first - found.tail.header.base :])
@@ -173,10 +188,15 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
     return lines
 
 
-def skeletons(keys: SessionKeys) -> Steps[tuple[Survey, list[Skeleton]]]:
-    """The skeleton of every record, in order of position: segment footers only, no payload."""
+def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Skeleton]]]:
+    """The skeleton of every record, in order of position: segment footers only, no payload.
+
+    Args:
+        keys: The session.
+        life: The life that is meant; empty for the present one.
+    """
     while True:
-        found = yield from survey(keys)
+        found = yield from survey(keys, life)
         try:
             rows = yield from _sealed_skeletons(found.segments)
         except NotFoundError:
@@ -229,7 +249,7 @@ def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
     base = view.tail.header.base
     found = {at: view.tail.lines[at - base] for at in positions if base <= at < view.end}
     while missing := sorted({at for at in positions if at < base} - found.keys()):
-        where = yield from survey(view.keys)
+        where = yield from survey(view.keys, view.life)
         found |= {at: where.tail.lines[at - where.tail.header.base] for at in missing if at >= where.tail.header.base}
         wanted = [at for at in missing if at < where.tail.header.base]
         try:

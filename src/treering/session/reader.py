@@ -149,7 +149,7 @@ class Reader:
     def index(self) -> Steps[Index]:
         """The skeleton of the whole session, read once and then kept up to date."""
         while self._index is None:
-            _, rows = yield from skeletons(self.keys)
+            _, rows = yield from skeletons(self.keys, self.view.life)
             self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
             if self._index is None:
                 self._absorb((yield from resume(self.keys)))

@@ -272,7 +272,7 @@ def changes(reader: Reader, first: int, version: Version | None) -> Steps[Follow
     lines: list[bytes] = []
     known = None
     while first + len(lines) < view.tail.header.base:
-        known, some = yield from read_lines(keys, first + len(lines), known)
+        known, some = yield from read_lines(keys, first + len(lines), known, life=view.life)
         lines += some
     lines += view.tail.lines[first + len(lines) - view.tail.header.base :]
     yield from reader.fetch_blobs(lines)
