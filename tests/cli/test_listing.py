@@ -57,6 +57,15 @@ def test_damaged_card(recorded: Recorded) -> None:
     assert rows["coffee"][-1].startswith("warning: ")
 
 
+def test_continue_beside_damage(recorded: Recorded, tmp_path: Path) -> None:
+    """A damaged card written later does not hide where I was."""
+    with recorded.store.session("coffee", cwd=str(tmp_path)) as session:
+        session.append("is there any?")
+    (card,) = recorded.program.store.rglob("coffee.jsonl.zst")
+    card.write_bytes(b"nonsense")
+    assert recorded.program.json("continue", "--cwd", tmp_path)["session"]["id"] == "tea"
+
+
 def test_namespace(program: Program) -> None:
     """A namespace has its own sessions and sees no others."""
     with treering.open(program.store, namespace="ann").session("hers") as session:

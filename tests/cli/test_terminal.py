@@ -52,6 +52,7 @@ def test_rm_asks(recorded: Recorded) -> None:
     done = recorded.program.on_terminal("rm", "tea", answer="n\n")
     assert done.code == 130
     assert "delete session tea (Too much tea; 5 messages)?" in done.out
+    assert "kept tea" in done.out
     assert recorded.store.view("tea").info.title == "Too much tea"
     assert recorded.program.on_terminal("rm", "tea", answer="y\n").code == 0
     assert recorded.program("ls").out == ""

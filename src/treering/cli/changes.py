@@ -6,6 +6,7 @@ import sys
 
 import click
 
+from treering.cli import exits
 from treering.cli.names import find_checkpoint, find_node, find_point, open_session, open_view
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
@@ -16,7 +17,6 @@ from treering.session.store import Store
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.argument("name", required=False)
@@ -25,6 +25,7 @@ from treering.session.store import Store
 @click.option("--old-state", is_flag=True, help="Go back to the agent's state at that place, too.")
 @click.option("--switch", is_flag=True, help="Go on with an existing branch.")
 @click.option("--drop", is_flag=True, help="Forget a branch; its nodes stay.")
+@store_options()
 @click.pass_obj
 def branch(
     settings: Settings, *, as_json: bool, session: str, name: str | None, at: str | None, summary: str | None,
@@ -84,12 +85,12 @@ def _print_place(out: Output, session: Session, *, as_json: bool = False) -> Non
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.argument("new")
 @click.option("--at", metavar="ID", help="Take the path to this node instead of where the session stands.")
 @click.option("--title", metavar="TEXT", help="Title of the new session.  [default: the same]")
+@store_options()
 @click.pass_obj
 def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str | None, title: str | None) -> None:
     """Make a new session from the path to a node.
@@ -104,10 +105,10 @@ def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str |
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.argument("to")
+@store_options()
 @click.pass_obj
 def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
     """Go back to an earlier checkpoint or node.
@@ -126,9 +127,9 @@ def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
+@store_options()
 @click.pass_obj
 def seal(settings: Settings, *, as_json: bool, session: str) -> None:
     """Seal and merge what a session has in the store.
@@ -154,17 +155,19 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
 
 
 @click.command()
-@store_options()
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@click.pass_obj
-def rm(settings: Settings, *, session: str, yes: bool) -> None:
+@store_options()
+@click.pass_context
+def rm(context: click.Context, *, session: str, yes: bool) -> None:
     """Delete a session and everything in it. Its full name is needed, no part of it."""
-    store, out = settings.open(), Output()
+    store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     if not yes:
         if not sys.stdin.isatty():
             raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to delete it")
-        click.confirm(f"delete session {one_line(session, 60)} ({_describe(store, session)})?", abort=True, err=True)
+        if not click.confirm(f"delete session {one_line(session, 60)} ({_describe(store, session)})?", err=True):
+            out.say(f"kept {session}")
+            context.exit(exits.INTERRUPTED)
     store.delete(session)
     out.say(f"deleted {session}")
 

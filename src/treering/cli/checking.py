@@ -7,28 +7,25 @@ from typing import NamedTuple
 
 import click
 
-from treering.checkpoint.policy import DEFAULT_POLICY
 from treering.cli import exits
 from treering.cli.names import all_sessions, find_session, open_view
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
 from treering.errors import NotFoundError, TreeringError
-from treering.format.register import Latest
-from treering.maintenance.verify import DAMAGE, Finding, StateCheck, verify_session, verify_store
+from treering.maintenance.verify import DAMAGE, Finding
 from treering.session.reader import Reader
 from treering.session.reading import stored
-from treering.session.state import decode_state
-from treering.session.store import Place, Store
+from treering.session.store import Store
 from treering.storage.requests import Answer, Found, Get, List, Listed, Steps
 from treering.storage.run import ask, checked
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session", required=False)
 @click.option("--strict", is_flag=True, help="Oddities count as well, not damage alone.")
+@store_options()
 @click.pass_context
 def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
     """Read everything stored and report all damage.
@@ -37,49 +34,34 @@ def verify(context: click.Context, *, as_json: bool, session: str | None, strict
     for example a node without its parent in an imported session, or bytes that a kill left behind; they are listed
     and count with --strict.
     """
-    place = context.find_object(Settings).place()  # type: ignore[union-attr]  # made by the program
-    out, bad, sessions, documents = Output(), 0, 0, []
-    for name, findings in _checked(place, session):
-        sessions += 1
-        bad += sum(finding.severity == DAMAGE or strict for finding in findings)
-        if as_json:
-            documents.append({"session": name, "findings": findings})
-            continue
-        for finding in findings:
-            _print(out, name, finding)
+    store = context.find_object(Settings).open()  # type: ignore[union-attr]  # made by the program
+    out, checks = Output(), _check(store, session)
+    bad = sum(finding.severity == DAMAGE or strict for _, findings in checks for finding in findings)
     if as_json:
-        out.document({"sessions": documents, "sound": not bad})
+        sessions = [{"session": name, "findings": findings} for name, findings in checks]
+        out.document({"sessions": sessions, "sound": not bad})
     else:
-        out.say(f"checked {counted(sessions, 'session')}: " + (counted(bad, "finding") if bad else "sound"))
+        for name, findings in checks:
+            for finding in findings:
+                _print(out, name, finding)
+        out.say(f"checked {counted(len(checks), 'session')}: " + (counted(bad, "finding") if bad else "sound"))
     context.exit(exits.CORRUPT if bad else 0)
 
 
-def _checked(place: Place, session: str | None) -> Iterator[tuple[str, list[Finding]]]:
+def _check(store: Store, session: str | None) -> list[tuple[str, list[Finding]]]:
+    """The findings of one session or of all; nothing is printed meanwhile, since the bar has the terminal."""
     if session is None:
+        checks = []
         with progress("verifying") as step:
-            for done, found in enumerate(verify_store(place.driver, place.prefix, _state_check(place))):
-                step(done + 1)
-                yield found
-        return
+            for found in store.verify_all():
+                checks.append(found)
+                step(len(checks), f"verified {found[0]}")
+        return checks
     try:
-        yield session, check_session(place, session)
+        return [(session, store.verify(session))]
     except NotFoundError:
-        exact = find_session(Store(place), session)
-        yield exact, check_session(place, exact)
-
-
-def check_session(place: Place, session: str) -> list[Finding]:
-    """Return everything that is wrong with one session."""
-    return verify_session(place.driver, place.keys(session), _state_check(place))
-
-
-def _state_check(place: Place) -> StateCheck:
-    """What maintenance cannot know: whether the session layer understands the body of `latest`."""
-
-    def check(latest: Latest) -> None:
-        decode_state(latest, DEFAULT_POLICY, key=place.keys(latest.card.session).latest)
-
-    return check
+        exact = find_session(store, session)
+        return [(exact, store.verify(exact))]
 
 
 def _print(out: Output, session: str, finding: Finding) -> None:
@@ -154,9 +136,9 @@ def _size(answer: Answer) -> int:
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session", required=False)
+@store_options()
 @click.pass_obj
 def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
     """Say how much sessions take in the store."""
@@ -169,7 +151,7 @@ def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
         else:
             out.facts([("session", view.id), *_facts(found)])
         return
-    rows = list(_all(store))
+    rows = _measure_all(store, out)
     if as_json:
         total = AtRest(*(sum(column) for column in zip(*(row for _, row in rows), strict=True))) if rows else None
         out.document({"sessions": [_document(name, row) for name, row in rows], "total": total and _numbers(total)})
@@ -177,14 +159,19 @@ def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
     _print_rows(out, rows)
 
 
-def _all(store: Store) -> Iterator[tuple[str, AtRest]]:
+def _measure_all(store: Store, out: Output) -> list[tuple[str, AtRest]]:
+    found: list[tuple[str, AtRest]] = []
+    errors: list[TreeringError] = []
     with progress("counting") as step:
-        for done, info in enumerate(all_sessions(store)):
-            step(done + 1)
+        for done, info in enumerate(all_sessions(store), 1):
             try:
-                yield info.id, store.view(info.id).perform(at_rest)
+                found.append((info.id, store.view(info.id).perform(at_rest)))
             except TreeringError as error:
-                click.echo(exits.line_of(error), err=True)
+                errors.append(error)
+            step(done)
+    for each in errors:
+        out.say(exits.line_of(each))
+    return found
 
 
 def _numbers(found: AtRest) -> dict[str, int]:

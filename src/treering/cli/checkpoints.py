@@ -21,12 +21,12 @@ from treering.storage.requests import Steps
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.option("--head", metavar="NAME", help="Only those made on this head.")
 @click.option("--labelled", is_flag=True, help="Only those with a label.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Only the newest ones.")
+@store_options()
 @click.pass_obj
 def checkpoints(
     settings: Settings, *, as_json: bool, session: str, head: str | None, labelled: bool, limit: int | None
@@ -64,11 +64,11 @@ class Standing(NamedTuple):
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="[B]", required=False)
+@store_options()
 @click.pass_obj
 def diff(settings: Settings, *, as_json: bool, session: str, before: str, after: str | None) -> None:
     """Compare two checkpoints or nodes.

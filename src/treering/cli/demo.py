@@ -17,7 +17,7 @@ import click
 import treering
 from treering.checkpoint.checkpoint import Entry
 from treering.cli import exits
-from treering.cli.checking import at_rest, check_session
+from treering.cli.checking import at_rest
 from treering.cli.output import Output
 from treering.cli.sample import Story, load_story
 from treering.cli.settings import Settings, store_options
@@ -35,8 +35,8 @@ TURNS_PER_COMPACTION = 50
 
 
 @click.command()
-@store_options()
 @click.option("--remove", is_flag=True, help="Remove the demo's folder at the end.")
+@store_options()
 @click.pass_context
 def demo(context: click.Context, *, remove: bool) -> None:
     """Kill a session in the middle of a turn and go on with it.
@@ -286,5 +286,5 @@ def _look(settings: Settings, show: Show, name: str) -> None:
         holds=stored.segments >= 1,
         found=f"{counted(stored.records, 'record')}, {size_text(stored.bytes)} in all",
     )
-    damage = [finding for finding in check_session(settings.place(), name) if finding.severity == DAMAGE]
+    damage = [finding for finding in store.verify(name) if finding.severity == DAMAGE]
     show.claim("nothing is damaged", holds=not damage, found=damage[0].message if damage else "")

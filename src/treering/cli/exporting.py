@@ -12,19 +12,19 @@ import click
 from treering.cli.markdown import markdown
 from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
-from treering.cli.settings import Settings, open_place, store_options
+from treering.cli.settings import Settings, store_options
 from treering.errors import UsageError
 from treering.session.blocking import View
 from treering.session.store import Store
 
 
 @click.command()
-@store_options()
 @click.argument("session")
 @click.option("--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True)
 @click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
 @click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
+@store_options()
 @click.pass_obj
 def export(settings: Settings, *, session: str, form: str, node: str | None, target: str | None, force: bool) -> None:
     """Write a session out as JSON lines or Markdown.
@@ -63,11 +63,11 @@ def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
 
 
 @click.command()
-@store_options()
 @click.argument("session")
 @click.argument("target", metavar="[PLACE]", required=False)
 @click.option("--name", metavar="NAME", help="Name of the copy.  [default: the same]")
 @click.option("--target-namespace", metavar="NAME", help="Namespace in the target.")
+@store_options()
 @click.pass_obj
 def copy(
     settings: Settings, *, session: str, target: str | None, name: str | None, target_namespace: str | None
@@ -81,8 +81,7 @@ def copy(
     if target is None and target_namespace is None:
         there = store
     else:
-        where = target or settings.target
-        there = Store(open_place(where, target_namespace, single_writer=settings.single_writer))
+        there = Store(settings.elsewhere(target or settings.target, target_namespace))
     records = store.view(exact).stored().records
     with progress(f"copying {exact}", records) as step:
         store.copy(exact, there, name=name, progress=step)

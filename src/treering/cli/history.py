@@ -19,7 +19,6 @@ from treering.transcript.node import Node
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.option("--head", metavar="NAME", help="Start from this head instead of the one in hand.")
@@ -28,6 +27,7 @@ from treering.transcript.node import Node
 @click.option("-n", "--limit", type=click.IntRange(1), default=30, show_default=True, help="Most nodes.")
 @click.option("--full", is_flag=True, help="Whole messages, not their first line.")
 @click.option("--retracted", is_flag=True, help="Also what was retracted.")
+@store_options()
 @click.pass_obj
 def log(
     settings: Settings, *, as_json: bool, session: str, head: str | None, node: str | None, before: str | None,
@@ -80,10 +80,10 @@ def _body(node: Node) -> object:
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.option("--at", metavar="ID", help="At this node or checkpoint instead of now.")
+@store_options()
 @click.pass_obj
 def context(settings: Settings, *, as_json: bool, session: str, at: str | None) -> None:
     """Print what the model sees, message by message."""
@@ -105,10 +105,10 @@ def _context_at(view: View, at: str | None) -> tuple[ContextItem, ...]:
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.argument("point", metavar="[NODE|CHECKPOINT]", required=False)
+@store_options()
 @click.pass_obj
 def show(settings: Settings, *, as_json: bool, session: str, point: str | None) -> None:
     """Show a session, or a node or checkpoint of it, whole."""

@@ -37,12 +37,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @click.command("import")
-@store_options()
 @json_option
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
 @click.option("--name", metavar="NAME", help="Name of the session, for a single file.  [default: its id in the file]")
 @click.option("--project", metavar="NAME", default="", help="Project of the new sessions.")
 @click.option("--problems", "all_problems", is_flag=True, help="Show every problem, not the first few of each file.")
+@store_options()
 @click.pass_context
 def import_(
     context: click.Context, *, as_json: bool, paths: tuple[str, ...], name: str | None, project: str, all_problems: bool

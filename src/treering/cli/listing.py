@@ -21,13 +21,13 @@ CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 
 
 @click.command()
-@store_options()
 @json_option
 @click.option("--project", metavar="NAME", help="Only sessions of this project.")
 @click.option("--cwd", metavar="FOLDER", help="Only sessions about this folder.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows.")
 @click.option("--after", metavar="CURSOR", help="Go on behind the page that ended with this cursor.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, not one page.")
+@store_options()
 @click.pass_obj
 def ls(
     settings: Settings, *, as_json: bool, project: str | None, cwd: str | None, limit: int, after: str | None,
@@ -73,11 +73,11 @@ def _short_folder(folder: str) -> str:
 
 
 @click.command("continue")
-@store_options()
 @json_option
 @click.option("--cwd", metavar="FOLDER", default=".", help="The folder the session is about.  [default: this one]")
 @click.option("--project", metavar="NAME", help="Only sessions of this project, about any folder.")
 @click.option("-m", "--message", metavar="TEXT", help="Record this message from the user first.")
+@store_options()
 @click.pass_obj
 def continue_(settings: Settings, *, as_json: bool, cwd: str, project: str | None, message: str | None) -> None:
     """Show the last session about this folder.

@@ -60,7 +60,7 @@ def _parts(message: Mapping[object, object]) -> Iterator[Part]:
 def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
     content = message.get("content")
     blocks = content if isinstance(content, list | tuple) else [content]
-    result = message.get("role") in _RESULT_ROLES
+    result = _text(message.get("role")) in _RESULT_ROLES
     name = _text(message.get("toolName") or message.get("name") or "") if result else ""
     for block in blocks:
         for part in _block_parts(block):
@@ -76,7 +76,7 @@ def _block_parts(block: object) -> Iterator[Part]:
     if not isinstance(block, Mapping):
         yield Part("text", "", _text(block))
         return
-    kind = block.get("type")
+    kind = _text(block.get("type") or "")
     if kind in _TEXTS:
         text = block.get("text", block.get("thinking", block.get("reasoning", "")))
         yield Part(_TEXTS[kind], "", _text(text))
@@ -89,7 +89,7 @@ def _block_parts(block: object) -> Iterator[Part]:
     elif kind == "image":
         yield Part("data", "image", "")
     else:
-        yield Part("data", _text(kind or ""), _json(block))
+        yield Part("data", kind, _json(block))
 
 
 def _call(block: Mapping[object, object]) -> Part:

@@ -8,9 +8,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from treering.format.paths import namespace_prefix
-from treering.session.store import Place, Store
-from treering.storage.open import open_driver
+from treering.session.store import Place, Store, open_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,8 +30,14 @@ class Settings:
         return Store(self.place())
 
     def place(self) -> Place:
-        """Open the store for what looks below sessions, as verifying does."""
-        return open_place(self.target, self.namespace, single_writer=self.single_writer)
+        """Open the store for what needs its driver, too."""
+        return self.elsewhere(self.target, self.namespace)
+
+    def elsewhere(self, target: str, namespace: str | None) -> Place:
+        """Open another store under the same promises."""
+        place = open_place(target, namespace=namespace, single_writer=self.single_writer)
+        click.get_current_context().call_on_close(place.driver.close)
+        return place
 
     @property
     def target(self) -> str:
@@ -47,13 +51,6 @@ class Settings:
             setattr(self, name, value)
         if name == "store" and value is not None:
             self.store_from_environment = context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
-
-
-def open_place(target: str, namespace: str | None = None, *, single_writer: bool = False) -> Place:
-    """Open a store and close it when the command in hand ends."""
-    driver = open_driver(target, single_writer=single_writer)
-    click.get_current_context().call_on_close(driver.close)
-    return Place(driver, namespace_prefix("", namespace) if namespace else "")
 
 
 def default_store() -> str:

@@ -30,10 +30,10 @@ class Line(NamedTuple):
 
 
 @click.command()
-@store_options()
 @json_option
 @click.argument("session")
 @click.option("--text", is_flag=True, help="Read and show the beginning of each row's first message.")
+@store_options()
 @click.pass_obj
 def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None:
     """Draw a session with all its branches.
