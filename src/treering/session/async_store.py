@@ -10,7 +10,7 @@ from treering.ids import new_nonce
 from treering.journal import life
 from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
-from treering.session.catalogue import Sessions, list_sessions
+from treering.session.catalogue import Sessions, list_sessions, newest
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
@@ -63,8 +63,7 @@ class AsyncStore:
 
     async def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
         """The session written last; see `Store.recent`."""
-        page = await self.sessions(project=project, cwd=cwd, limit=1)
-        return next((row for row in page.rows if not row.warning), None)
+        return await arun(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
 
     async def spawn(self, parent: AsyncSession, session: str, *, task: str) -> AsyncSession:
         """Start a subagent's session, linked in both directions; see `Store.spawn`."""

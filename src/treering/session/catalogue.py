@@ -24,7 +24,12 @@ class Sessions(NamedTuple):
 
 
 def list_sessions(
-    prefix: str, *, limit: int, after: str | None, wanted: Callable[[SessionInfo], bool] | None
+    prefix: str,
+    *,
+    limit: int,
+    after: str | None,
+    wanted: Callable[[SessionInfo], bool] | None,
+    warnings: bool = True,
 ) -> Steps[Sessions]:
     """Read the cards of one page.
 
@@ -33,6 +38,7 @@ def list_sessions(
         limit: Most rows.
         after: Where the page before ended.
         wanted: Rows to take; the cards of others are read all the same. None takes all.
+        warnings: Take rows whose card could not be read.
     """
     entries = yield from _entries(prefix)
     start = next((place + 1 for place, entry in enumerate(entries) if entry.key == after), 0)
@@ -44,12 +50,18 @@ def list_sessions(
         for entry, answer in zip(part, answers, strict=True):
             place += 1
             row = _row(entry, answer, prefix)
-            if row is not None and (wanted is None or row.warning or wanted(row)):
+            if row is not None and (warnings if row.warning else wanted is None or wanted(row)):
                 rows.append(row)
             if len(rows) == limit:
                 break
     more = place < len(entries)
     return Sessions(tuple(rows), entries[place - 1].key if more and place else None)
+
+
+def newest(prefix: str, wanted: Callable[[SessionInfo], bool] | None) -> Steps[SessionInfo | None]:
+    """The session written last; one damaged card does not hide it."""
+    page = yield from list_sessions(prefix, limit=1, after=None, wanted=wanted, warnings=False)
+    return page.rows[0] if page.rows else None
 
 
 def _entries(prefix: str) -> Steps[list[Entry]]:

@@ -20,7 +20,7 @@ from treering.ids import new_nonce
 from treering.journal import life
 from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
-from treering.session.catalogue import Sessions, list_sessions
+from treering.session.catalogue import Sessions, list_sessions, newest
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
@@ -283,8 +283,7 @@ class Store:
 
     def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
         """The session written last, of a project or about a folder: where I was."""
-        rows = [row for row in self.sessions(project=project, cwd=cwd, limit=1).rows if not row.warning]
-        return rows[0] if rows else None
+        return run(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
 
     def spawn(self, parent: Session, session: str, *, task: str) -> Session:
         """Start a subagent's session, linked with the one that asked for it in both directions.
