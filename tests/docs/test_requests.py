@@ -33,49 +33,49 @@ class Scene:
         return session
 
 
-def opening(scene: Scene) -> Iterator[None]:
+def _opening(scene: Scene) -> Iterator[None]:
     yield
     scene.store.session("a")
 
 
-def first_append(scene: Scene) -> Iterator[None]:
+def _first_append(scene: Scene) -> Iterator[None]:
     session = scene.store.session("a")
     yield
     session.append("hello")
 
 
-def appending(scene: Scene) -> Iterator[None]:
+def _appending(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     yield
     session.commit(["more"], state={"step": 1})
 
 
-def branching(scene: Scene) -> Iterator[None]:
+def _branching(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     yield
     session.branch("other")
 
 
-def sealing(scene: Scene) -> Iterator[None]:
+def _sealing(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     yield
     session.seal()
 
 
-def append_after_seal(scene: Scene) -> Iterator[None]:
+def _append_after_seal(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     session.seal()
     yield
     session.append("more")
 
 
-def closing(scene: Scene) -> Iterator[None]:
+def _closing(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     yield
     session.close()
 
 
-def resuming(scene: Scene) -> Iterator[None]:
+def _resuming(scene: Scene) -> Iterator[None]:
     with scene.begun() as session:
         session.seal()
         session.commit(["more"], state={"step": 1})
@@ -83,14 +83,14 @@ def resuming(scene: Scene) -> Iterator[None]:
     scene.store.session("a")
 
 
-def looking(scene: Scene) -> Iterator[None]:
+def _looking(scene: Scene) -> Iterator[None]:
     scene.begun()
     view = scene.store.view("a")
     yield
     view.refresh()
 
 
-def listing(scene: Scene) -> Iterator[None]:
+def _listing(scene: Scene) -> Iterator[None]:
     for name in "abc":
         with scene.store.session(name) as session:
             session.append("hello")
@@ -98,7 +98,7 @@ def listing(scene: Scene) -> Iterator[None]:
     scene.store.sessions(limit=2)
 
 
-def deleting(scene: Scene) -> Iterator[None]:
+def _deleting(scene: Scene) -> Iterator[None]:
     with scene.begun() as session:
         session.seal()
     yield
@@ -106,17 +106,17 @@ def deleting(scene: Scene) -> Iterator[None]:
 
 
 SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
-    "open a session that does not exist": opening,
-    "its first append, the first of this process": first_append,
-    "an append or commit": appending,
-    "branch where you stand": branching,
-    "seal": sealing,
-    "the first append after a seal": append_after_seal,
-    "close": closing,
-    "resume": resuming,
-    "look whether something was added": looking,
-    "list a page of 2 sessions": listing,
-    "delete a session with one segment": deleting,
+    "open a session that does not exist": _opening,
+    "its first append, the first of this process": _first_append,
+    "an append or commit": _appending,
+    "branch where you stand": _branching,
+    "seal": _sealing,
+    "the first append after a seal": _append_after_seal,
+    "close": _closing,
+    "resume": _resuming,
+    "look whether something was added": _looking,
+    "list a page of 2 sessions": _listing,
+    "delete a session with one segment": _deleting,
 }
 
 
