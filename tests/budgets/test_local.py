@@ -1,0 +1,77 @@
+"""What a session asks of the system on a local disk, seen by strace."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.storage.processes import finish, start
+
+CODE = """
+import os, sys, treering
+store = treering.open(sys.argv[1])
+with store.session("s") as session:
+    session.append("first")
+    session.append("second")  # opens the log, which then stays open
+    os.path.exists("/begin")
+    for number in range(20):
+        {verb}
+    os.path.exists("/end")
+"""
+VERBS = {
+    "append": 'session.append(f"message {number}")',
+    "commit": 'session.commit([f"message {number}"], state={"n": number})',
+    "note": "session.record_usage(input=number)",
+}
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+@pytest.mark.parametrize("verb", VERBS)
+def test_an_append_is_one_write_and_one_sync(tmp_path: Path, verb: str) -> None:
+    """Each append of a session is one write of the log and one fdatasync, and nothing is opened or read."""
+    trace = tmp_path / "trace"
+    code = CODE.replace("{verb}", VERBS[verb])
+    finish(start(code, tmp_path / "store", before=("strace", "-f", "-y", "-o", str(trace)), prelude=""))
+    lines = trace.read_text().splitlines()
+    begin, end = (next(at for at, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in lines[begin + 1 : end]]
+    assert calls.count("write") == calls.count("fdatasync") == 20
+    assert sum("write(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
+    assert not {"fsync", "openat", "open", "read", "pread64", "unlink", "rename"} & set(calls)
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_resuming_opens_two_files_of_the_session(tmp_path: Path) -> None:
+    """A new process resumes from `latest` and the tail; segments are neither listed nor opened."""
+    store = tmp_path / "store"
+    code = """
+import os, sys, treering
+store = treering.open(sys.argv[1])
+with store.session("s") as session:
+    for number in range(30):
+        session.commit([f"message {number}"], state={"n": number})
+        if number % 10 == 9:
+            session.seal()
+"""
+    finish(start(code, store, prelude=""))
+    trace = tmp_path / "trace"
+    resume = """
+import os, sys, treering
+store = treering.open(sys.argv[1])
+os.path.exists("/begin")
+view = store.view("s")
+assert view.state == {"n": 29}
+os.path.exists("/end")
+"""
+    finish(start(resume, store, before=("strace", "-f", "-y", "-o", str(trace)), prelude=""))
+    lines = trace.read_text().splitlines()
+    begin, end = (next(at for at, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
+    opened = [line for line in lines[begin:end] if "open" in line.split("(")[0] and "O_DIRECTORY" not in line]
+    assert [line.split('"')[1].rpartition("/")[2] for line in opened if str(store) in line] == [
+        "s.jsonl.zst",
+        "tail.jsonl",
+    ]
+    assert not any("getdents" in line or "segments" in line for line in lines[begin:end])

@@ -1,0 +1,237 @@
+"""Requests to an object store, counted at the driver and on the wire: what appends, resuming, lists and trees cost."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import pytest
+from tests.budgets.texts import texts
+from tests.servers import S3Server
+from tests.session.backends import kill
+
+from treering.session.blocking import Session
+from treering.session.store import Place, Store
+from treering.storage.counting import CountingDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Driver, Get, Put
+from treering.storage.retrying import RetryingDriver
+from treering.storage.s3 import S3Driver
+
+MESSAGES, MESSAGE_BYTES = 402, 2700
+REQUESTS_MAX, BYTES_UP_MAX = 480, 10_000_000
+
+
+class Bucket(NamedTuple):
+    """An object store whose requests are counted below all retries."""
+
+    driver: Driver
+    counts: CountingDriver
+    wire: Counter[str] | None
+    """HTTP requests by operation; None if there is no wire."""
+
+    def store(self) -> Store:
+        """The store."""
+        return Store(Place(self.driver))
+
+    def reset(self) -> None:
+        """Count from zero."""
+        self.counts.reset()
+        if self.wire is not None:
+            self.wire.clear()
+
+    @property
+    def total(self) -> int:
+        """Requests since the last reset; the wire must agree."""
+        if self.wire is not None:
+            assert self.wire.total() == self.counts.total
+        return self.counts.total
+
+
+def memory_bucket() -> Bucket:
+    """A bucket in memory."""
+    counts = CountingDriver(MemoryDriver(), keep=True)
+    return Bucket(counts, counts, None)
+
+
+def s3_bucket(server: S3Server) -> Bucket:
+    """A bucket on a server, opened as by a new process."""
+    inner = S3Driver(f"{server.bucket}/budget-{os.urandom(6).hex()}", storage_options=server.storage_options)
+    counts = CountingDriver(inner, keep=True)
+    wire: Counter[str] = Counter()
+    client: Any = inner._filesystem().s3
+    client.meta.events.register("before-send.s3", lambda event_name, **_: wire.update([event_name.split(".")[-1]]))
+    return Bucket(RetryingDriver(counts), counts, wire)
+
+
+@pytest.fixture(
+    params=["memory", pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])]
+)
+def bucket(request: pytest.FixtureRequest) -> Iterator[Bucket]:
+    """An object store in memory, and a real one."""
+    found = memory_bucket() if request.param == "memory" else s3_bucket(request.getfixturevalue("seaweedfs"))
+    yield found
+    found.driver.close()
+
+
+def said(count: int) -> list[str]:
+    """Messages of exactly `MESSAGE_BYTES`."""
+    return [f"{text:.<{MESSAGE_BYTES}}"[:MESSAGE_BYTES] for text in texts(count, 3 * MESSAGE_BYTES)]
+
+
+def test_an_append_is_one_request(bucket: Bucket) -> None:
+    """Append, commit, compaction, labels and notes are one request each."""
+    with bucket.store().session("s") as session:
+        node = session.append("first")
+        for verb in (
+            lambda: session.append("a"),
+            lambda: session.append("b", "c"),
+            lambda: session.commit(["d"], state={"n": 1}, label="x"),
+            lambda: session.compact("gist", kept=node),
+            lambda: session.label(node, "l"),
+            lambda: session.record_usage(input=1),
+            lambda: session.set_title("t"),
+            lambda: session.set_model("m"),
+        ):
+            bucket.reset()
+            verb()
+            assert bucket.total == 1
+            assert bucket.counts.counts == {"Put": 1}
+
+
+def test_a_long_invocation_stays_within_its_requests(bucket: Bucket) -> None:
+    """402 messages of 2.7 KB, durable one by one: at most 480 requests, none of them a GET, and 10 MB up."""
+    session = bucket.store().session("s")
+    bucket.reset()
+    creation = None
+    for place, text in enumerate(said(MESSAGES)):
+        session.append({"role": ("user", "assistant")[place % 2], "content": text})
+        creation = creation or bucket.total
+    assert bucket.total <= REQUESTS_MAX
+    assert bucket.counts.bytes_up <= BYTES_UP_MAX
+    # Creating the session looks whether the name is free and proves the store; nothing is read after that.
+    assert bucket.counts.counts["Get"] == sum(isinstance(request, Get) for request in bucket.counts.requests[:creation])
+    assert bucket.total - (creation or 0) <= 1.2 * (MESSAGES - 1)
+    kill(session)
+    bucket.reset()
+    view = bucket.store().view("s")
+    assert bucket.total == 2
+    assert [item.message["content"] for item in view.context] == said(MESSAGES)  # type: ignore[index]
+
+
+def test_turns_with_checkpoints_stay_within_their_requests(bucket: Bucket) -> None:
+    """With a checkpoint at every second message and a bounded context the same holds, at fewer bytes."""
+    session = bucket.store().session("s")
+    session.append("open")
+    bucket.reset()
+    for place, text in enumerate(said(MESSAGES)):
+        if place % 2:
+            session.commit([{"role": "assistant", "content": text}], context=session.context[-39:], state={"n": place})
+        else:
+            session.append(text)
+    assert bucket.total <= REQUESTS_MAX
+    assert bucket.counts.counts.keys() == {"Put"}
+    assert bucket.counts.bytes_up <= BYTES_UP_MAX
+    kill(session)
+
+
+def graph_of(session: Session) -> list[tuple[object, ...]]:
+    """Ids, parents and payloads of all nodes in order."""
+    return [(row.id, row.parent, session.get(row.id).payload) for row in session.nodes()]
+
+
+@pytest.mark.parametrize("kills", [1, 2, 9, 10, 11, 12, 25, 37])
+def test_killed_after_any_append_nothing_acknowledged_is_missing(bucket: Bucket, kills: int) -> None:
+    """After k appends and a kill, graph and context equal their replay; also after a later writer sealed and merged."""
+    if bucket.wire is not None and kills not in (1, 10, 25):
+        pytest.skip("a few points are enough on a real server; the protocol is the same")
+    session = bucket.store().session("s")
+    replay: list[tuple[object, ...]] = []
+    state: dict[str, object] = {}
+
+    def append(session: Session, text: str, number: int) -> None:
+        parent = session.node
+        message = {"role": "user", "content": text}
+        if number % 3 == 2:
+            state["n"] = number
+            node = session.commit([message], state={"n": number}).nodes[0]
+        else:
+            node = session.append(message)
+        replay.append((node, parent, message))
+
+    messages = said(kills + 20)
+    for number in range(kills):
+        append(session, messages[number], number)
+    kill(session)
+    later = bucket.store().session("s", create=False)
+    assert (graph_of(later), later.state) == (replay, state)
+    assert [item.message for item in later.context] == [payload for _, _, payload in replay]
+    for number in range(kills, kills + 20):
+        append(later, messages[number], number)
+        if number % 5 == 4:
+            later.seal()
+    later.tidy(everything=True)
+    append(later, "last", 1)
+    kill(later)
+    view = bucket.store().session("s", create=False)
+    assert (graph_of(view), view.state) == (replay, state)
+    assert [item.message for item in view.context] == [payload for _, _, payload in replay]
+    kill(view)
+
+
+def test_a_page_of_a_thousand_sessions(bucket: Bucket) -> None:
+    """The first page of 20 sessions out of 1,000 is one LIST and 20 ranged GETs, sent at once."""
+    with bucket.store().session("s0", title="one of many") as session:
+        session.append("x" * 5000)
+    cards = bucket.driver.execute((Get("latest/s0.jsonl.zst"),))[0].data  # type: ignore[union-attr]
+    for first in range(1, 1000, 50):
+        batch = tuple(Put(f"latest/s{number}.jsonl.zst", cards) for number in range(first, min(first + 50, 1000)))
+        bucket.driver.execute(batch)
+    bucket.reset()
+    page = bucket.store().sessions(limit=20)
+    assert len(page.rows) == 20
+    assert {row.title for row in page.rows} == {"one of many"}
+    assert bucket.total == 21
+    assert bucket.counts.counts == {"List": 1, "Get": 20}
+    gets = [request for request in bucket.counts.requests if isinstance(request, Get)]
+    assert all((request.start, request.register) == (0, True) and request.end for request in gets)
+    assert bucket.counts.batches == 2
+    bucket.reset()
+    assert len(bucket.store().sessions(limit=20, after=page.after).rows) == 20
+    assert bucket.total == 21
+
+
+@pytest.mark.slow
+def test_the_skeleton_of_a_hundred_thousand_nodes() -> None:
+    """The tree of 100,000 nodes reads under 2.5 MB, decodes no payload, and takes under 200 MB of memory."""
+    bucket = memory_bucket()
+    with bucket.store().session("s") as session:
+        heads = 0
+        for number, text in enumerate(texts(1000, 300)):
+            session.commit([f"{text} {place}" for place in range(100)], context=[], state={"n": number})
+            if number % 20 == 19:
+                heads += 1
+                session.branch(f"branch-{heads}", at=session.path()[-50])
+            if number % 50 == 49:
+                session.seal()
+        session.tidy(everything=True)
+    bucket.reset()
+    tracemalloc.start()
+    try:
+        view = bucket.store().view("s")
+        rows = view.tree()
+        nodes = view.nodes()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(nodes) == 100_000
+    assert sum(row.count for row in rows) == 100_000
+    assert len(view.leaves()) == heads
+    assert bucket.counts.bytes_down < 2_500_000
+    assert peak < 200_000_000
+    footers = [request for request in bucket.counts.requests if "/segments/" in getattr(request, "key", "")]
+    assert footers
+    assert all(isinstance(request, Get) and (request.start or 0) < 0 for request in footers)
