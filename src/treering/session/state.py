@@ -22,9 +22,9 @@ from treering.checkpoint.policy import Policy
 from treering.errors import CorruptError, NotFoundError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
-from treering.format.register import Card, Latest, one_line
+from treering.format.register import Card, Latest
 from treering.ids import observe_id
-from treering.session.payload import decode_payload
+from treering.session.tally import Tally
 from treering.transcript.heads import Heads, decode_heads
 from treering.transcript.node import read_brief
 
@@ -60,7 +60,7 @@ class SessionState:
     """The fold. Mutable; one handle owns it."""
 
     def __init__(self, card: Card, policy: Policy) -> None:
-        self.card = card
+        self._tally = Tally(card)
         self.policy = policy
         self.end = card.born
         """One past the last record folded."""
@@ -82,6 +82,11 @@ class SessionState:
         self.last_compaction: str | None = None
 
     # what callers ask
+
+    @property
+    def card(self) -> Card:
+        """The card as of now."""
+        return self._tally.card(self.heads)
 
     @property
     def head(self) -> str:
@@ -132,11 +137,11 @@ class SessionState:
             self.heads = self.heads.apply(skeleton)
         elif record.type == "checkpoint":
             self._checkpoint(record, skeleton)
-        elif record.type == "note":
-            self._note(skeleton)
+        elif record.type == "note" and record.kind == "usage":
+            self._add_usage(skeleton)
         elif record.type == "edit":
             self._edit(record, skeleton)
-        self.card = self._counted(skeleton, record)
+        self._tally.add(skeleton, record)
 
     def _node(self, skeleton: Skeleton, line: bytes) -> None:
         self.heads = self.heads.apply(skeleton)
@@ -199,16 +204,11 @@ class SessionState:
         )
         return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
 
-    def _note(self, skeleton: Skeleton) -> None:
-        brief = read_brief(skeleton)
-        if skeleton.kind == "usage":
-            numbers = {name: value for name, value in brief.items() if type(value) in (int, float)}
-            self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
-            for name, value in self.last_usage.items():
-                self.usage[name] = self.usage.get(name, 0) + value
-        elif skeleton.kind in _FACTS:
-            facts = {name: brief[name] or "" for name in _FACTS[skeleton.kind] if name in brief}
-            self.card = msgspec.structs.replace(self.card, **facts)
+    def _add_usage(self, skeleton: Skeleton) -> None:
+        numbers = {name: value for name, value in read_brief(skeleton).items() if type(value) in (int, float)}
+        self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
+        for name, value in self.last_usage.items():
+            self.usage[name] = self.usage.get(name, 0) + value
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
@@ -222,47 +222,9 @@ class SessionState:
         if skeleton.kind == "amend":
             self.context = replace(self.context, skeleton.target, bytes(record.body))
 
-    def _counted(self, skeleton: Skeleton, record: Record) -> Card:
-        card = self.card
-        node, message = skeleton.type == "node", skeleton.kind == "message"
-        first = node and message and skeleton.role == "user" and not card.first_prompt
-        changed: dict[str, object] = {
-            "nodes": card.nodes + node,
-            "messages": card.messages + (node and message),
-            "checkpoints": card.checkpoints + (skeleton.type == "checkpoint"),
-            "updated": max(card.updated, skeleton.time),
-            "head": self.heads.current,
-            "node": self.heads.tip,
-        }
-        if first:
-            changed["first_prompt"] = first_prompt(bytes(record.body))
-        if record.time is None and record.id > card.max_id:  # one of ours: only those carry their time
-            changed["max_id"] = record.id
-            observe_id(record.id)
-        if node and skeleton.kind == "model_change":
-            brief = read_brief(skeleton)
-            changed |= {name: str(brief[name] or "") for name in ("model", "provider") if name in brief}
-        return msgspec.structs.replace(card, **changed)
-
 
 # No node has this id, so a context at it is never taken for one of the head's.
 UNKNOWN = "?"
-# What notes about the session as a whole put on its card.
-_FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
-
-
-def first_prompt(body: bytes) -> str:
-    """The text of a message on one line, cut at a character to what a card may hold."""
-    payload = decode_payload(body, {})
-    text = _text(payload.get("content") if isinstance(payload, dict) else payload)
-    return one_line(text)
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
-    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
 
 
 def encode_state(state: SessionState) -> tuple[bytes, ...]:

@@ -1,0 +1,83 @@
+"""What the card says of the records: how many, when, under which title, with which model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from treering.format.record import Record, Skeleton
+from treering.format.register import Card, one_line
+from treering.ids import observe_id
+from treering.session.payload import decode_payload
+from treering.transcript.heads import Heads
+from treering.transcript.node import read_brief
+
+# What notes about the session as a whole put on its card.
+_FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+
+
+class Tally:
+    """A fold over records. It counts by itself, since making a new card for each record would cost more."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+        self._nodes = card.nodes
+        self._messages = card.messages
+        self._checkpoints = card.checkpoints
+        self._updated = card.updated
+        self._max_id = card.max_id
+
+    def card(self, heads: Heads) -> Card:
+        """The card as of now."""
+        return msgspec.structs.replace(
+            self._card,
+            nodes=self._nodes,
+            messages=self._messages,
+            checkpoints=self._checkpoints,
+            updated=self._updated,
+            max_id=self._max_id,
+            head=heads.current,
+            node=heads.tip,
+        )
+
+    def add(self, skeleton: Skeleton, record: Record) -> None:
+        """Take in the next record."""
+        if skeleton.type == "node":
+            self._nodes += 1
+            self._add_node(skeleton, record)
+        elif skeleton.type == "checkpoint":
+            self._checkpoints += 1
+        elif skeleton.type == "note" and skeleton.kind in _FACTS:
+            brief = read_brief(skeleton)
+            self._set({name: brief[name] or "" for name in _FACTS[skeleton.kind] if name in brief})
+        self._updated = max(self._updated, skeleton.time)
+        if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
+            self._max_id = record.id
+            observe_id(record.id)
+
+    def _add_node(self, skeleton: Skeleton, record: Record) -> None:
+        if skeleton.kind == "message":
+            self._messages += 1
+            if skeleton.role == "user" and not self._card.first_prompt:
+                self._set({"first_prompt": first_prompt(bytes(record.body))})
+        elif skeleton.kind == "model_change":
+            brief = read_brief(skeleton)
+            self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
+
+    def _set(self, facts: dict[str, object]) -> None:
+        self._card = msgspec.structs.replace(self._card, **facts)
+
+
+def first_prompt(body: bytes) -> str:
+    """The text of a message on one line, cut at a character to what a card may hold."""
+    payload = decode_payload(body, {})
+    text = _text(payload.get("content") if isinstance(payload, dict) else payload)
+    return one_line(text)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
+    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))
