@@ -50,6 +50,8 @@ def test_damage_elsewhere(recorded: Recorded) -> None:
     done = recorded.program("export", "tea", code=6)
     assert segment.name in done.err
     assert "verify" in done.err
+    recorded.program("export", "tea", "--out", recorded.program.store.parent / "out", code=6)
+    assert [path.name for path in recorded.program.store.parent.iterdir()] == ["store"]
     recorded.program("context", "tea")  # two reads, none of them of the segment
 
 

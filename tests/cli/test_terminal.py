@@ -43,7 +43,8 @@ def test_markup_in_text(recorded: Recorded) -> None:
     """Text that looks like markup is shown as it is."""
     with recorded.store.session("tea") as session:
         session.append("[bold]not bold[/bold] :tea:")
-    for command in ("log", "context"):
+        session.commit(state={"[bold]not bold[/bold] :tea:": 1})
+    for command in ("log", "context", "show"):
         assert "[bold]not bold[/bold] :tea:" in "\n".join(plain(recorded.program.on_terminal(command, "tea").out))
 
 

@@ -40,13 +40,11 @@ class App(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; click itself would take a reader that went away for a failure."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            return super().invoke(ctx)
         except BrokenPipeError as error:
             # What is still in the buffer would be written, and complained about, when the interpreter ends.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise _ReaderGoneError from error
-        return result
 
 
 class _ReaderGoneError(Exception):
