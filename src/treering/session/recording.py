@@ -55,9 +55,9 @@ class Recording:
         self.blobs: dict[str, bytes] = {}
         self.head, self.node = self._place(head, expect)
         self.own_head = self.head == writer.at_head or head is None
-        self.base: Context | None = self.state.context if self.state.context_at == self.node else None
-        """What the model saw before these records; None if only the path can tell."""
+        self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
+        """Nodes on our path that `_context` does not show yet; most appends never ask for it."""
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         self.nodes: list[str] = []
         self._asides: dict[str, str | None] = {}
@@ -82,15 +82,15 @@ class Recording:
     @property
     def context(self) -> Context | None:
         """What the model sees behind the records so far; None if only the path can tell."""
-        context = self.base
         for record in self._added:
-            if context is not None:
-                context = self.writer.policy.extend(context, skeleton_of_record(record, 0))
-        return context
+            if self._context is not None:
+                self._context = self.writer.policy.extend(self._context, skeleton_of_record(record, 0))
+        self._added.clear()
+        return self._context
 
     @context.setter
     def context(self, context: Context | None) -> None:
-        self.base, self._added = context, []
+        self._context, self._added = context, []
 
     def planned(self) -> Planned:
         return Planned(tuple(self.records), self.blobs)

@@ -167,8 +167,9 @@ class SessionState:
             self._forget()
 
     def _forget(self) -> None:
-        shown = set(self.context.nodes)
-        self.lines = {node: line for node, line in self.lines.items() if node in shown}
+        shown = {item.node for item in self.context.items}
+        if not self.lines.keys() <= shown:
+            self.lines = {node: line for node, line in self.lines.items() if node in shown}
 
     def _checkpoint(self, record: Record, skeleton: Skeleton) -> None:
         if skeleton.head != self.head:
@@ -182,7 +183,7 @@ class SessionState:
             self.context_at = UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
-        self._see(self.checkpoint.context, skeleton.target)
+        self.context, self.context_at = self.checkpoint.context, skeleton.target
         self._forget()
 
     def held_record(self, checkpoint: str) -> Record:
