@@ -37,7 +37,8 @@ class Schedule:
 
     def make_world(self) -> World:
         rng = self.rng
-        return World(rng, SessionKeys("", "s", False), faults=rng.choice((0.0, 0.06, 0.06, 0.2)), page=rng.choice((2, 3, 1000)))
+        faults, page, sends_max = rng.choice((0.0, 0.06, 0.06, 0.2)), rng.choice((2, 3, 1000)), rng.choice((1, 2, 4))
+        return World(rng, SessionKeys("", "s", False), faults=faults, page=page, sends_max=sends_max)
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         """Processes that begin at once, and those that come later."""

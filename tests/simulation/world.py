@@ -52,18 +52,18 @@ class World:
         keys: The session that everything is about.
         faults: Share of the requests that go wrong.
         page: Most keys of one LIST.
+        sends_max: How often a client sends a request that is not answered; see `RetryingDriver`.
     """
 
-    sends_max = 4
-    """How often a client sends a request that is not answered; see `RetryingDriver`."""
     late_share = 0.2
     """How likely a late request takes effect before any other one."""
 
-    def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float, page: int) -> None:
+    def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float, page: int, sends_max: int) -> None:
         self.rng = rng
         self.keys = keys
         self.faults = faults
         self.page = page
+        self.sends_max = sends_max
         self.objects: dict[str, tuple[Version, bytes]] = {}
         self.late: list[Request] = []
         self.ghost = Ghost(keys, volatile=keys.appends)

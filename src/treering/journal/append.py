@@ -8,7 +8,9 @@ Look at the position the records were meant for, in the tail or in the segment t
 proves nothing either; it is bounded.
 Rule 4: only somebody else's record at that position is a conflict. One of our own from an earlier append that had no
 answer is progress: look again and go on behind it.
-Rule 5: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
+Rule 5: an append that had no answer may land later. Before its records are sent again, or given up, the tail has to
+change: then it cannot. If nobody else changed it, we write it anew as it is.
+Rule 6: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
 elsewhere before anything is acknowledged.
 """
 
@@ -18,12 +20,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UsageError
+from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UnavailableError, UsageError
 from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Tail, encode_tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.read import record_at
-from treering.journal.resume import resume
+from treering.journal.resume import LOOKS_MAX, resume
 from treering.journal.view import View
 from treering.storage.requests import Append, Put, Steps, Written
 
@@ -91,7 +93,7 @@ def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
 
 
 def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
-    """Find out what became of an append that had no answer.
+    """Find out what became of an append that had no answer, for good.
 
     Args:
         view: What that append was given.
@@ -99,31 +101,54 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
         nonce: As for `append`.
 
     Returns:
-        `Appended` if it landed. `Overtaken` if it has not; as long as nobody else writes, it still may.
+        `Appended` if it landed. `Overtaken` if it has not, and never will.
+
+    Raises:
+        SessionDeletedError: The session was deleted meanwhile.
+        UnavailableError: The store did not answer; call again.
     """
-    return (yield from _settle(view, by, 0, nonce, rewrite=view.keys.appends))
+    return (yield from _settle(view, by, 0, nonce, rewrite=view.keys.appends, fence=True))
 
 
-def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, rewrite: bool) -> Steps[Appended | Overtaken]:
-    now = yield from resume(view.keys)
-    now.require_same_life(view.life)
-    there = yield from record_at(now, view.end)
-    if there is None:
-        return Overtaken(now, "")
-    found = decode_record(there, key=view.keys.tail).by
-    if found != by:
-        return Overtaken(now, found)
-    if rewrite and now.unsealed_lines:
-        now = yield from rewrite_tail(now, nonce)
-    return Appended(now, view.end, sent_bytes)
+def _settle(
+    view: View, by: str, sent_bytes: int, nonce: str, *, rewrite: bool, fence: bool = False
+) -> Steps[Appended | Overtaken]:
+    """Look who wrote at our position.
+
+    Args:
+        view: What the append was given.
+        by: Its `by`.
+        sent_bytes: What it uploaded.
+        nonce: Names the tail if it is written anew.
+        rewrite: What is read may not be durable.
+        fence: The append may still be under way; if nobody wrote since, we do.
+    """
+    for _ in range(LOOKS_MAX):
+        now = yield from resume(view.keys)
+        now.require_same_life(view.life)
+        there = yield from record_at(now, view.end)
+        found = "" if there is None else decode_record(there, key=view.keys.tail).by
+        landed = found == by
+        if (rewrite and now.unsealed_lines) if landed else (fence and now.tail_version == view.tail_version):
+            rewritten = yield from _rewrite_tail(now, nonce)
+            if rewritten is None:
+                continue
+            now = rewritten
+        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, found)
+    raise UnavailableError("others write faster than we can look", kind="busy", key=view.keys.tail)
 
 
-def rewrite_tail(view: View, nonce: str) -> Steps[View]:
-    """Write the unsealed records to a new file, so that what was read there is known to be durable."""
+def _rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
+    """Write the unsealed records anew, under another version; None if somebody else wrote first.
+
+    What was read there is durable then, and a write that expects the old version comes too late.
+    """
     request, tail = _request(view, (), nonce, in_place=False)
     (answer,) = yield (request,)
     if isinstance(answer, Written):
         return view.with_tail(tail, answer.version)
+    if isinstance(answer, (ConflictError, NotFoundError)):
+        return None
     raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
 
 
@@ -137,7 +162,7 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
     tail = Tail(header=header, lines=kept + lines)
     data = encode_tail(tail, compressed=not view.keys.appends)
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
-    if len(data) > bytes_max and not view.keys.appends:
+    if lines and len(data) > bytes_max and not view.keys.appends:
         raise UsageError(
             f"the tail would grow to {len(data)} bytes, more than {bytes_max}",
             kind="tail_full" if kept else "append_too_large",

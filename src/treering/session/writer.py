@@ -18,7 +18,14 @@ import msgspec
 
 from treering.checkpoint.policy import Policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
-from treering.errors import ConflictError, NotFoundError, SessionDeletedError, UnavailableError, UsageError
+from treering.errors import (
+    ConflictError,
+    NotFoundError,
+    SessionDeletedError,
+    TreeringError,
+    UnavailableError,
+    UsageError,
+)
 from treering.format.paths import SessionKeys
 from treering.format.record import Record
 from treering.format.register import Card
@@ -152,13 +159,19 @@ class Writer(Reader):
             raise self._lost
         if not self.begun:
             yield from self._create()
+        yield from self.settle()
+
+    def settle(self) -> Steps[None]:
+        """Find out what became of an append that had no answer, if there was one.
+
+        Raises:
+            UnavailableError: The store still does not answer.
+            ConflictError: Somebody else wrote meanwhile, and this session is exclusive.
+        """
         if self._doubt is not None:
-            doubt, self._doubt = self._doubt, None
-            try:
-                outcome = yield from settle(doubt.view, by=doubt.by, nonce=new_nonce())
-            except UnavailableError:
-                self._doubt = doubt
-                raise
+            doubt = self._doubt
+            outcome = yield from settle(doubt.view, by=doubt.by, nonce=new_nonce())
+            self._doubt = None
             if isinstance(outcome, Overtaken):
                 self.waiting[:0] = doubt.put_off
             self._take(outcome)
@@ -239,12 +252,15 @@ class Writer(Reader):
     def _append_once(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
         self._appends += 1
         by = f"{self.nonce}.{self._appends}"
-        view = self.view
+        self._doubt = _Doubt(self.view, by)  # until there is an answer, also if the caller does not wait for it
         try:
-            return (yield from append(view, records, by=by, nonce=by))
-        except UnavailableError:
-            self._doubt = _Doubt(view, by)
+            outcome = yield from append(self.view, records, by=by, nonce=by)
+        except TreeringError as error:
+            if not isinstance(error, UnavailableError):
+                self._doubt = None
             raise
+        self._doubt = None
+        return outcome
 
     def _take(self, outcome: Appended | Overtaken) -> None:
         """Fold what the store holds now; find out whether somebody else writes here, too.
