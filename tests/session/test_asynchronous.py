@@ -35,7 +35,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
     ("compact", ("gist",), {"kept": 1}),
     ("amend", (1, {"role": "user", "content": "TWO"}), {}),
     ("retract", (0,), {}),
-    ("restore", (0,), {}),
+    ("unretract", (0,), {}),
     ("seal", (), {}),
     ("branch", ("idea",), {"at": 1, "summary": "s"}),
     ("append", ("five",), {}),

@@ -93,7 +93,7 @@ def test_a_restored_node_is_back_where_it_stood(backend: Backend, *, sealed: boo
     if sealed:
         session.seal()
         session.append("e")
-    session.restore(nodes[1])
+    session.unretract(nodes[1])
     expected = ["a", "b", "c", "d", "e"][: 5 if sealed else 4]
     assert texts(session.context) == expected
     assert page(session) == expected
@@ -104,7 +104,7 @@ def test_a_restored_node_is_back_where_it_stood(backend: Backend, *, sealed: boo
         assert texts(session.context) == expected
         assert session.state == {"n": 1}
         with pytest.raises(treering.UsageError):
-            session.restore(nodes[1])
+            session.unretract(nodes[1])
 
 
 def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
@@ -115,10 +115,10 @@ def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
         session.retract(nodes[1])
         session.retract(nodes[2])
         session.amend(nodes[3], said("D"))
-        session.restore(nodes[1])
+        session.unretract(nodes[1])
         assert texts(session.context) == ["A", "b", "D"]
         assert page(session) == ["A", "b", "D"]
-        session.restore(nodes[2])
+        session.unretract(nodes[2])
         assert texts(session.context) == ["A", "b", "c", "D"]
 
 
@@ -129,7 +129,7 @@ def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:
         for call in (
             lambda: session.amend("nobody", said("x")),
             lambda: session.retract("nobody"),
-            lambda: session.restore("nobody"),
+            lambda: session.unretract("nobody"),
         ):
             with pytest.raises(treering.TreeringError, match="nobody"):
                 call()

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from treering.transcript.node import (
-    KEEP,
+    HERE,
     Draft,
     assistant,
     branch_summary,
@@ -21,7 +21,7 @@ def test_messages_carry_role_content_and_fields(make: type[Draft], role: str) ->
     """A message's payload is the message itself, with whatever else was given."""
     draft = make([{"type": "text", "text": "hi"}], model="m")  # type: ignore[call-arg]
     assert draft.payload == {"role": role, "content": [{"type": "text", "text": "hi"}], "model": "m"}
-    assert (draft.type, draft.kind, draft.role, draft.parent) == ("node", "message", role, KEEP)
+    assert (draft.type, draft.kind, draft.role, draft.parent) == ("node", "message", role, HERE)
     assert draft.id is draft.time_ms is draft.brief is None
 
 

@@ -96,7 +96,7 @@ class AsyncSession(_AsyncReads[Writer]):
     record_extension = awaited(verbs.record_extension)
     amend = awaited(verbs.amend)
     retract = awaited(verbs.retract)
-    restore = awaited(verbs.restore)
+    unretract = awaited(verbs.unretract)
     checkout = awaited(navigation.checkout)
     switch = awaited(navigation.switch)
     branch = awaited(navigation.branch)

@@ -113,7 +113,7 @@ class Session(_Reads[Writer]):
     record_extension = blocking(verbs.record_extension)
     amend = blocking(verbs.amend)
     retract = blocking(verbs.retract)
-    restore = blocking(verbs.restore)
+    unretract = blocking(verbs.unretract)
     checkout = blocking(navigation.checkout)
     switch = blocking(navigation.switch)
     branch = blocking(navigation.branch)

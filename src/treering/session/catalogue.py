@@ -24,12 +24,7 @@ class Sessions(NamedTuple):
 
 
 def list_sessions(
-    prefix: str,
-    *,
-    limit: int,
-    after: str | None,
-    wanted: Callable[[SessionInfo], bool] | None,
-    warnings: bool = True,
+    prefix: str, *, limit: int, after: str | None, wanted: Callable[[SessionInfo], bool] | None, warnings: bool = True
 ) -> Steps[Sessions]:
     """Read the cards of one page.
 

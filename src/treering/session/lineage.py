@@ -33,7 +33,7 @@ from treering.session.verbs import flush, note
 from treering.session.writer import Writer, now_ms
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
-from treering.transcript.node import KEEP, Draft
+from treering.transcript.node import HERE, Draft
 
 SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; what a load keeps in memory at a time
 PATH_ROWS_AT_ONCE = 1000  # records of a path read together when it is copied
@@ -88,7 +88,7 @@ class Loader:
                 kind=draft.kind,
                 role=draft.role,
                 id=identifier,
-                parent=None if draft.parent is KEEP else draft.parent,
+                parent=None if draft.parent is HERE else draft.parent,
                 target=draft.target,
                 time=draft.time_ms if timed else now_ms(),
                 links=draft.links,

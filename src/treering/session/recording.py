@@ -19,7 +19,7 @@ from treering.session.payload import encode_payload
 from treering.session.state import SessionState
 from treering.session.writer import Planned, Writer, now_ms
 from treering.transcript.heads import Heads
-from treering.transcript.node import KEEP, Draft, Keep, user
+from treering.transcript.node import HERE, Draft, Here, user
 
 Message = Draft | Mapping[str, Any] | str
 """What `append` takes: a draft, a message as a JSON object with a role, or text from the user."""
@@ -48,7 +48,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """Collects the records of one append, knowing where the session would stand behind each."""
 
-    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | Keep | None = KEEP) -> None:
+    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | Here | None = HERE) -> None:
         self.writer = writer
         self.state: SessionState = writer.state
         self.records: list[Record] = []
@@ -63,11 +63,11 @@ class Recording:
         self._asides: dict[str, str | None] = {}
         self.made: Checkpoint | None = None
 
-    def _place(self, head: str | None, expect: str | Keep | None) -> tuple[str, str | None]:
+    def _place(self, head: str | None, expect: str | Here | None) -> tuple[str, str | None]:
         heads, writer = self.state.heads, self.writer
         name = head or writer.at_head
         there = heads.heads.get(name)
-        if expect is not KEEP and there != expect:
+        if expect is not HERE and there != expect:
             raise HeadMovedError(
                 f"head {name!r} is not where you expected it. expected={expect!r}, got={there!r}",
                 key=writer.keys.tail,
@@ -125,8 +125,8 @@ class Recording:
             self.records.append(record)
         return identifier
 
-    def _node(self, record: Record, parent: str | Keep | None) -> None:
-        if parent is KEEP or parent == self.node:
+    def _node(self, record: Record, parent: str | Here | None) -> None:
+        if parent is HERE or parent == self.node:
             record = msgspec.structs.replace(record, parent=self.node, head=self.head)
             self.records.append(record)
             self._added.append(record)

@@ -11,13 +11,15 @@ from msgspec import UNSET, UnsetType
 from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
+from treering.format.record import decode_record
 from treering.ids import new_id
+from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
-from treering.transcript.node import KEEP, Draft, Keep, change, compaction
+from treering.transcript.node import HERE, Draft, Here, change, compaction
 
 
 class Commit(NamedTuple):
@@ -28,7 +30,7 @@ class Commit(NamedTuple):
     """None if the schedule did not want one and there was nothing to keep but messages."""
 
 
-def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | Keep | None = KEEP) -> Steps[str]:
+def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | Here | None = HERE) -> Steps[str]:
     """Record messages one behind the other; durable when it returns. Returns the id of the last one.
 
     Args:
@@ -62,7 +64,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     label: str | None = None,
     step: int | None = None,
     metadata: Mapping[str, object] | None = None,
-    expect: str | Keep | None = KEEP,
+    expect: str | Here | None = HERE,
 ) -> Steps[Commit]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
 
@@ -108,14 +110,16 @@ def record(
     changed: Change | None = None,
     *,
     head: str | None = None,
-    expect: str | Keep | None = KEEP,
+    expect: str | Here | None = HERE,
 ) -> Steps[Commit]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
-    chosen, named = _mentioned(writer, drafts)
-    if chosen or named:
-        yield from _require_sound(writer, chosen, named)
+    yield from writer.settle()
     new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
     ids = tuple(draft.id or "" for draft in new)
+    chosen, named = _mentioned(writer, drafts)
+    if chosen or named:
+        known = yield from _require_sound(writer, chosen, named)
+        new = [draft for draft in new if draft.id not in known]
     if writer.puts_off(new, ends_turn=changed is not None):
         writer.waiting += new
         return Commit(ids, None)
@@ -159,30 +163,41 @@ def flush(writer: Writer) -> Steps[None]:
             writer.flushing = False
 
 
-def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[str], set[str]]:
-    """The ids that drafts choose, and the parents and targets that are not known to exist."""
-    chosen = [draft.id for draft in drafts if draft.id is not None]
+def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
+    """The drafts that choose an id, and the parents and targets that are not known to exist."""
+    chosen = [draft for draft in drafts if draft.id is not None]
     named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
     return chosen, {name for name in named if name != writer.at_node and name not in writer.state.lines}
 
 
-def _require_sound(writer: Writer, chosen: Sequence[str], named: set[str]) -> Steps[None]:
-    """Refuse parents and targets that do not exist, and ids that do."""
-    if len(set(chosen)) < len(chosen):
-        raise UsageError(f"an id is given twice. ids={chosen!r}", kind="duplicate_id")
-    named = named.difference(chosen)
+def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:
+    """Refuse parents and targets that do not exist, and ids that do; return the ids that are recorded already.
+
+    A draft with an id of its own may come a second time, after a call that had no answer: if its node has that very
+    payload, it is recorded, and that is all that was asked.
+    """
+    ids = [draft.id or "" for draft in chosen]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"an id is given twice. ids={ids!r}", kind="duplicate_id")
+    named = named.difference(ids)
     if not writer.begun:
         if named:
             raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
-        return
+        return set()
     index = yield from writer.index()
     for name in sorted(named - index.all_checkpoints.keys()):
         index.graph.node(name)
-    taken = next((name for name in chosen if name in index.graph), None)
-    if taken is not None:
-        raise UsageError(
-            f"node exists already. node={taken!r}", kind="duplicate_id", remedy="amend it, or leave the id open"
-        )
+    there = [draft for draft in chosen if draft.id in index.graph]
+    lines = yield from writer.lines_at([index.graph.node(draft.id or "").at for draft in there])
+    for draft in there:
+        body = decode_record(lines[index.graph.node(draft.id or "").at]).body
+        if bytes(body) != bytes(encode_payload(draft)[0]):
+            raise UsageError(
+                f"node exists already and is another one. node={draft.id!r}",
+                kind="duplicate_id",
+                remedy="amend it, or leave the id open",
+            )
+    return {draft.id or "" for draft in there}
 
 
 def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:
@@ -211,7 +226,7 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
 
 
 def _rebuilt(
-    writer: Writer, drafts: Sequence[Draft], head: str | None, expect: str | Keep | None
+    writer: Writer, drafts: Sequence[Draft], head: str | None, expect: str | Here | None
 ) -> Steps[Context | None]:
     """The context behind `drafts` where only the whole path tells it: a compaction that keeps what is not shown."""
     trial = Recording(writer, head=head, expect=expect)
@@ -333,11 +348,11 @@ def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
 
 
 def retract(writer: Writer, node: str) -> Steps[None]:
-    """Hide a node from the context and from pages; `restore` shows it again."""
+    """Hide a node from the context and from pages; `unretract` shows it again."""
     yield from record(writer, [Draft(type="edit", kind="retract", target=node)])
 
 
-def restore(writer: Writer, node: str) -> Steps[None]:
+def unretract(writer: Writer, node: str) -> Steps[None]:
     """Show a retracted node again, in pages and, where it stood, in the context.
 
     Raises:

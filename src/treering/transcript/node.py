@@ -16,13 +16,13 @@ from treering.format.record import Skeleton
 from treering.format.values import decode
 
 
-class Keep(enum.Enum):
-    """The type of `KEEP`, so that a parent of None (a new root) and no choice at all are told apart."""
+class Here(enum.Enum):
+    """The type of `HERE`, so that a parent of None (a new root) and no choice at all are told apart."""
 
-    KEEP = "keep"
+    HERE = "here"
 
 
-KEEP: Final = Keep.KEEP
+HERE: Final = Here.HERE
 """As a draft's parent: go on from where the head is."""
 
 
@@ -82,7 +82,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     payload: object = None
     id: str | None = None
     """A foreign id, kept verbatim; unique within its session only. None: a new one of ours."""
-    parent: str | Keep | None = KEEP
+    parent: str | Here | None = HERE
     time_ms: int | None = None
     brief: dict[str, object] | None = None
     links: dict[str, str] | None = None
@@ -94,28 +94,63 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Fields of a foreign record that have no place here, kept for writing it back."""
 
 
-def user(content: object, **fields: object) -> Draft:
-    """Return a message from the user; `content` is text or a list of parts, `fields` join the payload."""
-    return _message("user", content, fields)
+def user(
+    content: object,
+    *,
+    id: str | None = None,  # noqa: A002  # as it is called everywhere here
+    parent: str | Here | None = HERE,
+    **fields: object,
+) -> Draft:
+    """Return a message from the user.
+
+    Args:
+        content: Text, or a list of parts.
+        id: One of your own, unique in the session; by default a new one. `append` takes the same id and content twice
+            without recording it twice, so a call can be repeated after an error.
+        parent: A node to add it below, on a head of its own; by default it goes on from where the session stands.
+        fields: Join the payload.
+    """
+    return _message("user", content, id, parent, fields)
 
 
-def assistant(content: object, **fields: object) -> Draft:
-    """Return a message from the model; `content` is text or a list of parts, `fields` join the payload."""
-    return _message("assistant", content, fields)
+def assistant(
+    content: object,
+    *,
+    id: str | None = None,  # noqa: A002  # as it is called everywhere here
+    parent: str | Here | None = HERE,
+    **fields: object,
+) -> Draft:
+    """Return a message from the model; arguments as for `user`."""
+    return _message("assistant", content, id, parent, fields)
 
 
-def tool(content: object, *, call: str, **fields: object) -> Draft:
-    """Return the result of the tool call with the id `call`; `fields` (such as `name`) join the payload."""
-    return _message("tool", content, {"tool_call_id": call, **fields})
+def tool(
+    content: object,
+    *,
+    call: str,
+    id: str | None = None,  # noqa: A002  # as it is called everywhere here
+    parent: str | Here | None = HERE,
+    **fields: object,
+) -> Draft:
+    """Return the result of the tool call with the id `call`; other arguments as for `user`."""
+    return _message("tool", content, id, parent, {"tool_call_id": call, **fields})
 
 
-def system(content: object, **fields: object) -> Draft:
-    """Return instructions that stand in the conversation itself; `fields` join the payload."""
-    return _message("system", content, fields)
+def system(
+    content: object,
+    *,
+    id: str | None = None,  # noqa: A002  # as it is called everywhere here
+    parent: str | Here | None = HERE,
+    **fields: object,
+) -> Draft:
+    """Return instructions that stand in the conversation itself; arguments as for `user`."""
+    return _message("system", content, id, parent, fields)
 
 
-def _message(role: str, content: object, fields: dict[str, object]) -> Draft:
-    return Draft(role=role, payload={"role": role, "content": content, **fields})
+def _message(
+    role: str, content: object, identifier: str | None, parent: str | Here | None, fields: dict[str, object]
+) -> Draft:
+    return Draft(role=role, payload={"role": role, "content": content, **fields}, id=identifier, parent=parent)
 
 
 def compaction(
