@@ -115,7 +115,7 @@ def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, obje
 
 
 def _brief(skeleton: Skeleton) -> dict[str, object]:
-    value = decode(skeleton.brief)
+    value = {} if skeleton.brief == b"{}" else decode(skeleton.brief)
     return value if isinstance(value, dict) else {}
 
 
