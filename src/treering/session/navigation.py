@@ -49,7 +49,7 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
 
 
 def branch(
-    writer: Writer, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = True
+    writer: Writer, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = False
 ) -> Steps[None]:
     """Make a new head and go on with it; the old one stays where it is.
 
