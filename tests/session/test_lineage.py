@@ -243,7 +243,7 @@ def test_a_loaded_session_stands_where_it_is_told(backend: Backend) -> None:
     store = backend.store()
     done: list[int] = []
     store.load(
-        "s", iter(drafts(600)), leaf=lambda: f"{599:08x}", card={"title": "T", "created": 5}, progress=done.append
+        "s", iter(drafts(600)), leaf=lambda: f"{599:08x}", facts={"title": "T", "created_ms": 5}, progress=done.append
     )
     assert done[-1] >= 600
     store, counts = backend.counted()

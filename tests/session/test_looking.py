@@ -39,7 +39,7 @@ def fill(backend: Backend) -> str:
         session.retract(nodes[2])
         session.compact("gist", kept=nodes[8])
         session.record_extension("e", 1)
-        session.branch("idea", at=nodes[4])
+        session.branch("idea", at=nodes[4], keep_state=True)
         session.append("other")
         session.record_usage(n=1)
     return made

@@ -154,13 +154,15 @@ def test_a_head_keeps_its_state_where_two_stand_on_one_node(backend: Backend) ->
 
 
 def test_branch_from_an_earlier_node(store: Store) -> None:
-    """A branch can begin anywhere, with the state of that place if it is asked for."""
+    """A branch can begin anywhere, with the state of that place, or the present one if it is asked for."""
     with store.session("s") as session:
         turns(session, 3)
         path = session.path()
-        session.branch("early", at=path[1])
+        session.branch("kept", at=path[1], keep_state=True)
         assert (texts(session.context), session.state) == (["q0", "a0"], {"turn": 2})
-        session.branch("earlier", at=path[0], keep_state=False)
+        session.branch("early", at=path[3])
+        assert (texts(session.context), session.state) == (["q0", "a0", "q1", "a1"], {"turn": 1})
+        session.branch("earlier", at=path[0])
         assert (texts(session.context), session.state) == (["q0"], {})
 
 

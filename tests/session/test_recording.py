@@ -117,7 +117,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_recorded(store: Store) 
 
 
 def test_ids_chosen_by_the_caller_are_kept_and_unique(store: Store) -> None:
-    """A draft may bring its own id; the same id again is refused."""
+    """A draft may bring its own id; another message under the same id is refused."""
     with store.session("s") as session:
         assert session.append(treering.Draft(role="user", payload={"content": "a"}, id="mine")) == "mine"
         with pytest.raises(UsageError, match="mine") as caught:
@@ -126,6 +126,21 @@ def test_ids_chosen_by_the_caller_are_kept_and_unique(store: Store) -> None:
         with pytest.raises(UsageError):
             session.append(*[treering.Draft(role="user", payload={}, id="twice")] * 2)
         assert session.path() == ("mine",)
+
+
+def test_the_same_message_again_is_recorded_once(backend: Backend) -> None:
+    """A draft with an id can be sent again after a call that had no answer: it is there once."""
+    draft = treering.Draft(role="user", payload={"content": "a"}, id="mine")
+    session = backend.store().session("s")
+    session.append("before")
+    assert session.append(draft) == "mine"
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.append(draft) == "mine"
+        node = session.append("after")
+        assert texts(session.context) == ["before", "a", "after"]
+        assert session.append(draft, "more") == session.node
+        assert session.get(session.node or "").parent == node
 
 
 def test_a_parent_must_exist(store: Store) -> None:

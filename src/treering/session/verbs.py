@@ -125,7 +125,7 @@ def record(
         return Commit(ids, None)
     every = [*writer.waiting, *new]
     if not every and not (changed and changed.says_something):
-        return Commit((), None)
+        return Commit(ids, None)
     yield from writer.anchor()
     context = None
     if any(draft.kind == "compaction" for draft in every) and not (changed and changed.context is not None):
