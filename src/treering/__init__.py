@@ -26,12 +26,18 @@ from treering.errors import (
     UnsafeStoreError,
     UsageError,
 )
+from treering.maintenance.verify import Finding
 from treering.session.blocking import Session, View
+from treering.session.catalogue import Sessions
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.reader import ContextItem
-from treering.session.store import Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
+from treering.session.reading import CheckpointView, History, HistoryRow, Note
+from treering.session.store import LoadFacts, OpenOptions, Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
+from treering.session.verbs import Commit
+from treering.transcript.graph import Problem
 from treering.transcript.node import (
+    HERE,
     Draft,
     Node,
     assistant,
@@ -43,6 +49,7 @@ from treering.transcript.node import (
     tool,
     user,
 )
+from treering.transcript.tree import OutlineRow
 
 __version__ = "0.1.0"
 
@@ -68,26 +75,38 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "HERE",
     "AccessError",
     "AsyncSession",
     "AsyncStore",
     "AsyncView",
+    "CheckpointView",
+    "Commit",
     "ConflictError",
     "ContextItem",
     "CorruptError",
     "Draft",
+    "Finding",
     "FormatVersionError",
     "HeadMovedError",
+    "History",
+    "HistoryRow",
     "Hooks",
     "Keep",
+    "LoadFacts",
     "Node",
     "NotFoundError",
+    "Note",
+    "OpenOptions",
+    "OutlineRow",
     "PoisonedError",
+    "Problem",
     "Schedule",
     "Session",
     "SessionDeletedError",
     "SessionHeldError",
     "SessionInfo",
+    "Sessions",
     "Store",
     "TreeringError",
     "UnavailableError",

@@ -15,7 +15,7 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line
 from treering.errors import ConflictError, TreeringError
 from treering.importers import Imported, ImportSource, Problem, find, open_source
-from treering.session.store import Store
+from treering.session.store import LoadFacts, Store
 from treering.transcript.node import Draft
 
 PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
@@ -114,15 +114,15 @@ def load(store: Store, source: ImportSource, session: str, project: str = "", pr
             progress(records)
 
     header = source.header
-    card: dict[str, object] = {
+    facts: LoadFacts = {
         "title": one_line(header.title, TITLE_CHARACTERS_MAX),
         "project": project,
         "cwd": header.cwd,
         "extra": {"imported": header.format},
     }
     if header.created_ms is not None:
-        card["created"] = header.created_ms
-    store.load(session, _drafts(source), leaf=lambda: source.leaf, card=card, progress=report)
+        facts["created_ms"] = header.created_ms
+    store.load(session, _drafts(source), leaf=lambda: source.leaf, facts=facts, progress=report)
     return done
 
 

@@ -14,7 +14,17 @@ from treering.session.catalogue import Sessions, list_sessions, newest
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
-from treering.session.store import DEFAULT_POLICY, Opening, OpenOptions, Place, Store, open_place, release, wanted_by
+from treering.session.store import (
+    DEFAULT_POLICY,
+    LoadFacts,
+    Opening,
+    OpenOptions,
+    Place,
+    Store,
+    open_place,
+    release,
+    wanted_by,
+)
 from treering.session.writer import Options
 from treering.storage.run import arun
 from treering.transcript.node import Draft
@@ -28,6 +38,10 @@ class AsyncStore:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+
+    def __repr__(self) -> str:
+        """Name the kind of store and the part of it."""
+        return f"<AsyncStore {self._place.driver.name} {self._place.prefix!r}>"
 
     def namespace(self, name: str) -> AsyncStore:
         """A store of its own inside this one; see `Store.namespace`."""
@@ -98,15 +112,19 @@ class AsyncStore:
         drafts: Iterable[Draft],
         *,
         leaf: Callable[[], str | None],
-        card: Mapping[str, object] | None = None,
+        facts: LoadFacts | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read; see `Store.load`. Runs in a thread."""
-        await asyncio.to_thread(Store(self._place).load, session, drafts, leaf=leaf, card=card, progress=progress)
+        await asyncio.to_thread(Store(self._place).load, session, drafts, leaf=leaf, facts=facts, progress=progress)
 
     async def verify(self, session: str) -> list[Finding]:
         """Report all damage and oddities of a session; see `Store.verify`. Runs in a thread."""
         return await asyncio.to_thread(Store(self._place).verify, session)
+
+    async def verify_all(self) -> list[tuple[str, list[Finding]]]:
+        """Verify all sessions; see `Store.verify_all`. Runs in a thread."""
+        return await asyncio.to_thread(lambda: list(Store(self._place).verify_all()))
 
     async def close(self) -> None:
         """Give back connections and files; see `Store.close`."""

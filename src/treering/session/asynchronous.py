@@ -31,7 +31,7 @@ class _AsyncReads(Standing[R]):
     async def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session; what all methods here do, and how integrations add their own."""
         async with self._lock:
-            self._check_process()
+            self._check_usable()
             return await arun(verb(self._reader, *args, **kwargs), self._driver)
 
     history = awaited(reading.history)
@@ -42,7 +42,7 @@ class _AsyncReads(Standing[R]):
     siblings = awaited(reading.siblings)
     leaves = awaited(reading.leaves)
     tree = awaited(reading.tree)
-    nodes = awaited(reading.skeletons)
+    nodes = awaited(reading.nodes)
     problems = awaited(reading.problems)
     labels = awaited(reading.labels)
     checkpoints = awaited(reading.checkpoints)
@@ -53,6 +53,15 @@ class _AsyncReads(Standing[R]):
     last_compaction = awaited(verbs.last_compaction)
     stored = awaited(reading.stored)
     refresh = awaited(Reader.refresh)
+
+    async def lines(self, first: int = 0) -> AsyncIterator[bytes]:
+        """Yield every record line from position `first` on, a segment in memory at a time."""
+        for steps in reading.read_all(self._reader, first):
+            async with self._lock:
+                self._check_usable()
+                lines = await arun(steps, self._driver)
+            for line in lines:
+                yield line
 
     async def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> AsyncIterator[Node]:
         """Yield nodes as they are added; see `View.follow`."""
@@ -127,10 +136,16 @@ class AsyncSession(_AsyncReads[Writer]):
         return super().context + put_off(self._reader)
 
     async def close(self) -> None:
-        """Record what was put off, let `latest` account for everything, and let others have the session."""
+        """Record what was put off, let `latest` account for everything, and let others have the session.
+
+        The handle cannot be used any more.
+        """
+        if self._closed:
+            return
         try:
             await self.perform(close)
         finally:
+            self._closed = True
             while self._holds:
                 self._holds.pop().release()
 

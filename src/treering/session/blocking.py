@@ -31,7 +31,7 @@ class _Reads(Standing[R]):
     def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session; what all methods here do, and how integrations add their own."""
         with self._lock:
-            self._check_process()
+            self._check_usable()
             return run(verb(self._reader, *args, **kwargs), self._driver)
 
     history = blocking(reading.history)
@@ -42,7 +42,7 @@ class _Reads(Standing[R]):
     siblings = blocking(reading.siblings)
     leaves = blocking(reading.leaves)
     tree = blocking(reading.tree)
-    nodes = blocking(reading.skeletons)
+    nodes = blocking(reading.nodes)
     problems = blocking(reading.problems)
     labels = blocking(reading.labels)
     checkpoints = blocking(reading.checkpoints)
@@ -58,7 +58,7 @@ class _Reads(Standing[R]):
         """Yield every record line from position `first` on, a segment in memory at a time."""
         for steps in reading.read_all(self._reader, first):
             with self._lock:
-                self._check_process()
+                self._check_usable()
                 lines = run(steps, self._driver)
             yield from lines
 
@@ -144,10 +144,16 @@ class Session(_Reads[Writer]):
         return super().context + put_off(self._reader)
 
     def close(self) -> None:
-        """Record what was put off, let `latest` account for everything, and let others have the session."""
+        """Record what was put off, let `latest` account for everything, and let others have the session.
+
+        The handle cannot be used any more.
+        """
+        if self._closed:
+            return
         try:
             self.perform(close)
         finally:
+            self._closed = True
             while self._holds:
                 self._holds.pop().release()
 

@@ -24,6 +24,12 @@ class Standing(Generic[R]):
         self._reader = reader
         self._driver = driver
         self._pid = os.getpid()
+        self._closed = False
+
+    def __repr__(self) -> str:
+        """Name the session, where it stands and how much it holds."""
+        card = self._reader.state.card
+        return f"<{type(self).__name__} {self.id!r} on {self.head!r}, {card.nodes} nodes>"
 
     @property
     def id(self) -> str:
@@ -88,7 +94,9 @@ class Standing(Generic[R]):
         """The usage recorded last."""
         return dict(self._reader.state.last_usage)
 
-    def _check_process(self) -> None:
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise UsageError(f"session {self.id!r} was closed", kind="closed", remedy="open it again")
         if os.getpid() != self._pid:
             raise UsageError(
                 f"session {self.id!r} was opened by another process, before a fork",

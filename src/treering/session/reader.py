@@ -147,7 +147,9 @@ class Reader:
         return index
 
     def index(self) -> Steps[Index]:
-        """The skeleton of the whole session, read once and then kept up to date."""
+        """The skeleton of the whole session, read once and then kept up to date; empty before its first record."""
+        if self._view is None and self._state is not None:
+            return Index()
         while self._index is None:
             _, rows = yield from skeletons(self.keys, self.view.life)
             self._index = self._extended_index(Index(rows[: self.view.end]), self.view)

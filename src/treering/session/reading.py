@@ -153,10 +153,10 @@ def tree(reader: Reader) -> Steps[tuple[OutlineRow, ...]]:
     return tuple(outline(index.graph, heads=index.heads, checkpoints=at_nodes))
 
 
-def skeletons(reader: Reader) -> Steps[tuple[Skeleton, ...]]:
+def nodes(reader: Reader) -> Steps[tuple[Node, ...]]:
     """All nodes without payloads, in the order they were recorded."""
     index = yield from reader.index()
-    return tuple(index.graph)
+    return tuple(index.graph.view(row.id) for row in index.graph)
 
 
 def problems(reader: Reader) -> Steps[tuple[Problem, ...]]:

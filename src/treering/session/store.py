@@ -7,9 +7,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from treering.checkpoint.policy import find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
@@ -57,17 +55,32 @@ class OpenOptions(TypedDict, total=False):
     """Let others write, too: who appends second gets a branch of their own. Else (the default) the second is told."""
     create: bool
     """If there is no such session, make one (the default); else it is an error."""
-    durability: str
+    durability: Literal["sync", "turn"]
     """`sync` (the default): every append is durable when it returns. `turn`: messages wait in memory for the next
     `commit`, `flush` or `close`; a kill loses them."""
     checkpoints: Schedule
     """When to make checkpoints besides those asked for; by default at the end of every turn."""
-    first_write: str
+    first_write: Literal["record", "assistant"]
     """`record` (the default), or `assistant`: nothing is stored before the first answer of the model."""
     policy: str
     """Chooses what the model sees; by default `default@1`."""
     hooks: Hooks
     """Functions to call before and after events."""
+
+
+class LoadFacts(TypedDict, total=False):
+    """What is known of a session that is loaded; the rest is found out from its records."""
+
+    title: str
+    project: str
+    cwd: str
+    created_ms: int
+    """Milliseconds since 1970; by default now."""
+    parent_session: str
+    parent_node: str
+    task: str
+    status: str
+    extra: Mapping[str, object]
 
 
 class Opening(NamedTuple):
@@ -209,6 +222,22 @@ def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping
     )  # fmt: skip
 
 
+def loaded_card(session: str, facts: LoadFacts) -> Card:
+    """The card that a loaded session begins with.
+
+    Raises:
+        UsageError: There is no such fact.
+    """
+    unknown = sorted(facts.keys() - LoadFacts.__annotations__.keys())
+    if unknown:
+        raise UsageError(f"no such fact of a session. got={unknown!r}", kind="option")
+    known: dict[str, Any] = {name: value for name, value in facts.items() if name != "created_ms"}
+    if "extra" in known:
+        known["extra"] = dict(known["extra"])
+    now = now_ms()
+    return Card(session=session, life="", write="", created=facts.get("created_ms", now), updated=now, **known)
+
+
 def full_path(cwd: str) -> str:
     """A folder as lists show it; an empty one stays empty."""
     return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
@@ -227,6 +256,10 @@ class Store:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+
+    def __repr__(self) -> str:
+        """Name the kind of store and the part of it."""
+        return f"<Store {self._place.driver.name} {self._place.prefix!r}>"
 
     def namespace(self, name: str) -> Store:
         """A store of its own inside this one, for one tenant; it sees no other's sessions."""
@@ -341,7 +374,7 @@ class Store:
         drafts: Iterable[Draft],
         *,
         leaf: Callable[[], str | None],
-        card: Mapping[str, object] | None = None,
+        facts: LoadFacts | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read: it exists when everything is in, or not at all.
@@ -350,7 +383,7 @@ class Store:
             session: Its name.
             drafts: Records in order; parents are kept whatever they name. Read once, so a generator is fine.
             leaf: Asked after the last draft for the node to stand at.
-            card: Fields of the session's card: title, project, cwd, created (milliseconds), extra, ...
+            facts: What is known of the session: title, project, cwd, `created_ms`, ...
             progress: Told how many records are done.
 
         Raises:
@@ -360,8 +393,7 @@ class Store:
         keys = place.keys(session)
         run(life.require_free(keys), place.driver)
         run(place.prepare(), place.driver)
-        first = new_card(session, title="", project="", cwd="", extra={})
-        first = msgspec.structs.replace(first, **dict(card or {}))
+        first = loaded_card(session, facts or {})
         policy = find_policy(DEFAULT_POLICY)
         import_drafts(place.driver, keys, policy=policy, card=first, drafts=drafts, leaf=leaf, progress=progress)
 

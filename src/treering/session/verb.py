@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from functools import wraps
+from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from treering.storage.requests import Steps
@@ -31,6 +32,7 @@ def blocking(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concaten
     def method(self: Blocking, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self.perform(verb, *args, **kwargs)
 
+    _sign(method, verb)
     return method
 
 
@@ -41,4 +43,14 @@ def awaited(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatena
     async def method(self: Asynchronous, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.perform(verb, *args, **kwargs)
 
+    _sign(method, verb)
     return method
+
+
+def _sign(method: Callable[..., Any], verb: Callable[..., Any]) -> None:
+    """Give a method the signature that a caller sees: `self` for the session, and what the protocol returns."""
+    seen = signature(verb)
+    first, *rest = seen.parameters.values()
+    returned = str(seen.return_annotation).removeprefix("Steps[").removesuffix("]")
+    me = Parameter("self", Parameter.POSITIONAL_ONLY if first.kind is Parameter.POSITIONAL_ONLY else first.kind)
+    method.__signature__ = seen.replace(parameters=[me, *rest], return_annotation=returned)  # type: ignore[attr-defined]

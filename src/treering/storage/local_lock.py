@@ -118,5 +118,5 @@ def _take(fd: int, key: str, *, shared: bool) -> None:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
         other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).decode(errors="replace").strip()
-        remedy = "wait for it, or open both as shared"
+        remedy = "wait for it, look at it with a view, or open both as shared"
         raise SessionHeldError(f"already held. holder={other!r}", key=key, remedy=remedy) from None

@@ -71,9 +71,8 @@ class MemoryDriver:
             others = self._holds.setdefault(key, [])
             for other in others:
                 if not (shared and other.shared):
-                    raise SessionHeldError(
-                        f"already held. holder={other.holder!r}", key=key, remedy="wait for it, or open both as shared"
-                    )
+                    remedy = "wait for it, look at it with a view, or open both as shared"
+                    raise SessionHeldError(f"already held. holder={other.holder!r}", key=key, remedy=remedy)
             hold = _MemoryHold(self, key, holder, shared=shared)
             others.append(hold)
             return hold
