@@ -65,6 +65,25 @@ class Ghost:
         self.logs.setdefault(new.life, [])
         self.note(new.life)
 
+    def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
+        """A disk forgot what was not synced; even a deletion that nobody was told of may be undone.
+
+        Args:
+            life: The life that goes on; empty if there is none.
+            born: How many records it began with.
+            tail: What is left of its tail.
+        """
+        if not life:
+            return
+        self.dead.pop(life, None)
+        for lives in self.fences.values():
+            lives.discard(life)
+        if tail is not None and tail.header.life == life:
+            self.tail_written(tail)
+        else:
+            del self.logs[life][born:]
+            self.note(life)
+
     def note(self, life: str) -> None:
         self.history.append((life, tuple(map(self.id_of, self.logs[life]))))
 

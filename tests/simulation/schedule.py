@@ -8,6 +8,7 @@ from contextlib import contextmanager
 
 from tests.simulation.actors import Actors
 from tests.simulation.codec import Chance, parse_latest, repeatable
+from tests.simulation.disk import Disk
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.errors import CorruptError
@@ -59,16 +60,23 @@ class Schedule:
     def run(self) -> list[str]:
         """Run it to its end and return what went wrong."""
         early, late = self.cast()
+        self.play(early, late)
+        if not self.problems:
+            self.rest()
+        return self.problems
+
+    def play(self, early: list[Steps[None]], late: list[Steps[None]]) -> None:
+        """Interleave processes until all have ended."""
         running = [self._process(number, steps) for number, steps in enumerate(early)]
         waiting = [self._process(number, steps) for number, steps in enumerate(late, len(running))]
         rng = self.rng
         for _ in range(STEPS_MAX):
             if self.problems:
-                return self.problems
+                return
             if waiting and (not running or rng.random() < 0.05):
                 running.append(waiting.pop(rng.randrange(len(waiting))))
             if not running:
-                break
+                return
             process = rng.choice(running)
             if not all(process.step() for _ in range(rng.choice((1, 1, 1, 2, 5, 20)))):
                 running.remove(process)
@@ -76,11 +84,20 @@ class Schedule:
                 self._say(f"{process.name} is killed")
                 process.kill()
                 running.remove(process)
-        else:
-            self.problems.append("a process never ends")
-        if not self.problems:
-            self.rest()
-        return self.problems
+            elif self.cuts_power():
+                self._say("the power is cut")
+                for process in running:
+                    process.kill()
+                running.clear()
+                self.lose_power()
+        self.problems.append("a process never ends")
+
+    def cuts_power(self) -> bool:
+        """Whether the power goes now."""
+        return False
+
+    def lose_power(self) -> None:
+        """What a power cut does to the store, once all processes are dead."""
 
     def _process(self, number: int, steps: Steps[None]) -> Process:
         return Process(f"{number} {steps.__name__}", self.world, steps, self.tell)  # type: ignore[attr-defined]
@@ -154,6 +171,26 @@ class Schedule:
         return None
 
 
+class DiskSchedule(Schedule):
+    """One schedule on a local disk, with power cuts."""
+
+    def make_world(self) -> World:
+        self.disk = Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice((0.0, 0.05, 0.15)))
+        return self.disk
+
+    def cuts_power(self) -> bool:
+        return self.rng.random() < 0.005
+
+    def lose_power(self) -> None:
+        self.disk.lose_power()
+
+    def rest(self) -> None:
+        if self.rng.random() < 0.5:
+            self._say("the power is cut")
+            self.disk.lose_power()
+        super().rest()
+
+
 @contextmanager
 def small(*, tokens: bool) -> Iterator[None]:
     """Inside, ids are repeatable and sizes so small that every limit is reached."""
@@ -166,8 +203,11 @@ def small(*, tokens: bool) -> Iterator[None]:
         append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX = before
 
 
-def run_schedule(seed: int, tell: Callable[[str], None] | None = None) -> list[str]:
+KINDS: dict[str, type[Schedule]] = {"store": Schedule, "disk": DiskSchedule}
+
+
+def run_schedule(seed: int, kind: str, tell: Callable[[str], None] | None = None) -> list[str]:
     """Run the schedule of a seed and return what went wrong, nothing if it went as promised."""
     with small(tokens=seed % REAL_CODERS_EVERY != 0):
         Chance.begin(seed)
-        return Schedule(seed, tell).run()
+        return KINDS[kind](seed, tell).run()

@@ -130,7 +130,7 @@ def _settle(
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
         landed = found == by
         if (rewrite and now.unsealed_lines) if landed else (fence and now.tail_version == view.tail_version):
-            rewritten = yield from _rewrite_tail(now, nonce)
+            rewritten = yield from rewrite_tail(now, nonce)
             if rewritten is None:
                 continue
             now = rewritten
@@ -138,7 +138,7 @@ def _settle(
     raise UnavailableError("others write faster than we can look", kind="busy", key=view.keys.tail)
 
 
-def _rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
+def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
     """Write the unsealed records anew, under another version; None if somebody else wrote first.
 
     What was read there is durable then, and a write that expects the old version comes too late.

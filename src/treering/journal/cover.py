@@ -3,6 +3,8 @@
 Rule 1: records leave the tail only below `sealed`, and `sealed` rises only after their segment is durable.
 Rule 2: `latest` is swapped, never overwritten, and never by a view whose tail ends before what `latest` covers.
 Rule 3: views of different epochs cover nothing: an erasure is under way.
+Rule 4: what was only read from a log is written anew before `latest` or a segment tells of it. Its writer may have died
+before it was synced; a power cut would take it from the tail, and leave `latest` ahead of the journal.
 
 Theory of operation
 -------------------
@@ -21,6 +23,7 @@ from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format.paths import SegmentName
 from treering.format.register import Card, Latest, decode_latest, encode_latest
 from treering.format.segment import build_segment
+from treering.journal.append import rewrite_tail
 from treering.journal.view import View, deleted
 from treering.storage.requests import Found, Get, Put, Steps, Written
 from treering.storage.run import ask
@@ -58,6 +61,11 @@ def cover(
         return Covered(view, done=False)
     if view.end == view.covers and not sealing and not again:
         return Covered(view, done=False)
+    if not view.durable:
+        rewritten = yield from rewrite_tail(view, nonce)
+        if rewritten is None:
+            return Covered(view, done=False)
+        view = rewritten
     sealed = view.sealed
     if sealing:
         yield from ask(_segment(view, nonce), Written)

@@ -65,7 +65,7 @@ def create(
     (answer,) = yield (Put(keys.latest, encode_latest(card, lines), expect=seen.latest_version),)
     if isinstance(answer, Written):
         tail = empty_tail(card, keys.session, nonce)
-        return View(keys, latest, answer.version, tail, seen.tail_version, in_place=False)
+        return View(keys, latest, answer.version, tail, seen.tail_version, in_place=False, durable=True)
     if not isinstance(answer, (ConflictError, NotFoundError)):
         raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
     view = yield from _resume_created(keys)

@@ -115,6 +115,7 @@ class Registers:
             tail_version=self.tail_version,
             # Whole lines of a torn append would stand between what is there and what is added: write it anew.
             in_place=self.keys.appends and not self.in_creation and self._ends_whole,
+            durable=not self.keys.appends or self.in_creation,
         )
 
 

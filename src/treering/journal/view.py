@@ -26,6 +26,8 @@ class View(msgspec.Struct, frozen=True):
     tail_version: Version
     in_place: bool
     """The tail is a log that stands in the store as this view says, so records can be added at its end."""
+    durable: bool
+    """The tail is known to be durable. One that was read from a log may hold what was written and not yet synced."""
 
     @property
     def life(self) -> str:
@@ -55,7 +57,8 @@ class View(msgspec.Struct, frozen=True):
         return self.tail.lines[max(0, self.sealed - self.tail.header.base) :]
 
     def with_tail(self, tail: Tail, version: Version) -> View:
-        return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends)
+        """The same with a tail that we wrote."""
+        return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends, durable=True)
 
     def with_latest(self, latest: Latest, version: Version) -> View:
         return msgspec.structs.replace(self, latest=latest, latest_version=version)
