@@ -44,6 +44,8 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     manager: Raw | UnsetType = UNSET
     manager_at: str | None = None
     policy: str | None = None
+    pruned: bool = False
+    """Nothing is left of it: it was given up, and nobody needs it."""
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -27,7 +27,7 @@ from msgspec import UNSET, Raw
 from treering.checkpoint.body import Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
 from treering.checkpoint.context import Context, decode_items, encode_items, splice_apply, splice_diff
-from treering.errors import CorruptError, UsageError
+from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format.record import BRIEF_BYTES_MAX, Record, skeleton_of_record
 from treering.format.values import encode
 
@@ -171,9 +171,12 @@ def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Che
     """Return the checkpoint that `record` holds; `parent` is of no account if the record is a full one.
 
     Raises:
+        NotFoundError: The body was dropped, because the checkpoint was pruned.
         CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
     """
     body = read_form(record.body, Body)
+    if body.pruned:
+        raise NotFoundError(f"checkpoint was pruned. checkpoint={record.id!r}", kind="checkpoint")
     if body.full:
         return _applied(_referred(record.id, body, lookup), body, record)
     if parent is None or parent.id != record.parent:

@@ -63,7 +63,7 @@ def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], ke
         CorruptError: The chain of a kept checkpoint has a gap.
     """
     by_id = {entry.id: entry for entry in entries}
-    kept = _kept(entries, keep)
+    kept = kept_by(entries, keep)
     needed: set[str] = set()
     for checkpoint in kept:
         needed |= _needed(checkpoint, by_id, references)
@@ -75,7 +75,8 @@ def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], ke
     )
 
 
-def _kept(entries: Sequence[Entry], keep: Keep) -> set[str]:
+def kept_by(entries: Sequence[Entry], keep: Keep) -> set[str]:
+    """Return the checkpoints that the rules want, of those given."""
     newest_of_head = {entry.head: entry.id for entry in entries if keep.heads is None or entry.head in keep.heads}
     newest_of_time = {entry.time_ms // keep.every_ms: entry.id for entry in entries} if keep.every_ms else {}
     return (

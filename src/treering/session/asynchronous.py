@@ -69,11 +69,10 @@ class _AsyncReads(Standing[R]):
         version: Version | None = None
         while True:
             found = await self.perform(reading.changes, place, version)
-            place, version = found.end, found.version
-            for line in found.lines:
-                if (node := reading.node_of_line(self._reader, line)) is not None:
-                    yield node
-            if not found.lines:
+            idle, place, version = found.end == place, found.end, found.version
+            for node in found.nodes:
+                yield node
+            if idle:
                 await asyncio.sleep(poll_seconds)
 
 

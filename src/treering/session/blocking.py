@@ -74,11 +74,9 @@ class _Reads(Standing[R]):
         waiting = threading.Event()
         while True:
             found = self.perform(reading.changes, place, version)
-            place, version = found.end, found.version
-            for line in found.lines:
-                if (node := reading.node_of_line(self._reader, line)) is not None:
-                    yield node
-            if not found.lines:
+            idle, place, version = found.end == place, found.end, found.version
+            yield from found.nodes
+            if idle:
                 waiting.wait(poll_seconds)
 
 

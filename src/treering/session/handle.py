@@ -114,5 +114,5 @@ def close(writer: Writer) -> Steps[None]:
 
 def put_off(writer: Writer) -> tuple[ContextItem, ...]:
     """Messages that are not recorded yet, because the session was opened that way."""
-    shown = [draft for draft in writer.waiting if draft.type == "node" and draft.kind == "message"]
+    shown = [draft for draft in writer.put_off if draft.type == "node" and draft.kind == "message"]
     return tuple(ContextItem(draft.id or "", draft.payload) for draft in shown)

@@ -193,13 +193,23 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     keys = writer.keys._replace(session=session)
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
+    yield from flush(writer)
     card = _child_card(writer, session, node, title)
     loader = Loader(keys, writer.policy, card)
-    yield from _copy_rows(writer, loader, _belonging(index, rows))
+    yield from _copy_rows(writer, loader, _belonging(index, _with_shown(index, rows, restored.context)))
     yield from loader.stand("main", node, kept=_kept(restored))
     yield from loader.finish()
     writer.options.hooks.call("after_fork", session=session, node=node)
     return keys
+
+
+def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:
+    """A path, and the paths of nodes of other branches that its context shows."""
+    every = {row.id: row for row in rows}
+    for node in context.nodes:
+        if node not in every:
+            every |= {row.id: row for row in index.graph.path(node)}
+    return sorted(every.values(), key=lambda row: row.at)
 
 
 def _restored(writer: Writer, node: str | None) -> Steps[Restored]:
@@ -273,6 +283,7 @@ def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
     yield from flush(writer)
     node = writer.at_node
     yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)
+    yield from flush(writer)
     card = _child_card(writer, session, node, title="")
     return msgspec.structs.replace(card, task=task, extra={})
 

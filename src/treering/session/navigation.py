@@ -94,13 +94,14 @@ def drop_head(writer: Writer, head: str) -> Steps[None]:
     if head == writer.at_head:
         raise UsageError(f"cannot drop the head in hand; switch to another one first. head={head!r}", kind="head")
 
-    def plan() -> Recording:
+    def plan() -> Steps[Recording]:
+        yield from ()
         recording = Recording(writer)
         recording.forget(head)
         return recording
 
     yield from flush(writer)
-    yield from writer.write(lambda: plan().planned())
+    yield from writer.write(plan)
 
 
 def _navigate(
@@ -116,29 +117,22 @@ def _navigate(
     facts: Mapping[str, object] = {"kind": kind, "head": head, "node": node}
     writer.options.hooks.call("before_navigation", **facts)
     yield from flush(writer)
-    yield from writer.anchor()
-    restored = yield from _target(writer, node, checkpoint, head)
-    yield from writer.bring(restored)
-    kept = writer.state.checkpoint if keep_state else restored.checkpoint
-    last: list[Recording] = []
 
-    def plan() -> Recording:
+    def plan() -> Steps[Recording]:
+        yield from writer.anchor()
+        restored = yield from _target(writer, node, checkpoint, head)
+        yield from writer.bring(restored)
         recording = Recording(writer)
         recording.move(kind, head, node)
-        recording.context, recording.checkpoint = restored.context, kept
+        recording.context = restored.context
+        recording.checkpoint = writer.state.checkpoint if keep_state else restored.checkpoint
         if summary is not None:
             recording.draft(branch_summary(summary, source=writer.at_node))
         recording.keep(Change(navigated=True))
-        last[:] = [recording]
         return recording
 
-    follow = writer.state.follow
-    if writer.options.shared or follow is not None:
-        writer.state.follow = head
-    yield from writer.write(lambda: plan().planned())
-    recording = last[0]
-    writer.stand(recording)
-    made = recording.made.id if recording.made else None
+    done = yield from writer.write(plan)
+    made = done.made.id if done.made else None
     writer.options.hooks.call("after_navigation", **facts, checkpoint=made)
 
 

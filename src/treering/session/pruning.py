@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from treering.checkpoint.delta import needs
-from treering.checkpoint.prune import Keep, Plan, plan
+from treering.checkpoint.prune import Keep, Plan, kept_by, plan
 from treering.format.record import decode_record, encode_record
 from treering.ids import new_nonce
 from treering.journal.merge import Merged, tidy
@@ -40,15 +40,23 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
     """
     yield from flush(writer)
     index = yield from writer.index()
-    entries = list(index.checkpoints.values())
-    chosen = plan(entries, (yield from _references(writer, index)), _with_labels(keep, index))
-    if dry_run or not entries:
+    chosen = yield from _plan(writer, index, _with_labels(keep, index))
+    if dry_run or not chosen.kept:
         return Pruned(chosen, None)
     for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
         part = chosen.pruned[start : start + RECORDS_AT_ONCE]
-        yield from writer.write(lambda part=part: _marks(writer, part).planned())  # type: ignore[misc]
+        yield from writer.write(lambda part=part: _marks(writer, part))  # type: ignore[misc]
     merged = yield from drop_bodies(writer)
     return Pruned(chosen, merged)
+
+
+def _plan(writer: Writer, index: Index, keep: Keep) -> Steps[Plan]:
+    """What may go; earlier pruned ones are no candidates, but a kept one may still be a change of them."""
+    kept = kept_by(list(index.checkpoints.values()), keep) if index.checkpoints else set()
+    every = list(index.all_checkpoints.values())
+    rules = Keep(last=1, labelled=False, heads=(), ids=frozenset(kept))
+    chosen = plan(every, (yield from _references(writer, index)), rules)
+    return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
 
 
 def _with_labels(keep: Keep, index: Index) -> Keep:
@@ -56,7 +64,8 @@ def _with_labels(keep: Keep, index: Index) -> Keep:
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids) | labelled)
 
 
-def _marks(writer: Writer, checkpoints: tuple[str, ...]) -> Recording:
+def _marks(writer: Writer, checkpoints: tuple[str, ...]) -> Steps[Recording]:
+    yield from ()
     recording = Recording(writer)
     for checkpoint in checkpoints:
         recording.give_up(checkpoint)
@@ -76,9 +85,8 @@ def _references(writer: Writer, index: Index) -> Steps[dict[str, frozenset[str]]
 def drop_bodies(writer: Writer) -> Steps[Merged | None]:
     """Rewrite sealed segments without the bodies of pruned checkpoints that nothing needs any more."""
     index = yield from writer.index()
-    entries = list(index.all_checkpoints.values())
     keep = Keep(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
-    gone = frozenset(plan(entries, (yield from _references(writer, index)), keep).droppable)
+    gone = frozenset((yield from _plan(writer, index, keep)).droppable)
     if not gone:
         return None
     return (yield from tidy(writer.keys, new_nonce, everything=True, rewrite=_without_bodies(gone)))

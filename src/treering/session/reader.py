@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from treering.checkpoint.checkpoint import Checkpoint, chain_of
@@ -222,7 +222,9 @@ class Reader:
             depth = len(path)
         found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
         extended = self._extended(found, path, depth)
-        since = index.checkpoint(checkpoint).at if checkpoint and extended else -1
+        # What a checkpoint shows was edited when it was made; what the policy added behind it was not.
+        done = found.context.nodes if found and extended else ()
+        since = dict.fromkeys(done, index.checkpoint(checkpoint).at) if checkpoint else {}
         context = yield from self.edited(index, extended or self.policy.build(path), since=since, before=before)
         lines = yield from self.context_lines(index, context)
         lines |= yield from self._state_lines(index, found)
@@ -236,14 +238,24 @@ class Reader:
             context = self.policy.extend(context, skeleton) if context is not None else None
         return context
 
-    def edited(self, index: Index, context: Context, *, since: int = -1, before: int | None = None) -> Steps[Context]:
-        """Show what was amended after position `since` as amended, and leave out what was retracted."""
+    def edited(
+        self, index: Index, context: Context, *, since: Mapping[str, int] | None = None, before: int | None = None
+    ) -> Steps[Context]:
+        """Show what was amended as amended, and leave out what was retracted.
+
+        Args:
+            index: The session's.
+            context: To be edited.
+            since: By node: edits up to that position are in `context` already.
+            before: Leave out only what was retracted before that position.
+        """
+        since = since or {}
         annotations = index.graph.annotations
         shown = set(context.nodes)
         retracted = index.retracted_before(before) if before is not None else annotations.retracted
         for node in shown & retracted:
             context = without(context, node)
-        amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since}
+        amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since.get(node, -1)}
         lines = yield from self.lines_at(list(amended.values()))
         for node, at in amended.items():
             context = replace(context, node, bytes(decode_record(lines[at]).body))

@@ -249,34 +249,36 @@ def usage(reader: Reader) -> Mapping[str, int | float]:
 class Followed(NamedTuple):
     """What was added since the last look."""
 
-    lines: tuple[bytes, ...]
+    nodes: tuple[Node, ...]
     end: int
-    version: Version
+    """The position after the last record looked at."""
+    version: Version | None
+    """None if there is more to look at already."""
 
 
 def changes(reader: Reader, first: int, version: Version | None) -> Steps[Followed]:
-    """Record lines from position `first` on; one conditional GET if there are none.
+    """Nodes from position `first` on, a segment or the tail at a time; one conditional GET if there are none.
 
     Args:
         reader: The session.
-        first: The position after the last one seen.
+        first: The position after the last one looked at.
         version: What the last call returned; None at first.
     """
     keys = reader.keys
     (answer,) = yield (Get(keys.tail, unless=version, register=True),)
     if isinstance(answer, Unchanged):
-        return Followed((), first, version or Version(""))
-    seen = answer.version if isinstance(answer, Found) else Version("")
+        return Followed((), first, version)
+    seen: Version | None = answer.version if isinstance(answer, Found) else Version("")
     view = yield from resume(keys)
     view.require_same_life(reader.view.life)
-    lines: list[bytes] = []
-    known = None
-    while first + len(lines) < view.tail.header.base:
-        known, some = yield from read_lines(keys, first + len(lines), known, life=view.life)
-        lines += some
-    lines += view.tail.lines[first + len(lines) - view.tail.header.base :]
+    if first < view.tail.header.base:
+        _, lines = yield from read_lines(keys, first)
+        seen = None
+    else:
+        lines = list(view.tail.lines[first - view.tail.header.base :])
     yield from reader.fetch_blobs(lines)
-    return Followed(tuple(lines), first + len(lines), seen)
+    nodes = tuple(node for line in lines if (node := node_of_line(reader, line)) is not None)
+    return Followed(nodes, first + len(lines), seen)
 
 
 class Stored(NamedTuple):

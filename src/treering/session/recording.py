@@ -9,15 +9,16 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.checkpoint.context import Context
+from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import write
-from treering.errors import HeadMovedError, UsageError
+from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
-from treering.format.record import EMPTY, Record, Skeleton, skeleton_of_record
+from treering.format.record import EMPTY, Record, skeleton_of_record
 from treering.ids import new_id, time_of
 from treering.session.payload import encode_payload
+from treering.session.reader import ContextItem
 from treering.session.state import SessionState
-from treering.session.writer import Planned, Writer, now_ms
+from treering.session.writer import Writer, now_ms
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Draft, Here, user
 
@@ -31,7 +32,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     state: Mapping[str, object] = {}
     drop: Sequence[str] = ()
     manager: object = UNSET
-    context: Context | None = None
+    context: Sequence[ContextItem | str] | None = None
     """What the model saw so far, edited; the messages follow it."""
     label: str | None = None
     step: int | None = None
@@ -41,8 +42,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def says_something(self) -> bool:
         """There is more to keep than the end of a turn."""
-        facts = (self.state, self.drop, self.metadata, self.label, self.context, self.navigated)
-        return any(facts) or self.step is not None or self.manager is not UNSET
+        facts = (self.state, self.drop, self.metadata, self.label, self.navigated)
+        return any(facts) or self.context is not None or self.step is not None or self.manager is not UNSET
 
 
 class Recording:
@@ -53,11 +54,13 @@ class Recording:
         self.state: SessionState = writer.state
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
+        self.put_off: tuple[Draft, ...] = ()
+        self.moved = False
         self.head, self.node = self._place(head, expect)
-        self.own_head = self.head == writer.at_head or head is None
+        self.own_head = head is None or head == writer.at_head
         self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
-        """Nodes on our path that `_context` does not show yet; most appends never ask for it."""
+        """Nodes and edits that `_context` does not show yet; most appends never ask for it."""
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         self.nodes: list[str] = []
         self._asides: dict[str, str | None] = {}
@@ -73,7 +76,9 @@ class Recording:
                 key=writer.keys.tail,
                 remedy="refresh, look at what was added, and decide where to go on",
             )
-        if head is not None:
+        if head is not None and head != writer.at_head:
+            if head not in heads.heads:
+                raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads.heads)!r}", kind="head")
             return name, there
         if there != writer.at_node:
             name = heads.free_name(name)
@@ -84,7 +89,7 @@ class Recording:
         """What the model sees behind the records so far; None if only the path can tell."""
         for record in self._added:
             if self._context is not None:
-                self._context = self.writer.policy.extend(self._context, skeleton_of_record(record, 0))
+                self._context = self._seen(self._context, record)
         self._added.clear()
         return self._context
 
@@ -92,13 +97,14 @@ class Recording:
     def context(self, context: Context | None) -> None:
         self._context, self._added = context, []
 
-    def planned(self) -> Planned:
-        return Planned(tuple(self.records), self.blobs)
-
-    def skeleton_of_draft(self, draft: Draft) -> Skeleton:
-        """Record a draft; return the skeleton of its record."""
-        self.draft(draft)
-        return skeleton_of_record(self.records[-1], 0)
+    def _seen(self, context: Context, record: Record) -> Context | None:
+        if record.type == "node":
+            return self.writer.policy.extend(context, skeleton_of_record(record, 0))
+        if record.target is None or record.brief is not EMPTY:  # taking an edit back records the context itself
+            return context
+        if record.kind == "retract":
+            return without(context, record.target)
+        return replace(context, record.target, bytes(record.body)) if record.kind == "amend" else context
 
     def draft(self, draft: Draft) -> str:
         """Record a draft; return its id."""
@@ -123,6 +129,8 @@ class Recording:
             self._node(record, draft.parent)
         else:
             self.records.append(record)
+            if draft.type == "edit":
+                self._added.append(record)
         return identifier
 
     def _node(self, record: Record, parent: str | Here | None) -> None:
@@ -131,6 +139,7 @@ class Recording:
             self.records.append(record)
             self._added.append(record)
             self.node = record.id
+            self.moved = self.moved or self.own_head
         else:
             aside = self._aside(parent)
             self._asides[aside] = record.id
@@ -151,7 +160,7 @@ class Recording:
                 brief=Raw(values.encode(dict(brief))) if brief else EMPTY,
             )
         )  # fmt: skip
-        self.head, self.node, self.own_head = head, node, True
+        self.head, self.node, self.own_head, self.moved = head, node, True, True
 
     def forget(self, head: str) -> None:
         """Record that a head is given up."""
@@ -178,6 +187,9 @@ class Recording:
         context = self.context
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
+        if self.head not in self.state.heads.heads and not self.moved and self.node is not None:
+            # Others took the head along: what is kept here is kept on a side branch, which begins with it.
+            self.move("branch", self.head, self.node, {"current": False})
         parent = self.checkpoint
         state = dict(parent.state) if parent else {}
         manager = parent.manager if parent else None

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from treering.checkpoint.body import Body, read_form, write_form
-from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, entry_of
+from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, replace, without
 from treering.checkpoint.delta import apply_body
 from treering.checkpoint.policy import Policy
@@ -110,7 +110,12 @@ class SessionState:
     @property
     def adrift(self) -> bool:
         """The context does not belong to the head's node, or a record it needs is not at hand."""
-        return self.context_at != self.tip or any(item.node not in self.lines for item in self.context.items)
+        return self.context_at != self.tip or self.lacks_lines
+
+    @property
+    def lacks_lines(self) -> bool:
+        """A record that the context shows is not at hand."""
+        return any(item.node not in self.lines for item in self.context.items)
 
     # forward
 
@@ -134,7 +139,7 @@ class SessionState:
         if record.type == "node":
             self._node(skeleton, line)
         elif record.type == "head":
-            self.heads = self.heads.apply(skeleton)
+            self._move(skeleton)
         elif record.type == "checkpoint":
             self._checkpoint(record, skeleton)
         elif record.type == "note" and record.kind == "usage":
@@ -143,6 +148,13 @@ class SessionState:
             self._edit(record, skeleton)
         self._tally.add(skeleton, record)
 
+    def _move(self, skeleton: Skeleton) -> None:
+        """A head moved, or another one is in hand: only the checkpoint behind it tells the context."""
+        before = self.head
+        self.heads = self.heads.apply(skeleton)
+        if self.head != before or skeleton.head == before:
+            self.context_at = UNKNOWN
+
     def _node(self, skeleton: Skeleton, line: bytes) -> None:
         self.heads = self.heads.apply(skeleton)
         if not skeleton.head or skeleton.head != self.head:
@@ -150,13 +162,12 @@ class SessionState:
         self.nodes_since += 1
         if skeleton.kind == "compaction":
             self.last_compaction = skeleton.id
+        self.lines[skeleton.id] = line  # also where its context is not known: the checkpoint behind it tells
         if skeleton.parent != self.context_at:
             return  # another branch: adrift until a checkpoint or a look at the graph
         extended = self.policy.extend(self.context, skeleton)
-        self.lines[skeleton.id] = line  # also where only the path tells the context: the checkpoint behind it does
-        if extended is None:
-            return
-        self._see(extended, skeleton.id)
+        if extended is not None:
+            self._see(extended, skeleton.id)
 
     def _see(self, context: Context, node: str | None) -> None:
         """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
@@ -175,12 +186,12 @@ class SessionState:
         if skeleton.head != self.head:
             return
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None
-        if parent is None and not entry_of(skeleton).full:
-            return  # of a branch we did not follow
         try:
             self.checkpoint = apply_body(parent, record, self.held_record)
-        except NotFoundError:
-            self.context_at = UNKNOWN
+        except (NotFoundError, CorruptError):
+            # A change of one we do not hold, or a value in a record that is not at hand. Whoever mends this reads the
+            # records themselves, and is told if they are damaged.
+            self.checkpoint, self.context_at = None, UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
         self.context, self.context_at = self.checkpoint.context, skeleton.target
@@ -220,7 +231,7 @@ class SessionState:
             self.context_at = UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
         elif skeleton.kind == "retract":
             self._see(without(self.context, skeleton.target), self.context_at)
-        if skeleton.kind == "amend":
+        elif skeleton.kind == "amend":
             self.context = replace(self.context, skeleton.target, bytes(record.body))
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
-from treering.format.record import decode_record
+from treering.format.record import decode_record, skeleton_of_record
 from treering.ids import new_id
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
@@ -91,7 +91,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         state=dict(state or {}),
         drop=tuple(drop),
         manager=manager,
-        context=None if isinstance(context, UnsetType) else (yield from _explicit_context(writer, context)),
+        context=None if isinstance(context, UnsetType) else tuple(context),
         label=label,
         step=step,
         metadata=dict(metadata or {}),
@@ -120,47 +120,41 @@ def record(
     if chosen or named:
         known = yield from _require_sound(writer, chosen, named)
         new = [draft for draft in new if draft.id not in known]
-    if writer.puts_off(new, ends_turn=changed is not None):
+    if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
+        yield from flush(writer)  # what was put off stands in front, where the session is now
+    elif writer.puts_off(new, ends_turn=changed is not None):
         writer.waiting += new
         return Commit(ids, None)
-    every = [*writer.waiting, *new]
-    if not every and not (changed and changed.says_something):
+    if not (writer.waiting or new) and not (changed and changed.says_something):
         return Commit(ids, None)
+    done = yield from writer.write(lambda: _plan(writer, new, changed, head=head, expect=expect))
+    return Commit(ids, done.made.id if done.made else None)
+
+
+def _plan(
+    writer: Writer, new: Sequence[Draft], changed: Change | None, *, head: str | None, expect: str | Here | None
+) -> Steps[Recording]:
+    """What to record, seen from where the session stands now."""
     yield from writer.anchor()
-    context = None
-    if any(draft.kind == "compaction" for draft in every) and not (changed and changed.context is not None):
-        context = yield from _rebuilt(writer, every, head, expect)
-    last: list[Recording] = []
-
-    def plan() -> Recording:
-        recording = Recording(writer, head=head, expect=expect)
-        if changed is not None and changed.context is not None:
-            recording.context = changed.context
-        for draft in every:
-            recording.draft(draft)
-        if context is not None:
-            recording.context = context
-        recording.end(changed if context is None else _navigated(changed))
-        last[:] = [recording]
-        return recording
-
-    yield from writer.write_put_off(lambda: plan().planned())
-    writer.stand(last[0])
-    return Commit(ids, last[0].made.id if last[0].made else None)
-
-
-def _navigated(changed: Change | None) -> Change:
-    return msgspec.structs.replace(changed or Change(), navigated=True)
+    recording = Recording(writer, head=head, expect=expect)
+    recording.put_off = tuple(writer.waiting)
+    if changed is not None and changed.context is not None:
+        recording.context = yield from _explicit_context(writer, changed.context)
+    every = [*recording.put_off, *new]
+    for draft in every:
+        recording.draft(draft)
+    if any(draft.kind == "compaction" for draft in every) and recording.own_head and recording.context is None:
+        recording.context = yield from _rebuilt(writer, recording)
+        changed = msgspec.structs.replace(changed or Change(), navigated=True)
+    recording.end(changed)
+    return recording
 
 
 def flush(writer: Writer) -> Steps[None]:
     """Record what was put off: durable when it returns."""
+    yield from writer.settle()
     if writer.waiting:
-        writer.flushing = True
-        try:
-            yield from record(writer, ())
-        finally:
-            writer.flushing = False
+        yield from writer.write(lambda: _plan(writer, (), None, head=None, expect=HERE))
 
 
 def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
@@ -179,62 +173,77 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     ids = [draft.id or "" for draft in chosen]
     if len(set(ids)) < len(ids):
         raise UsageError(f"an id is given twice. ids={ids!r}", kind="duplicate_id")
-    named = named.difference(ids)
+    waiting = {draft.id or "": draft for draft in writer.waiting}
+    put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
+    for draft in chosen:
+        if draft.id in put_off:
+            _require_same(draft, bytes(encode_payload(waiting[draft.id or ""])[0]))
+    chosen = [draft for draft in chosen if draft.id not in put_off]
+    named = named.difference(ids, waiting)
     if not writer.begun:
         if named:
             raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
-        return set()
+        return put_off
     index = yield from writer.index()
     for name in sorted(named - index.all_checkpoints.keys()):
         index.graph.node(name)
     there = [draft for draft in chosen if draft.id in index.graph]
     lines = yield from writer.lines_at([index.graph.node(draft.id or "").at for draft in there])
     for draft in there:
-        body = decode_record(lines[index.graph.node(draft.id or "").at]).body
-        if bytes(body) != bytes(encode_payload(draft)[0]):
-            raise UsageError(
-                f"node exists already and is another one. node={draft.id!r}",
-                kind="duplicate_id",
-                remedy="amend it, or leave the id open",
-            )
-    return {draft.id or "" for draft in there}
+        _require_same(draft, bytes(decode_record(lines[index.graph.node(draft.id or "").at]).body))
+    return put_off | {draft.id or "" for draft in there}
+
+
+def _require_same(draft: Draft, body: bytes) -> None:
+    if body != bytes(encode_payload(draft)[0]):
+        raise UsageError(
+            f"node exists already and is another one. node={draft.id!r}",
+            kind="duplicate_id",
+            remedy="amend it, or leave the id open",
+        )
 
 
 def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:
     """The context a caller wants, with the records it needs brought where two reads find them."""
-    yield from writer.anchor()
     state = writer.state
+    names = [wanted if isinstance(wanted, str) else wanted.node for wanted in context]
     there = {item.node: item for item in state.context.items}
+    there |= yield from _items_of(writer, [name for name in names if name not in there])
     shown = dict(writer.messages(state.context, state.lines))
     items = []
-    for wanted in context:
-        node, message = (wanted, None) if isinstance(wanted, str) else wanted
-        item = there.get(node, Item(node))
-        if not isinstance(wanted, str) and (node not in shown or shown[node] != message):
-            item = Item(node, item.view, values.encode(message))
+    for wanted, node in zip(context, names, strict=True):
+        item = there[node]
+        if not isinstance(wanted, str) and (node not in shown or shown[node] != wanted.message):
+            item = Item(node, item.view, values.encode(wanted.message))
         items.append(item)
-    explicit = state.context.with_items(items)
-    missing = [item.node for item in items if item.node not in state.lines]
-    if missing:
-        index = yield from writer.index()
-        places = {node: index.graph.node(node).at for node in missing}
-        lines = yield from writer.lines_at(list(places.values()))
-        found = {node: lines[at] for node, at in places.items()}
-        yield from writer.fetch_blobs(found.values(), explicit)
-        yield from writer.bring(Restored(state.context_at, explicit, found, None))
-    return explicit
+    return state.context.with_items(items)
 
 
-def _rebuilt(
-    writer: Writer, drafts: Sequence[Draft], head: str | None, expect: str | Here | None
-) -> Steps[Context | None]:
-    """The context behind `drafts` where only the whole path tells it: a compaction that keeps what is not shown."""
-    trial = Recording(writer, head=head, expect=expect)
-    new = [trial.skeleton_of_draft(draft) for draft in drafts if draft.type == "node"]
-    if trial.context is not None or not trial.own_head or not writer.begun:
-        return None
+def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
+    """How the policy shows nodes that are not in the context, as later edits have them; their records are brought."""
+    if not nodes:
+        return {}
     index = yield from writer.index()
-    context = yield from writer.edited(index, writer.policy.build([*index.graph.path(writer.at_node), *new]))
+    items = []
+    for node in nodes:
+        alone = writer.policy.extend(Context(), index.graph.node(node)) or Context()
+        items.append(next((item for item in alone.items if item.node == node), Item(node)))
+    context = yield from writer.edited(index, Context(tuple(items)))
+    lines = yield from writer.context_lines(index, context)
+    yield from writer.fetch_blobs(lines.values(), context)
+    yield from writer.bring(Restored(writer.at_node, context, lines, None))
+    missing = [node for node in nodes if node not in context.nodes]
+    if missing:
+        raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
+    return {item.node: item for item in context.items}
+
+
+def _rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
+    """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown."""
+    index = yield from writer.index()
+    new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
+    path = [*index.graph.path(writer.at_node), *(row for row in new if row.head == recording.head)]
+    context = yield from writer.edited(index, writer.policy.build(path))
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.context_lines(index, old)
     yield from writer.fetch_blobs(lines.values(), old)
@@ -359,6 +368,10 @@ def unretract(writer: Writer, node: str) -> Steps[None]:
         UsageError: It is not retracted.
     """
     yield from flush(writer)
+    yield from writer.write(lambda: _unretracted(writer, node))
+
+
+def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     yield from writer.anchor()
     index = yield from writer.index()
     hidden_at = index.retracted_at(node)
@@ -366,12 +379,14 @@ def unretract(writer: Writer, node: str) -> Steps[None]:
         raise UsageError(f"node is not retracted. node={node!r}", kind="node")
     earlier = yield from writer.restore(writer.at_node, before=hidden_at)
     context = _put_back(index.graph, writer.state.context, earlier.context, node)
-    changed = None
+    recording = Recording(writer)
+    recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))
     if node in context.nodes:
         lines = {name: line for name, line in earlier.lines.items() if name == node}
         yield from writer.bring(Restored(writer.at_node, context, lines, None))
-        changed = Change(context=context, navigated=True)
-    yield from record(writer, [Draft(type="edit", kind="retract", target=node, brief={"undo": True})], changed)
+        recording.context = context
+        recording.keep(Change(navigated=True))
+    return recording
 
 
 def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:

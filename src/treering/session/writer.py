@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -59,21 +59,21 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     create: bool = True
 
 
-class Planned(msgspec.Struct, frozen=True):
-    """What one append is to record."""
+class Planned(Protocol):
+    """One append, as a verb plans it, and where it leaves the session."""
 
-    records: tuple[Record, ...]
-    blobs: dict[str, bytes] = {}
+    records: list[Record]
+    blobs: dict[str, bytes]
     """Large parts, stored before the records that refer to them."""
-
-
-class Place(Protocol):
-    """Where an append left the session."""
-
-    own_head: bool
-    """It was appended to the head this handle follows."""
+    put_off: tuple[Draft, ...]
+    """Drafts that had been put off and are part of it."""
+    moved: bool
+    """The handle stands at `head` and `node` afterwards."""
     head: str
     node: str | None
+
+
+P = TypeVar("P", bound=Planned)
 
 
 class _Doubt(msgspec.Struct, frozen=True):
@@ -81,8 +81,8 @@ class _Doubt(msgspec.Struct, frozen=True):
 
     view: View
     by: str
-    put_off: tuple[Draft, ...] = ()
-    """Drafts that had been put off and were part of it."""
+    planned: Any
+    """What it was to record, a `Planned`."""
 
 
 class Writer(Reader):
@@ -98,7 +98,8 @@ class Writer(Reader):
         self.at_node: str | None = None
         self.waiting: list[Draft] = []
         """Drafts put off, see `puts_off`."""
-        self.flushing = False
+        self._life = ""
+        """Of the session that this handle creates, known before there is an answer."""
         self._new_card = card
         self._prepare = prepare
         self._appends = 0
@@ -141,6 +142,12 @@ class Writer(Reader):
         if self.options.shared:
             self.state.follow = self.at_head
 
+    @property
+    def put_off(self) -> tuple[Draft, ...]:
+        """Drafts that are not known to be recorded: put off, or part of an append that had no answer."""
+        doubted = self._doubt.planned.put_off if self._doubt is not None else ()
+        return (*doubted, *self.waiting)
+
     def refresh(self) -> Steps[bool]:
         """Look again, and stand where the head in hand stands now; true if something was added.
 
@@ -149,11 +156,12 @@ class Writer(Reader):
         if not self.begun:
             yield from self.open()
             return self.begun
-        moved = yield from super().refresh()
-        self._move_along()
-        return moved
+        try:
+            return (yield from super().refresh())
+        finally:
+            self._move_along()  # also if the context could not be read: the next verb will
 
-    def _begin(self) -> Steps[None]:
+    def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
         if self._lost is not None:
             raise self._lost
@@ -173,19 +181,20 @@ class Writer(Reader):
             outcome = yield from settle(doubt.view, by=doubt.by, nonce=new_nonce())
             self._doubt = None
             if isinstance(outcome, Overtaken):
-                self.waiting[:0] = doubt.put_off
-            self._take(outcome)
+                self.waiting[:0] = doubt.planned.put_off
+            self._take(outcome, doubt.planned)
 
     def _create(self) -> Steps[None]:
         yield from self._prepare()
         card = self._new_card
         lines = encode_state(SessionState(card, self.policy))
+        self._life = self._life or new_nonce()
         try:
-            view = yield from life.create(self.keys, card, lines, life=new_nonce(), nonce=new_nonce())
+            view = yield from life.create(self.keys, card, lines, life=self._life, nonce=new_nonce())
         except ConflictError as error:
-            if not self.options.shared:
-                raise self._lose(error) from None
             yield from self.resume()
+            if self.view.life != self._life and not self.options.shared:
+                raise self._lose(error) from None
             self._move_along()
             return
         self._view = view
@@ -194,51 +203,37 @@ class Writer(Reader):
 
     # append
 
-    def write(self, plan: Callable[[], Planned]) -> Steps[tuple[Record, ...]]:
-        """Record what `plan` returns, all or nothing; it is called again if the session moved on.
+    def write(self, plan: Callable[[], Steps[P]]) -> Steps[P]:
+        """Record what `plan` says, all or nothing; it is asked again if the session moved on meanwhile.
+
+        Args:
+            plan: Looks at the session as it is then, brings what its context needs, and says what to record. Nothing
+                it found out earlier may go into a later try.
 
         Returns:
-            The records as they were planned last; they are durable.
+            The last plan; its records are durable.
 
         Raises:
             ConflictError: Somebody else writes this session; nothing of ours was written.
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        yield from self._begin()
+        yield from self.begin()
         for _ in range(RACES_MAX):
-            try:
-                planned = plan()
-            except BaseException:
-                self._follow()  # and not the side branch that nothing was appended to
-                raise
+            planned = yield from plan()
             if planned.blobs:
                 yield from self._store(planned.blobs)
-            outcome = yield from self._append(planned.records)
-            landed = isinstance(outcome, Appended)
-            self._take(outcome)
-            if landed:
+            outcome = yield from self._append(planned)
+            self._take(outcome, planned)
+            if isinstance(outcome, Appended):
                 if self._seal_is_due():
                     yield from self._keep_up()
-                return planned.records
-            yield from self._catch_up()
+                return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
-    def write_put_off(self, plan: Callable[[], Planned]) -> Steps[None]:
-        """Like `write`, for a plan that includes all drafts put off; they are kept if it fails."""
-        put_off, self.waiting = tuple(self.waiting), []
+    def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         try:
-            yield from self.write(plan)
-        except BaseException:
-            if self._doubt is None:
-                self.waiting[:0] = put_off
-            else:
-                self._doubt = msgspec.structs.replace(self._doubt, put_off=put_off)
-            raise
-
-    def _append(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
-        try:
-            return (yield from self._append_once(records))
+            return (yield from self._append_once(planned))
         except UsageError as error:
             if error.kind != "tail_full" or not self.view.unsealed_lines:
                 raise
@@ -247,42 +242,58 @@ class Writer(Reader):
             now = yield from resume(self.keys)
             now.require_same_life(self.view.life)
             return Overtaken(now, "")
-        return (yield from self._append_once(records))
+        return (yield from self._append_once(planned))
 
-    def _append_once(self, records: Sequence[Record]) -> Steps[Appended | Overtaken]:
+    def _append_once(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
         by = f"{self.nonce}.{self._appends}"
-        self._doubt = _Doubt(self.view, by)  # until there is an answer, also if the caller does not wait for it
+        self._doubt = _Doubt(self.view, by, planned)  # until there is an answer, also if the caller gives up
+        del self.waiting[: len(planned.put_off)]
         try:
-            outcome = yield from append(self.view, records, by=by, nonce=by)
+            outcome = yield from append(self.view, planned.records, by=by, nonce=by)
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
-                self._doubt = None
+                self._withdraw(planned)
             raise
+        if isinstance(outcome, Overtaken):
+            self._withdraw(planned)
         self._doubt = None
         return outcome
 
-    def _take(self, outcome: Appended | Overtaken) -> None:
-        """Fold what the store holds now; find out whether somebody else writes here, too.
+    def _withdraw(self, planned: Planned) -> None:
+        """Nothing of it was written: what had been put off still is."""
+        self._doubt = None
+        self.waiting[:0] = planned.put_off
+
+    def _take(self, outcome: Appended | Overtaken, planned: Planned) -> None:
+        """Fold what the store holds now, and stand where an append of ours left us.
 
         Raises:
-            ConflictError: They do, this session is exclusive, and nothing of ours was written.
+            ConflictError: Somebody else writes here, this session is exclusive, and nothing of ours was written.
         """
+        landed = isinstance(outcome, Appended)
         if isinstance(outcome, Appended):
             self._count(outcome)
+            if planned.moved and self.options.shared:
+                self.state.follow = planned.head
         foreign = self._fold(outcome)
-        if not foreign:
+        if landed and planned.moved:
+            self.at_head, self.at_node = planned.head, planned.node
+        elif not foreign:
             self._move_along()
-        elif not self.options.shared:
-            lost = ConflictError(
-                f"somebody else writes session {self.keys.session!r}",
-                kind="overtaken",
-                key=self.keys.tail,
-                remedy="open it again to go on from what they wrote, or open it with shared=True",
-            )
-            self._lose(lost)
-            if isinstance(outcome, Overtaken):
-                raise lost
+        if foreign and not self.options.shared:
+            self._refuse_others(raising=not landed)
+
+    def _refuse_others(self, *, raising: bool) -> None:
+        lost = ConflictError(
+            f"somebody else writes session {self.keys.session!r}",
+            kind="overtaken",
+            key=self.keys.tail,
+            remedy="open it again to go on from what they wrote, or open it with shared=True",
+        )
+        self._lose(lost)
+        if raising:
+            raise lost
 
     def _fold(self, outcome: Appended | Overtaken) -> bool:
         """Fold what is new; true if some of it is not ours."""
@@ -293,6 +304,10 @@ class Writer(Reader):
             self._look_at(view)
             return False
         new = self._absorb(view)
+        return self._is_foreign(new, end)
+
+    def _is_foreign(self, new: Sequence[Record], end: int) -> bool:
+        """Whether somebody else wrote some of the records from `end` on, of which `new` are at hand."""
         mine = f"{self.nonce}."
         return self.state.end - len(new) > end or any(not record.by.startswith(mine) for record in new)
 
@@ -310,14 +325,6 @@ class Writer(Reader):
         self._lost = error
         return error
 
-    def _catch_up(self) -> Steps[None]:
-        """After others wrote: stay where we stood, on our own side branch if they took the head along."""
-        if self.state.heads.heads.get(self.at_head) == self.at_node and not self.state.adrift:
-            return
-        if self.state.heads.heads.get(self.at_head) != self.at_node and self.begun and self.options.shared:
-            self.state.follow = self.state.heads.free_name(self.at_head)  # as `Recording` will name it
-        self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
-
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
         new = [digest for digest in blobs if self.blobs.get(digest) is None]
         if new:
@@ -328,22 +335,16 @@ class Writer(Reader):
 
     def puts_off(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
         """Whether to keep `drafts` in memory for now, because the session was opened that way."""
-        if self.flushing:
-            return False
         if self.options.durability == "turn" and not ends_turn:
             return True
         waits = self.options.first_write == "assistant" and not self.begun
         return waits and not any(draft.role == "assistant" for draft in [*self.waiting, *drafts])
 
     def anchor(self) -> Steps[None]:
-        """Know the context of the node that this handle stands on."""
-        if self.begun and self.state.context_at != self.at_node:
-            yield from self._catch_up()
-
-    def stand(self, place: Place) -> None:
-        """Stand where an append of ours left us."""
-        if place.own_head:
-            self.at_head, self.at_node = place.head, place.node
+        """Know the context of the node that this handle stands on, whatever others did to its head."""
+        state = self.state
+        if self.begun and (state.context_at != self.at_node or state.lacks_lines):
+            self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
     # upkeep
 
@@ -353,11 +354,11 @@ class Writer(Reader):
         )
 
     def _keep_up(self) -> Steps[None]:
-        """Seal. What was appended is safe already, so a store that fails now is asked again later."""
+        """Seal. What was appended is safe already, so nothing that fails now may look as if that had failed."""
         try:
             yield from self.seal()
-        except (UnavailableError, SessionDeletedError):
-            return
+        except TreeringError:
+            return  # whoever must seal to go on is told
 
     def seal(self) -> Steps[None]:
         """Write the unsealed records to a segment, and `latest` to go with it."""
@@ -385,8 +386,9 @@ class Writer(Reader):
 
     def _common_state(self) -> SessionState:
         """The state as everybody folds it; ours may follow a head of its own."""
-        if self.state.follow is None or self.state.follow == self.state.heads.current:
-            return self.state
+        state = self.state
+        if state.head == state.heads.current and state.context_at == state.tip:
+            return state
         state = decode_state(self.view.latest, self.policy, key=self.keys.latest)
         state.advance(self.view.fresh_lines)
         return state
@@ -400,7 +402,10 @@ class Writer(Reader):
         for _ in range(RACES_MAX):
             if (yield from self.cover(seal=False, again=True, lines=missing)):
                 return
-            self._absorb((yield from resume(self.keys)))
+            end = self.state.end
+            new = self._absorb((yield from resume(self.keys)))
+            if self._is_foreign(new, end) and not self.options.shared:
+                self._refuse_others(raising=True)
             self.state.lines |= missing
 
     def tidy(self, *, everything: bool = False) -> Steps[Merged]:

@@ -16,7 +16,12 @@ def run(steps: Steps[T], driver: Driver) -> T:
     try:
         batch = next(steps)
         while True:
-            batch = steps.send(driver.execute(batch))
+            try:
+                answers = driver.execute(batch)
+            except BaseException as error:  # noqa: BLE001  # the caller gave up: the protocol must know before it ends
+                batch = steps.throw(error)
+            else:
+                batch = steps.send(answers)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
 
@@ -26,7 +31,12 @@ async def arun(steps: Steps[T], driver: Driver) -> T:
     try:
         batch = next(steps)
         while True:
-            batch = steps.send(await driver.aexecute(batch))
+            try:
+                answers = await driver.aexecute(batch)
+            except BaseException as error:  # noqa: BLE001  # the caller gave up: the protocol must know before it ends
+                batch = steps.throw(error)
+            else:
+                batch = steps.send(answers)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
 
