@@ -17,7 +17,6 @@ Position = NewType("Position", int)
 """Place of a record in its journal, counted from 0."""
 
 _SEQUENCE_BITS = 12
-_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 _NANOS_PER_MS = 1_000_000
 _VARIANT = 0b10 << 62  # in front of 62 random bits
 _OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
@@ -41,7 +40,8 @@ class IdClock:
         random = int.from_bytes(os.urandom(8), "big") >> 2
         with self._lock:
             self._last = value = max(now, self._last + 1)
-            self._newest = f"{value >> _SEQUENCE_BITS:012x}7{value & _SEQUENCE_MASK:03x}{_VARIANT | random:016x}"
+            digits = f"{value:015x}"
+            self._newest = f"{digits[:12]}7{digits[12:]}{_VARIANT | random:x}"
             return self._newest
 
     def observe(self, identifier: str) -> None:

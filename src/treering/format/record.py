@@ -104,7 +104,8 @@ def encode_record(record: Record) -> bytes:
     Raises:
         UsageError: Body or brief is not JSON on one line, or too long; or the time is out of range.
     """
-    _check_length(record, len(record.body))  # before anything reads through it
+    if len(record.body) > RECORD_BYTES_MAX:  # before anything reads through it
+        raise _too_large(record, len(record.body))
     _check_json(record.body, "body")
     if record.brief is not EMPTY:
         _check_brief(record.brief)
@@ -116,17 +117,18 @@ def encode_record(record: Record) -> bytes:
         fields = _encode_slowly(record)
     if record.body is EMPTY:  # msgspec left it out, but a line always has a body to cut at
         fields = fields[:-1] + b',"body":{}}'
-    _check_length(record, len(fields) - 1 + CHECKSUM_BYTES)
-    return close_line(fields)
+    line = close_line(fields)
+    if len(line) > RECORD_BYTES_MAX:
+        raise _too_large(record, len(line))
+    return line
 
 
-def _check_length(record: Record, length: int) -> None:
-    if length > RECORD_BYTES_MAX:
-        raise UsageError(
-            f"record is too large. id={record.id!r}, bytes={length}, max={RECORD_BYTES_MAX}",
-            kind="too_large",
-            remedy="store large parts as blobs or files and refer to them",
-        )
+def _too_large(record: Record, length: int) -> UsageError:
+    return UsageError(
+        f"record is too large. id={record.id!r}, bytes={length}, max={RECORD_BYTES_MAX}",
+        kind="too_large",
+        remedy="store large parts as blobs or files and refer to them",
+    )
 
 
 def _check_json(raw: Raw, name: str) -> None:

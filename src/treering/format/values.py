@@ -170,9 +170,10 @@ def _tag_set(value: set[object] | frozenset[object], depth: int) -> object:
 def _tag_dict(value: dict[object, object], depth: int) -> object:
     tagged: dict[str, object] = {}
     for key, item in value.items():
-        if type(key) is not str or key[:1] == "$" or _tag_str(key, 0) is not key:
+        if type(key) is not str or key[:1] == "$" or not (key.isascii() or _tag_str(key, 0) is key):
             return {"$map": [_tag_pair(key, item, depth) for key, item in value.items()]}
-        tagged[key] = _tag_entry(key, item, depth)
+        # Most values are plain text, and every call in here is made for each of them.
+        tagged[key] = item if type(item) is str and item.isascii() else _tag_entry(key, item, depth)
     return tagged
 
 

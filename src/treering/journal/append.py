@@ -67,7 +67,8 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         UnavailableError: The store did not answer; the records may be in the journal now, later, or never.
         CorruptError: The session is damaged.
     """
-    stamped = stamp(records, at=view.end, by=by)
+    first = view.end
+    stamped = stamp(records, at=first, by=by)
     lines = tuple(map(encode_record, stamped))
     request, tail = _request(view, lines, nonce, in_place=view.in_place)
     (answer,) = yield (request,)
@@ -76,7 +77,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         request, tail = _request(view, lines, nonce, in_place=False)
         (answer,) = yield (request,)
     if isinstance(answer, Written):
-        return Appended(view.with_tail(tail, answer.version), view.end, len(request.data), stamped)
+        return Appended(view.with_tail(tail, answer.version), first, len(request.data), stamped)
     if not isinstance(answer, (ConflictError, NotFoundError)):
         raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
     return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))
@@ -87,9 +88,8 @@ def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
     if not records:
         raise UsageError("an append needs at least one record")
     last = len(records) - 1
-    return tuple(
-        msgspec.structs.replace(record, at=at + place, by=by, more=place < last) for place, record in enumerate(records)
-    )
+    replace = msgspec.structs.replace
+    return tuple([replace(record, at=at + place, by=by, more=place < last) for place, record in enumerate(records)])
 
 
 def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:

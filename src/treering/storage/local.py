@@ -104,12 +104,12 @@ class LocalDriver:
             return refused
         try:
             match request:
+                case Append():  # first, because most requests are
+                    return self._logs.append(request)
                 case Get():
                     return self._get(request)
                 case Put():
                     return self._put(request)
-                case Append():
-                    return self._logs.append(request)
                 case List():
                     return list_folder(self._root, request)
                 case Delete():

@@ -35,12 +35,12 @@ def is_log(key: str) -> bool:
 def refusal(request: Request, *, appends: bool) -> UsageError | None:
     """Return why a driver must not even try `request`, or None if it is well formed."""
     match request:
+        case Append():
+            return _key_refusal(request.key) or _append_refusal(request, appends=appends)
         case Get():
             return _key_refusal(request.key) or _range_refusal(request)
         case Put():
             return _key_refusal(request.key)
-        case Append():
-            return _key_refusal(request.key) or _append_refusal(request, appends=appends)
         case List():
             return _list_refusal(request)
         case Delete():
