@@ -123,6 +123,7 @@ class Writer(Reader):
         except NotFoundError as error:
             if not self.options.create or error.kind not in ("session", "sessiondeleted"):
                 raise
+            self._view = None
             self._state = SessionState(self._new_card, self.policy)
             self._move_along()
             return
