@@ -23,6 +23,11 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
             if value is not None and not value > 0:
                 raise UsageError(f"schedule needs a positive limit. {name}={value!r}")
 
+    @property
+    def watches_appends(self) -> bool:
+        """One may be due although no turn ended."""
+        return self.every_nodes is not None or self.every_seconds is not None
+
     def due(self, *, now_ms: int, nodes_since: int, last_ms: int | None, turn_ended: bool) -> bool:
         """Tell whether to make a checkpoint now; never without a new node, which would repeat the last one.
 

@@ -111,7 +111,7 @@ class Recording:
         body, large = encode_payload(draft)
         self.blobs |= large
         identifier = draft.id or new_id()
-        brief = Raw(values.encode(draft.brief)) if draft.brief else EMPTY
+        parent, head = self._place_node(identifier, draft.parent) if draft.type == "node" else (None, "")
         record = Record(
             at=0,
             by="",
@@ -119,32 +119,29 @@ class Recording:
             kind=draft.kind,
             role=draft.role,
             id=identifier,
+            parent=parent,
+            head=head,
             target=draft.target,
             time=draft.time_ms if draft.time_ms is not None or time_of(identifier) is not None else now_ms(),
             links=draft.links,
-            brief=brief,
+            brief=Raw(values.encode(draft.brief)) if draft.brief else EMPTY,
             body=body,
         )
-        if draft.type == "node":
-            self._node(record, draft.parent)
-        else:
-            self.records.append(record)
-            if draft.type == "edit":
-                self._added.append(record)
+        self.records.append(record)
+        if self.node == identifier or draft.type == "edit":
+            self._added.append(record)
         return identifier
 
-    def _node(self, record: Record, parent: str | Here | None) -> None:
+    def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:
+        """The parent and head of a new node. If it continues where the session stands, that goes along."""
+        self.nodes.append(node)
         if parent is HERE or parent == self.node:
-            record = msgspec.structs.replace(record, parent=self.node, head=self.head)
-            self.records.append(record)
-            self._added.append(record)
-            self.node = record.id
+            parent, self.node = self.node, node
             self.moved = self.moved or self.own_head
-        else:
-            aside = self._aside(parent)
-            self._asides[aside] = record.id
-            self.records.append(msgspec.structs.replace(record, parent=parent, head=aside))
-        self.nodes.append(record.id)
+            return parent, self.head
+        aside = self._aside(parent)
+        self._asides[aside] = node
+        return parent, aside
 
     def _aside(self, parent: str | None) -> str:
         """The head for a node below another parent: one that ends there since this append, or a new one."""
@@ -172,7 +169,10 @@ class Recording:
 
     def end(self, changed: Change | None) -> None:
         """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
-        due = self.writer.options.schedule.due(
+        schedule = self.writer.options.schedule
+        if changed is None and not schedule.watches_appends:
+            return
+        due = schedule.due(
             now_ms=now_ms(),
             nodes_since=self.state.nodes_since + len(self.nodes),
             last_ms=self.checkpoint.time_ms if self.checkpoint else None,

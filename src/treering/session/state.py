@@ -72,6 +72,8 @@ class SessionState:
         """The node that the context belongs to."""
         self.lines: dict[str, bytes] = {}
         """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
+        self._whole: Context | None = None
+        """A context that lacks no lines: it was looked through, or grew out of one."""
         self.checkpoint: Checkpoint | None = None
         """The newest one of the followed head; the agent's state is in it."""
         self.parent_gone = False
@@ -115,7 +117,9 @@ class SessionState:
     @property
     def lacks_lines(self) -> bool:
         """A record that the context shows is not at hand."""
-        return any(item.node not in self.lines for item in self.context.items)
+        if self._whole is not self.context and all(item.node in self.lines for item in self.context.items):
+            self._whole = self.context
+        return self._whole is not self.context
 
     # forward
 
@@ -172,10 +176,13 @@ class SessionState:
     def _see(self, context: Context, node: str | None) -> None:
         """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
         grew = len(context.items) > len(self.context.items)
-        self.context, self.context_at = context, node
         ends = (context.items[0].node, context.items[-1].node) if grew else ()
+        was_whole = self._whole is self.context
+        self.context, self.context_at = context, node
         if node not in ends:  # else it was only added to: at the end, or a summary in front
             self._forget()
+        elif was_whole:
+            self._whole = context
 
     def _forget(self) -> None:
         shown = {item.node for item in self.context.items}

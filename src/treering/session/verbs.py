@@ -115,7 +115,7 @@ def record(
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
     yield from writer.settle()
     new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
-    ids = tuple(draft.id or "" for draft in new)
+    ids = tuple([draft.id or "" for draft in new])
     chosen, named = _mentioned(writer, drafts)
     if chosen or named:
         known = yield from _require_sound(writer, chosen, named)

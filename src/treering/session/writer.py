@@ -168,7 +168,8 @@ class Writer(Reader):
             raise self._lost
         if not self.begun:
             yield from self._create()
-        yield from self.settle()
+        if self._doubt is not None:
+            yield from self.settle()
 
     def settle(self) -> Steps[None]:
         """Find out what became of an append that had no answer, if there was one.
