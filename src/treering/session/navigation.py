@@ -42,6 +42,7 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
     Raises:
         NotFoundError: There is no such head.
     """
+    yield from flush(writer)
     heads = writer.state.heads.heads
     if head not in heads:
         raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
@@ -66,6 +67,7 @@ def branch(
     """
     if not head or head in writer.state.heads.heads:
         raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
+    yield from flush(writer)  # it decides where the session stands
     node = writer.at_node if at is None else at
     yield from _navigate(writer, "branch", head, node, keep_state=keep_state, summary=summary)
 

@@ -99,12 +99,15 @@ class Reader:
             yield from self.resume()
             return True
         end = self.state.end
-        view = yield from resume(self.keys)
-        view.require_same_life(self.view.life)
-        self._absorb(view)
+        yield from self._look_again()
         yield from self.mend()
         yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
         return self.state.end > end
+
+    def _look_again(self) -> Steps[None]:
+        view = yield from resume(self.keys)
+        view.require_same_life(self.view.life)
+        self._absorb(view)
 
     def _absorb(self, view: View) -> list[Record]:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""

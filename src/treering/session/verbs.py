@@ -208,15 +208,16 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
     state = writer.state
     names = [wanted if isinstance(wanted, str) else wanted.node for wanted in context]
     there = {item.node: item for item in state.context.items}
-    there |= yield from _items_of(writer, [name for name in names if name not in there])
     shown = dict(writer.messages(state.context, state.lines))
+    seen = state.context
+    there |= yield from _items_of(writer, [name for name in names if name not in there])
     items = []
     for wanted, node in zip(context, names, strict=True):
         item = there[node]
         if not isinstance(wanted, str) and (node not in shown or shown[node] != wanted.message):
             item = Item(node, item.view, values.encode(wanted.message))
         items.append(item)
-    return state.context.with_items(items)
+    return seen.with_items(items)
 
 
 def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
@@ -341,12 +342,14 @@ def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: flo
 
 def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
     """Record the system prompt and tools in force, for audit. They are not restored: code decides them."""
+    yield from writer.settle()
     payload = {"prompt": prompt, "tools": list(tools)}
     return (yield from note(writer, "system", payload=payload, target=writer.at_node))
 
 
 def record_extension(writer: Writer, extension: str, data: object, *, target: str | None = None) -> Steps[str]:
     """Record an extension's own data at a node, by default where the session stands."""
+    yield from writer.settle()
     where = target if target is not None else writer.at_node
     return (yield from note(writer, "extension", {"extension": extension}, target=where, payload=data))
 

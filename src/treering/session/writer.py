@@ -157,10 +157,12 @@ class Writer(Reader):
         if not self.begun:
             yield from self.open()
             return self.begun
-        try:
-            return (yield from super().refresh())
-        finally:
-            self._move_along()  # also if the context could not be read: the next verb will
+        end = self.state.end
+        yield from self._look_again()
+        self._move_along()
+        yield from self.anchor()
+        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
+        return self.state.end > end
 
     def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
@@ -222,14 +224,16 @@ class Writer(Reader):
         """
         yield from self.begin()
         for _ in range(RACES_MAX):
+            end = self.state.end
             planned = yield from plan()
+            if self.state.end != end:
+                continue  # the session moved on while this was planned
             if planned.blobs:
                 yield from self._store(planned.blobs)
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
             if isinstance(outcome, Appended):
-                if self._seal_is_due():
-                    yield from self._keep_up()
+                yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
@@ -274,6 +278,7 @@ class Writer(Reader):
             ConflictError: Somebody else writes here, this session is exclusive, and nothing of ours was written.
         """
         landed = isinstance(outcome, Appended)
+        stood = self.state.heads.heads.get(self.at_head) == self.at_node
         if isinstance(outcome, Appended):
             self._count(outcome)
             if planned.moved and self.options.shared:
@@ -281,8 +286,8 @@ class Writer(Reader):
         foreign = self._fold(outcome)
         if landed and planned.moved:
             self.at_head, self.at_node = planned.head, planned.node
-        elif not foreign:
-            self._move_along()
+        elif stood and not foreign:
+            self._move_along()  # an earlier append of ours landed late
         if foreign and not self.options.shared:
             self._refuse_others(raising=not landed)
 
@@ -306,6 +311,8 @@ class Writer(Reader):
             self._look_at(view)
             return False
         new = self._absorb(view)
+        late = {record.id for record in new}
+        self.waiting = [draft for draft in self.waiting if draft.id not in late]
         return self._is_foreign(new, end)
 
     def _is_foreign(self, new: Sequence[Record], end: int) -> bool:
@@ -356,11 +363,16 @@ class Writer(Reader):
         )
 
     def _keep_up(self) -> Steps[None]:
-        """Seal. What was appended is safe already, so nothing that fails now may look as if that had failed."""
+        """Seal if it pays, and know our context if others wrote.
+
+        What was appended is safe already, so nothing that fails now may look as if that had failed.
+        """
         try:
-            yield from self.seal()
+            if self._seal_is_due():
+                yield from self.seal()
+            yield from self.anchor()
         except TreeringError:
-            return  # whoever must seal to go on is told
+            return  # whoever needs it is told
 
     def seal(self) -> Steps[None]:
         """Write the unsealed records to a segment, and `latest` to go with it."""
