@@ -19,7 +19,7 @@ from collections import OrderedDict
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
-from treering.storage.requests import Answer, Append, Written
+from treering.storage.requests import Answer, Append, Version, Written
 
 # Two descriptors each, and a process may commonly open 1,024.
 LOGS_KEPT_MAX = 64
@@ -100,11 +100,10 @@ class LocalLogs:
                 return None
             if request.key in self._poisoned or os.access(log.path + POISON_ENDING, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
-            expected = rules.split_version(request.expect)
-            if expected is None or expected[0] != log.digest or expected[1] > seen.st_size:
-                return _changed(log, request, seen.st_size)
-            length = expected[1]
-            if seen.st_size > length and not log.cut_torn(length, seen.st_size):
+            length: int | None = seen.st_size
+            if request.expect != rules.join_version(log.digest, seen.st_size):
+                length = log.cut_torn(request.expect, seen.st_size)
+            if length is None:
                 return _changed(log, request, seen.st_size)
             if failed := self._write(log, request, length):
                 return failed
@@ -171,12 +170,18 @@ class _Log:
         """False once another thread closed it."""
         return self.fd >= 0
 
-    def cut_torn(self, length: int, size: int) -> bool:
-        """Cut what follows `length`, unless it holds a complete line; then return False."""
+    def cut_torn(self, version: Version, size: int) -> int | None:
+        """Cut what makes this log, `size` bytes long, more than `version`, and return the length that is left.
+
+        None, and nothing is cut, if it is another log, or what follows holds a complete line.
+        """
+        digest, length = rules.split_version(version) or ("", 0)
+        if digest != self.digest or length > size:
+            return None
         if rules.complete_bytes(local_disk.read(self.fd, length, size - length)):
-            return False
+            return None
         os.ftruncate(self.fd, length)
-        return True
+        return length
 
     def close(self) -> None:
         """Close both descriptors, once no thread uses them."""
