@@ -98,8 +98,8 @@ class Writer(Reader):
         self.at_node: str | None = None
         self.waiting: list[Draft] = []
         """Drafts put off, see `puts_off`."""
-        self._life = ""
-        """Of the session that this handle creates, known before there is an answer."""
+        self._lives: list[str] = []
+        """Of the session that this handle creates, one for each try: an earlier one may have landed."""
         self._new_card = card
         self._prepare = prepare
         self._appends = 0
@@ -192,18 +192,23 @@ class Writer(Reader):
         yield from self._prepare()
         card = self._new_card
         lines = encode_state(SessionState(card, self.policy))
-        self._life = self._life or new_nonce()
+        self._lives.append(new_nonce())
         try:
-            view = yield from life.create(self.keys, card, lines, life=self._life, nonce=new_nonce())
+            view = yield from life.create(self.keys, card, lines, life=self._lives[-1], nonce=new_nonce())
         except ConflictError as error:
-            yield from self.resume()
-            if self.view.life != self._life and not self.options.shared:
+            if self.options.shared:
+                yield from self.resume()
+                self._move_along()
+                return
+            view = yield from resume(self.keys)
+            if view.life not in self._lives:
                 raise self._lose(error) from None
-            self._move_along()
-            return
+        if view.end and not self.options.shared:
+            self._refuse_others(raising=True)
         self._view = view
         self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
-        self._follow()
+        self._absorb(view)
+        self._move_along()
 
     # append
 
