@@ -113,7 +113,8 @@ def record(
     expect: str | Here | None = HERE,
 ) -> Steps[Commit]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
-    yield from writer.settle()
+    if writer.in_doubt:
+        yield from writer.settle()
     new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
     ids = tuple([draft.id or "" for draft in new])
     chosen, named = _mentioned(writer, drafts)
@@ -135,7 +136,8 @@ def _plan(
     writer: Writer, new: Sequence[Draft], changed: Change | None, *, head: str | None, expect: str | Here | None
 ) -> Steps[Recording]:
     """What to record, seen from where the session stands now."""
-    yield from writer.anchor()
+    if not writer.anchored:
+        yield from writer.anchor()
     recording = Recording(writer, head=head, expect=expect)
     recording.put_off = tuple(writer.waiting)
     if changed is not None and changed.context is not None:
@@ -161,7 +163,9 @@ def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], se
     """The drafts that choose an id, and the parents and targets that are not known to exist."""
     chosen = [draft for draft in drafts if draft.id is not None]
     named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
-    return chosen, {name for name in named if name != writer.at_node and name not in writer.state.lines}
+    if named:
+        named -= writer.state.lines.keys() | {writer.at_node}
+    return chosen, named
 
 
 def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:

@@ -173,6 +173,11 @@ class Writer(Reader):
         if self._doubt is not None:
             yield from self.settle()
 
+    @property
+    def in_doubt(self) -> bool:
+        """An append had no answer; see `settle`."""
+        return self._doubt is not None
+
     def settle(self) -> Steps[None]:
         """Find out what became of an append that had no answer, if there was one.
 
@@ -227,7 +232,8 @@ class Writer(Reader):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        yield from self.begin()
+        if self.in_doubt or self._lost is not None or not self.begun:
+            yield from self.begin()
         for _ in range(RACES_MAX):
             end = self.state.end
             planned = yield from plan()
@@ -238,7 +244,8 @@ class Writer(Reader):
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
             if isinstance(outcome, Appended):
-                yield from self._keep_up()
+                if self._seal_is_due() or not self.anchored:
+                    yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
@@ -257,11 +264,11 @@ class Writer(Reader):
 
     def _append_once(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
-        by = f"{self.nonce}.{self._appends}"
-        self._doubt = _Doubt(self.view, by, planned)  # until there is an answer, also if the caller gives up
+        by, view = f"{self.nonce}.{self._appends}", self.view
+        self._doubt = _Doubt(view, by, planned)  # until there is an answer, also if the caller gives up
         del self.waiting[: len(planned.put_off)]
         try:
-            outcome = yield from append(self.view, planned.records, by=by, nonce=by)
+            outcome = yield from append(view, planned.records, by=by, nonce=by)
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
                 self._withdraw(planned)
@@ -282,12 +289,12 @@ class Writer(Reader):
         Raises:
             ConflictError: Somebody else writes here, this session is exclusive, and nothing of ours was written.
         """
-        landed = isinstance(outcome, Appended)
-        stood = self.state.heads.heads.get(self.at_head) == self.at_node
+        landed, state = isinstance(outcome, Appended), self.state
+        stood = state.heads.heads.get(self.at_head) == self.at_node
         if isinstance(outcome, Appended):
             self._count(outcome)
             if planned.moved and self.options.shared:
-                self.state.follow = planned.head
+                state.follow = planned.head
         foreign = self._fold(outcome)
         if landed and planned.moved:
             self.at_head, self.at_node = planned.head, planned.node
@@ -309,8 +316,9 @@ class Writer(Reader):
 
     def _fold(self, outcome: Appended | Overtaken) -> bool:
         """Fold what is new; true if some of it is not ours."""
-        state, view, end = self.state, outcome.view, self.state.end
-        if isinstance(outcome, Appended) and outcome.records and state.end == outcome.first:
+        state, view = self.state, outcome.view
+        end = state.end
+        if isinstance(outcome, Appended) and outcome.records and end == outcome.first:
             for record, line in zip(outcome.records, view.tail.lines[-len(outcome.records) :], strict=True):
                 state.apply(record, line)
             self._look_at(view)
@@ -327,9 +335,10 @@ class Writer(Reader):
 
     def _count(self, outcome: Appended) -> None:
         """Keep track of what the tail costs: its size, and how much of it was sent again."""
-        dropped = outcome.view.tail.header.base > self.view.tail.header.base
+        view = self.view
+        dropped = outcome.view.tail.header.base > view.tail.header.base
         before = 0 if dropped else self._tail_bytes
-        if self.view.in_place and not dropped:
+        if view.in_place and not dropped:
             self._tail_bytes = before + outcome.sent_bytes
             return
         self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - before))
@@ -354,10 +363,15 @@ class Writer(Reader):
         waits = self.options.first_write == "assistant" and not self.begun
         return waits and not any(draft.role == "assistant" for draft in [*self.waiting, *drafts])
 
+    @property
+    def anchored(self) -> bool:
+        """The context of the node that this handle stands on is known."""
+        state = self.state
+        return self._view is None or (state.context_at == self.at_node and not state.lacks_lines)
+
     def anchor(self) -> Steps[None]:
         """Know the context of the node that this handle stands on, whatever others did to its head."""
-        state = self.state
-        if self.begun and (state.context_at != self.at_node or state.lacks_lines):
+        if not self.anchored:
             self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
     # upkeep
