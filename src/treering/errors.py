@@ -20,6 +20,8 @@ act differently; otherwise there is a new kind.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class TreeringError(Exception):
     """Base of all errors raised by this library.
@@ -28,7 +30,11 @@ class TreeringError(Exception):
         kind: A stable word that tells errors of one class apart.
         key: The storage key concerned, or None.
         offset: The byte offset inside the object, or None.
+        remedy: What to do, or empty.
     """
+
+    usual_remedy: ClassVar[str] = ""
+    """For errors of the class that bring none of their own."""
 
     def __init__(
         self, message: str, *, kind: str = "", key: str | None = None, offset: int | None = None, remedy: str = ""
@@ -36,7 +42,7 @@ class TreeringError(Exception):
         self.kind = kind or type(self).__name__.removesuffix("Error").lower()
         self.key = key
         self.offset = offset
-        self.remedy = remedy
+        self.remedy = remedy = remedy or self.usual_remedy
         where = [f"{name}={value!r}" for name, value in (("key", key), ("offset", offset)) if value is not None]
         text = ". ".join(part for part in (message, ", ".join(where)) if part)
         super().__init__(f"{text}; {remedy}" if remedy else text)
@@ -88,6 +94,10 @@ class UnsafeStoreError(TreeringError):
 class CorruptError(TreeringError):
     """Stored bytes are damaged or missing. Nothing was changed."""
 
+    usual_remedy = "nothing was changed; run `treering verify` to see what else is damaged, and restore it from a copy"
+
 
 class FormatVersionError(TreeringError):
     """The bytes were written by a newer format version than this library reads."""
+
+    usual_remedy = "upgrade treering"

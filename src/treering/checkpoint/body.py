@@ -111,7 +111,7 @@ def _join(value: object) -> bytes:
 
 
 _ABSENT = (None, UNSET)
-_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message", "checkpoint"})
+_RAW_FIELDS = frozenset({"settings", "manager", "metadata", "message"})
 _RAW_MAPS = frozenset({"set", "state"})
 
 
@@ -127,6 +127,8 @@ def _with_raws(value: object) -> object:
 def _field_with_raws(name: str, field: object) -> object:
     if name in _RAW_FIELDS:
         return _raw(field)
+    if name == "checkpoint":  # a form of its own, whose names are text and no values
+        return Raw(json.dumps(field).encode())
     if name in _RAW_MAPS and isinstance(field, Mapping):
         return {key: _raw(entry) for key, entry in field.items()}
     return _with_raws(field) if name == "context" else field

@@ -31,6 +31,7 @@ NAME_CHARS_MAX: Final = 120
 
 _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
+_TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -85,6 +86,13 @@ def session_of_latest(key: str, prefix: str = "") -> str | None:
     return name if name and "/" not in name else None
 
 
+def session_of_tail(key: str, prefix: str = "") -> str | None:
+    """Return the encoded name in the key of a tail of this namespace; None for everything else."""
+    start = prefix + SESSIONS
+    name, _, file = key[len(start) :].partition("/")
+    return name if key.startswith(start) and name and file in _TAILS else None
+
+
 class SegmentName(NamedTuple):
     """What the key of a segment tells. Names are never used twice."""
 
@@ -126,7 +134,7 @@ class SessionKeys(NamedTuple):
 
     @property
     def tail(self) -> str:
-        return f"{self._home}tail{_LOG_SUFFIX if self.appends else _SUFFIX}"
+        return f"{self._home}{_TAILS[not self.appends]}"
 
     @property
     def hold(self) -> str:

@@ -144,9 +144,7 @@ def resume(keys: SessionKeys) -> Steps[View]:
         if (view := seen.view()) is not None:
             return view
         if seen.versions == before:
-            raise CorruptError(
-                seen.misfit, kind="registers", key=keys.tail, remedy="run `treering verify`; nothing was changed"
-            )
+            raise CorruptError(seen.misfit, kind="registers", key=keys.latest if seen.latest is None else keys.tail)
         before = seen.versions
     raise UnavailableError("the session changes faster than it can be read", kind="busy", key=keys.tail)
 

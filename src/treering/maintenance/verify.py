@@ -14,7 +14,7 @@ import msgspec
 from treering.checkpoint.checkpoint import chain_of, entry_of
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in
-from treering.format.paths import LATEST, SessionKeys, decode_id, session_of_latest
+from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
 from treering.journal.read import Segment, choose, list_segments, segment_lines
@@ -61,13 +61,21 @@ def verify_session(driver: Driver, keys: SessionKeys, check_state: StateCheck | 
 def verify_store(
     driver: Driver, prefix: str = "", check_state: StateCheck | None = None
 ) -> Iterator[tuple[str, list[Finding]]]:
-    """Check all sessions of a namespace, one after the other; deleted ones are passed over."""
-    for key in run(_latest_keys(prefix), driver):
-        name = _name_of(driver, key, prefix)
+    """Check all sessions of a namespace, one after the other; deleted ones are passed over.
+
+    A session whose card is lost is in no list, so tails are looked for as well.
+    """
+    cards = run(_keys_below(f"{prefix}{LATEST}", session_of_latest, prefix), driver)
+    tails = run(_keys_below(f"{prefix}{SESSIONS}", session_of_tail, prefix), driver)
+    for encoded, key in (tails | cards).items():
+        name = _name_of(driver, encoded, key, prefix)
         keys = SessionKeys(prefix, name, driver.appends)
-        if keys.latest != key:
+        if key not in (keys.latest, keys.tail):
             message = "the card cannot be read and its key does not tell the session's name"
-            yield name, [Finding(severity=DAMAGE, kind="card", key=key, message=message)]
+            yield (
+                name,
+                [Finding(severity=DAMAGE, kind="card", key=key, message=message, remedy=CorruptError.usual_remedy)],
+            )
             continue
         try:
             yield name, verify_session(driver, keys, check_state)
@@ -75,23 +83,26 @@ def verify_store(
             continue
 
 
-def _latest_keys(prefix: str) -> Steps[list[str]]:
-    found: list[str] = []
+def _keys_below(folder: str, name_of: Callable[[str, str], str | None], prefix: str) -> Steps[dict[str, str]]:
+    """Keys by the encoded names that `name_of` finds in them."""
+    found: dict[str, str] = {}
     after, more = "", True
     while more:
-        listed = yield from ask(List(f"{prefix}{LATEST}", after=after), Listed)
-        found += [entry.key for entry in listed.entries if session_of_latest(entry.key, prefix)]
+        listed = yield from ask(List(folder, after=after), Listed)
+        found |= {name: entry.key for entry in listed.entries if (name := name_of(entry.key, prefix))}
         more, after = listed.more, listed.entries[-1].key if listed.entries else after
     return found
 
 
-def _name_of(driver: Driver, key: str, prefix: str) -> str:
-    """The session's name: what its key says, or its card where the key is a digest."""
-    encoded = session_of_latest(key, prefix) or key
+def _name_of(driver: Driver, encoded: str, key: str, prefix: str) -> str:
+    """The session's name: what its key says, or the object itself where the key is a digest."""
     if (name := decode_id(encoded)) is not None:
         return name
     try:
-        return decode_card(run(ask(Get(key, register=True), Found), driver).data, key=key).session
+        data = run(ask(Get(key, register=True), Found), driver).data
+        if session_of_tail(key, prefix):
+            return decode_tail(data, key=key, compressed=not driver.appends).header.session
+        return decode_card(data, key=key).session
     except (CorruptError, FormatVersionError, NotFoundError):
         return encoded
 
@@ -170,7 +181,7 @@ class _Check:
         self, latest_answer: Answer, tail_answer: Answer, latest: Latest | None, tail: Tail | None
     ) -> Steps[None]:
         """Both registers are there and fit together; if not, a second look must not show others."""
-        damaged = {finding.key for finding in self.findings}
+        damaged = {finding.key for finding in self.findings if finding.severity == DAMAGE}
         if self.keys.latest in damaged or self.keys.tail in damaged:
             return
         seen = Registers(self.keys, latest_answer, tail_answer)

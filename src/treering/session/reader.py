@@ -175,7 +175,7 @@ class Reader:
 
     def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
         """Record lines by position, from memory where they are at hand."""
-        return (yield from records_at(self.view, sorted(set(positions))))
+        return (yield from records_at(self.view, sorted(set(positions)))) if positions else {}
 
     def record(self, at: int) -> Steps[Record]:
         """One record by position.
