@@ -111,15 +111,19 @@ class Reader:
 
     def _absorb(self, view: View) -> list[Record]:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
-        state, tail = self.state, view.tail
+        state, tail, end = self.state, view.tail, self.state.end
+        vanished = self._view is not None and _may_have_vanished(self._view, view)
+        if vanished:
+            self._index = None
         self._look_at(view)
-        if state.end < tail.header.base:
+        if vanished or end < tail.header.base:
             follow = state.follow
             state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
             if follow not in (None, state.head):
                 state.context_at = UNKNOWN  # it is another head's
             state.follow = follow
-        return state.advance(tail.lines[max(0, state.end - tail.header.base) :])
+        new = state.advance(tail.lines[max(0, state.end - tail.header.base) :])
+        return [record for record in new if record.at >= end]
 
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""
@@ -157,7 +161,7 @@ class Reader:
             _, rows = yield from skeletons(self.keys, self.view.life)
             self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
             if self._index is None:
-                self._absorb((yield from resume(self.keys)))
+                yield from self._look_again()
         return self._index
 
     def nodes(self, rows: Iterable[Skeleton]) -> Steps[list[Node]]:
@@ -335,6 +339,11 @@ def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:
     items = context.items if context is not None else ()
     bodies += [item.message for item in items if item.message is not None and b'"$blob"' in item.message]
     return {digest for body in bodies for digest in blobs_in(body)}
+
+
+def _may_have_vanished(before: View, now: View) -> bool:
+    """Whether records that `before` shows may be gone: a log shows them before they are safe, and is then replaced."""
+    return not before.durable and (before.tail.header.nonce != now.tail.header.nonce or now.end < before.end)
 
 
 def _blob(answer: object) -> bytes | None:

@@ -436,7 +436,9 @@ class Writer(Reader):
             if (yield from self.cover(seal=False, again=True, lines=missing)):
                 return
             end = self.state.end
-            new = self._absorb((yield from resume(self.keys)))
+            now = yield from resume(self.keys)
+            now.require_same_life(self.view.life)
+            new = self._absorb(now)
             if self._is_foreign(new, end) and not self.options.shared:
                 self._refuse_others(raising=True)
             self.state.lines |= missing
