@@ -33,6 +33,7 @@ from treering.format.values import decode
 
 SUMMARY = "summary@1"
 _SHOWN = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}
+_NO_BRIEF = b"{}"
 _CHANGES = frozenset({"model_change", "thinking_change", "mode_change"})
 
 
@@ -99,12 +100,15 @@ def _kept_from(path: Sequence[Skeleton], latest: int) -> int:
 
 
 def _items(skeleton: Skeleton) -> tuple[Item, ...]:
-    if skeleton.kind not in _SHOWN:
+    view = _SHOWN.get(skeleton.kind)
+    if view is None or (skeleton.brief != _NO_BRIEF and _hides(skeleton)):
         return ()
+    return (Item(skeleton.id, view),)
+
+
+def _hides(skeleton: Skeleton) -> bool:
     brief = _brief(skeleton)
-    if brief.get("context") is False or (skeleton.kind == "branch_summary" and brief.get("empty")):
-        return ()
-    return (Item(skeleton.id, _SHOWN[skeleton.kind]),)
+    return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
 
 
 def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
@@ -115,7 +119,7 @@ def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, obje
 
 
 def _brief(skeleton: Skeleton) -> dict[str, object]:
-    value = {} if skeleton.brief == b"{}" else decode(skeleton.brief)
+    value = decode(skeleton.brief)
     return value if isinstance(value, dict) else {}
 
 
