@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Raw
 
@@ -148,11 +148,19 @@ class Actors:
     def reader(self) -> Steps[None]:
         """Look at the session in every way there is."""
         for _ in range(self.rng.randrange(1, 4)):
-            look = self.rng.choice((self.look_at_end, self.look_at_graph, self.walk, self.look_back))
+            look = self.rng.choice(self.looks())
             try:
                 yield from look()
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
+
+    def looks(self) -> Sequence[Callable[[], Steps[object]]]:
+        """The ways there are."""
+        return (self.look, self.look_at_graph, self.walk, self.look_back)
+
+    def look(self) -> Steps[None]:
+        """As somebody who wants to go on."""
+        yield from self.look_at_end()
 
     def look_at_end(self) -> Steps[View]:
         moment = self.ghost.now()

@@ -19,6 +19,7 @@ from treering.format.paths import SessionKeys
 from treering.storage import rules
 from treering.storage.requests import Answer, Append, Delete, Deleted, Put, Request, Version, Written
 
+SECTOR_BYTES = 8  # real ones are larger; what a disk writes as a whole
 FAILED = UnavailableError("input/output error")
 
 
@@ -167,5 +168,7 @@ class Disk(World):
         hole = rng.choice((end, end, 0, rng.randrange(end + 1)))
         # Behind a hole that hides whose append it is, whole lines would be damage and not a torn append.
         after = rng.randrange(hole, end + 1) if hole > data.find(b"\n") else end
+        if after - hole < SECTOR_BYTES:
+            after = end
         return data[:hole] + bytes(after - hole) + data[after:end]
 

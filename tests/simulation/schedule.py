@@ -7,18 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from tests.simulation.actors import Actors
+from tests.simulation.agents import Agents
 from tests.simulation.codec import Chance, parse_latest, repeatable
 from tests.simulation.disk import Disk
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.errors import CorruptError
 from treering.format.paths import SessionKeys
-from treering.journal import append, merge
+from treering.journal import append, limits, merge
 from treering.storage.requests import Steps
 
 STEPS_MAX = 20_000  # a schedule normally takes a few hundred
 KILLED_SHARE = 0.01
 REAL_CODERS_EVERY = 25
+RESUME_REQUESTS = 2
 
 
 class Schedule:
@@ -33,13 +35,16 @@ class Schedule:
         self.rng = random.Random(seed)
         self.tell = tell
         self.world = self.make_world()
-        self.actors = Actors(self.world, self.rng)
+        self.actors = self.make_actors()
         self.problems = self.world.ghost.problems
 
     def make_world(self) -> World:
         rng = self.rng
         faults, page, sends_max = rng.choice((0.0, 0.06, 0.06, 0.2)), rng.choice((2, 3, 1000)), rng.choice((1, 2, 4))
         return World(rng, SessionKeys("", "s", False), faults=faults, page=page, sends_max=sends_max)
+
+    def make_actors(self) -> Actors:
+        return Actors(self.world, self.rng)
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         """Processes that begin at once, and those that come later."""
@@ -117,7 +122,7 @@ class Schedule:
         ghost.check(self.world.current_life())
         alive = bool(self.world.current_life())
         if alive:
-            for act in (actors.look_at_end, actors.look_at_graph, actors.walk, actors.merger, actors.look_at_graph):
+            for act in (actors.look, actors.look_at_graph, actors.walk, actors.merger, actors.look_at_graph):
                 self.alone(act())
         if not self.problems:
             self.alone(actors.writer(shared=True))
@@ -149,26 +154,23 @@ class Schedule:
         del objects[gone]
         if gone in (keys.latest, keys.tail):
             missed = gone == keys.latest or card.covers > card.born
-            look = self.actors.look_at_end()
+            look: Steps[object] = self.actors.look()
         else:
             missed = self.world.missing() is not None
             look = self.actors.look_at_graph()
-        failure = self.alone(look)
-        if not missed:
-            return
-        if isinstance(failure, CorruptError):
-            self.problems.clear()
-        else:
+        failure = self.alone(look).failure
+        self.problems.clear()  # it was our doing
+        if missed and not isinstance(failure, CorruptError):
             self.problems.append(f"{gone} is missing, and a look at it ends with {failure!r}")
 
-    def alone(self, steps: Steps[object]) -> Exception | None:
-        """Run one process to its end; return what it failed with."""
+    def alone(self, steps: Steps[object]) -> Process:
+        """Run one process to its end."""
         process = self._process(99, steps)  # type: ignore[arg-type]
         for _ in range(STEPS_MAX):
             if not process.step():
-                return process.failure
+                return process
         self.problems.append(f"{process.name} never ends")
-        return None
+        return process
 
 
 class DiskSchedule(Schedule):
@@ -191,23 +193,70 @@ class DiskSchedule(Schedule):
         super().rest()
 
 
+class SessionSchedule(Schedule):
+    """One schedule of whole sessions on an object store: real writers with real verbs."""
+
+    actors: Agents
+
+    def make_actors(self) -> Actors:
+        return Agents(self.world, self.rng)
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        rng, actors = self.rng, self.actors
+        self.shared = shared = rng.random() < 0.4
+        early = [actors.writer(shared=shared) for _ in range(rng.choice((1, 1, 2)))]
+        early += [actors.reader() for _ in range(rng.randrange(2))]
+        late = [actors.writer(shared=shared) for _ in range(rng.randrange(1, 4))]
+        late += [actors.merger() for _ in range(rng.randrange(2))]
+        if rng.random() < 0.2:
+            late.append(actors.deleter())
+        return early, late
+
+    def rest(self) -> None:
+        """Whatever happened, an agent is back after two reads."""
+        self.world.heal()
+        self.actors.strict = True
+        if self.world.current_life() and not self.shared:
+            process = self.alone(self.actors.look_once())
+            if process.requests != RESUME_REQUESTS and not self.problems:
+                self.problems.append(f"resuming took {process.requests} requests")
+        super().rest()
+
+
+class LaptopSchedule(DiskSchedule, SessionSchedule):
+    """One schedule of whole sessions on a local disk."""
+
+
+KINDS: dict[str, type[Schedule]] = {
+    "store": Schedule,
+    "disk": DiskSchedule,
+    "session": SessionSchedule,
+    "laptop": LaptopSchedule,
+}
+
+
 @contextmanager
-def small(*, tokens: bool) -> Iterator[None]:
-    """Inside, ids are repeatable and sizes so small that every limit is reached."""
-    before = append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX
-    append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX = 900, 2000
+def small() -> Iterator[None]:
+    """Inside, sizes are so small that every limit is reached."""
+    changes = (
+        (append, "TAIL_BYTES_MAX", 2500),
+        (merge, "MERGED_BYTES_MAX", 3000),
+        (limits, "TAIL_BYTES_SEAL", 2000),
+        (limits, "LOG_BYTES_SEAL", 2000),
+        (limits, "APPENDS_PER_SEAL_MIN", 2),
+    )
+    before = [getattr(module, name) for module, name, _ in changes]
+    for module, name, value in changes:
+        setattr(module, name, value)
     try:
-        with repeatable(tokens=tokens):
-            yield
+        yield
     finally:
-        append.TAIL_BYTES_MAX, merge.MERGED_BYTES_MAX = before
-
-
-KINDS: dict[str, type[Schedule]] = {"store": Schedule, "disk": DiskSchedule}
+        for (module, name, _), value in zip(changes, before, strict=True):
+            setattr(module, name, value)
 
 
 def run_schedule(seed: int, kind: str, tell: Callable[[str], None] | None = None) -> list[str]:
     """Run the schedule of a seed and return what went wrong, nothing if it went as promised."""
-    with small(tokens=seed % REAL_CODERS_EVERY != 0):
+    with small(), repeatable(tokens=seed % REAL_CODERS_EVERY != 0):
         Chance.begin(seed)
         return KINDS[kind](seed, tell).run()

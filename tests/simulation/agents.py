@@ -1,0 +1,253 @@
+"""What agents do to a session: real writers with real verbs, held to what a plain replay of the journal says.
+
+After every resume the state that came out of `latest` and the tail is compared with the one that folding all records
+from the first on gives; and what an agent was told is recorded must be in the graph, on the path it belongs to.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from tests.simulation.actors import Actors
+from tests.simulation.process import Process
+from tests.simulation.world import World
+from treering.checkpoint.policy import find_policy
+from treering.errors import ConflictError, NotFoundError, UnavailableError
+from treering.format.paths import SessionKeys
+from treering.format.record import decode_record
+from treering.format.register import Card, Tail, TailHeader
+from treering.journal import life as lives
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.session import navigation, verbs
+from treering.session.handle import close
+from treering.session.reader import Reader
+from treering.session.state import SessionState
+from treering.session.writer import Options, Writer
+from treering.storage.requests import Steps, Version
+from treering.transcript.node import user
+
+POLICY = "default@1"
+OPERATIONS_MAX = 9
+
+
+def facts_of(state: SessionState) -> dict[str, object]:
+    """What two folds of the same records must agree on."""
+    card = state.card
+    newest = state.checkpoint
+    return {
+        "heads": state.heads,
+        "context": state.context.items,
+        "settings": dict(state.context.settings),
+        "context at": state.context_at,
+        "checkpoint": newest and newest.id,
+        "state": state.state,
+        "counts": (card.nodes, card.messages, card.checkpoints, card.head, card.node, card.title, card.max_id),
+        "usage": state.usage,
+    }
+
+
+class Agents(Actors):
+    """Makes processes that use whole sessions."""
+
+    def __init__(self, world: World, rng: random.Random) -> None:
+        super().__init__(world, rng)
+        self._replays: dict[tuple[str, int, bytes], dict[str, object]] = {}
+        self._marks = 0
+        self._looked: dict[str, int] = {}
+        """Where the journal ended when a writer last looked at it on purpose, by its nonce."""
+
+    def look(self) -> Steps[None]:
+        """Look at the session as a whole, without writing."""
+        reader = Reader(self.keys, find_policy(POLICY))
+        moment = self.ghost.now()
+        try:
+            yield from reader.resume()
+            self._resumed("a view", moment, reader)
+            if self.rng.random() < 0.5:
+                moment = self.ghost.now()
+                yield from reader.refresh()
+                self._resumed("a second look", moment, reader)
+        except (NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+
+    def look_once(self) -> Steps[None]:
+        """Only resume."""
+        yield from Reader(self.keys, find_policy(POLICY)).resume()
+
+    def look_at_end(self) -> Steps[View]:
+        return (yield from resume(self.keys))
+
+    def looks(self) -> Sequence[Callable[[], Steps[object]]]:
+        return (self.look, self.look_at_graph, self.walk, self.look_back)
+
+    def writer(self, *, shared: bool) -> Steps[None]:
+        return self.agent(shared=shared, turns=self.rng.random() < 0.3)
+
+    def agent(self, *, shared: bool, turns: bool) -> Steps[None]:
+        """Open a session, work in it, close it.
+
+        Args:
+            shared: Together with others.
+            turns: Messages wait in memory for the end of their turn.
+        """
+        try:
+            writer = yield from self._open(shared=shared, turns=turns)
+            if self.strict:
+                yield from self._say(writer)
+            for _ in range(self.rng.randrange(1, OPERATIONS_MAX)):
+                try:
+                    yield from self._work(writer)
+                except UnavailableError as error:
+                    self.excuse(error)
+                    if self.rng.random() < 0.3:
+                        return
+            yield from close(writer)
+            self._written(writer)
+        except (ConflictError, NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+
+    def _open(self, *, shared: bool, turns: bool) -> Steps[Writer]:
+        options = Options(shared=shared, durability="turn" if turns else "sync")
+        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+        moment = self.ghost.now()
+        yield from writer.open()
+        self._looked[writer.nonce] = writer.state.end
+        if writer.begun:
+            self._resumed("an open", moment, writer)
+        return writer
+
+    # what agents do
+
+    def _work(self, writer: Writer) -> Steps[None]:
+        rng = self.rng
+        does: Callable[[Writer], Steps[None]] = rng.choices(
+            (self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
+             self._rewind, self._refresh),
+            (6, 6, 2, 2, 2, 1, 1, 2, 1),
+        )[0]  # fmt: skip
+        yield from does(writer)
+        self._written(writer)
+        self._check_own(writer)
+
+    def _mark(self) -> str:
+        self._marks += 1
+        return f"text {self._marks}"
+
+    def _say(self, writer: Writer) -> Steps[None]:
+        yield from verbs.append(writer, *(user(self._mark()) for _ in range(self.rng.choice((1, 1, 2)))))
+
+    def _end_turn(self, writer: Writer) -> Steps[None]:
+        messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
+        yield from verbs.commit(writer, messages, state={self.rng.choice("abc"): self._mark()})
+
+    def _compact(self, writer: Writer) -> Steps[None]:
+        shown = writer.state.context.nodes
+        kept = self.rng.choice(shown) if shown and self.rng.random() < 0.7 else None
+        yield from verbs.compact(writer, self._mark(), kept=kept)
+
+    def _note(self, writer: Writer) -> Steps[None]:
+        if self.rng.random() < 0.5:
+            yield from verbs.set_title(writer, self._mark())
+        else:
+            yield from verbs.record_usage(writer, tokens=self.rng.randrange(9))
+
+    def _checkout(self, writer: Writer) -> Steps[None]:
+        yield from navigation.checkout(writer, (yield from self._any_node(writer)), keep_state=self.rng.random() < 0.3)
+
+    def _branch(self, writer: Writer) -> Steps[None]:
+        at = yield from self._any_node(writer)
+        summary = self._mark() if self.rng.random() < 0.3 else None
+        yield from navigation.branch(writer, self._mark(), at=at, summary=summary)
+
+    def _switch(self, writer: Writer) -> Steps[None]:
+        if heads := list(writer.state.heads.heads):
+            yield from navigation.switch(writer, self.rng.choice(heads))
+
+    def _rewind(self, writer: Writer) -> Steps[None]:
+        if not writer.begun:
+            return
+        index = yield from writer.index()
+        if index.checkpoints:
+            yield from navigation.rewind(writer, self.rng.choice(list(index.checkpoints)))
+
+    def _refresh(self, writer: Writer) -> Steps[None]:
+        yield from writer.refresh()
+        self._looked[writer.nonce] = writer.state.end
+
+    def _any_node(self, writer: Writer) -> Steps[str | None]:
+        index = yield from writer.index()
+        return self.rng.choice([None, *(row.id for row in index.graph)])
+
+    # what must hold
+
+    def _written(self, writer: Writer) -> None:
+        """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
+        if not writer.begun:
+            return
+        life, mine = writer.view.life, f"{writer.nonce}."
+        overtaken = False
+        for line in self.ghost.logs[life][: writer.state.end]:
+            record = decode_record(line)
+            if not record.by.startswith(mine):
+                overtaken = overtaken or record.at >= self._looked[writer.nonce]
+                continue
+            self.ghost.acknowledge(life, [record.id])
+            if overtaken and not writer.options.shared:
+                self.ghost.problems.append(f"an exclusive writer recorded {record.id} behind a record of others")
+                return
+
+    def _check_own(self, writer: Writer) -> None:
+        """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows."""
+        state = writer.state
+        if writer.begun and not writer.options.shared and not state.adrift:
+            self._compare("a writer", writer.view.life, state)
+
+    def _resumed(self, what: str, moment: int, reader: Reader) -> None:
+        state, life = reader.state, reader.view.life
+        if not any(there == life and len(ids) == state.end for there, ids in self.ghost.states_since(moment)):
+            self.ghost.problems.append(f"{what} resumed at {state.end} of life {life}; it never ended there since")
+        elif state.adrift:
+            self.ghost.problems.append(f"{what} resumed at {state.end} without knowing its context")
+        else:
+            self._compare(what, life, state)
+
+    def _compare(self, what: str, life: str, state: SessionState) -> None:
+        if self.ghost.volatile and not self.strict:
+            return  # what was seen may be gone by now
+        expected = self._replayed(life, state.end)
+        for name, got in facts_of(state).items():
+            if got != expected[name]:
+                self.ghost.problems.append(
+                    f"{what} at {state.end} of life {life}: {name} is {got!r}, a replay says {expected[name]!r}"
+                )
+
+    def _replayed(self, life: str, end: int) -> dict[str, object]:
+        """What a resume gives that has nothing but all records, from the first one on."""
+        lines = tuple(self.ghost.logs[life][:end])
+        place = (life, end, lines[-1] if lines else b"")
+        if place not in self._replays:
+            keys = SessionKeys("", self.keys.session, False)
+            world = World(self.rng, keys, faults=0.0, page=1000, sends_max=1)
+            card = msgspec.structs.replace(self.card(), life=life)
+            tail = Tail(header=TailHeader(session=keys.session, life=life, base=0, nonce="replay"), lines=lines)
+            world.objects[keys.latest] = (Version("1"), lives.encode_latest(card, ()))
+            world.objects[keys.tail] = (Version("2"), lives.encode_tail(tail, compressed=True))
+            reader = Reader(keys, find_policy(POLICY))
+            process = Process("replay", world, reader.resume())
+            while process.step():
+                pass
+            if process.failure is not None:
+                raise process.failure
+            self._replays[place] = facts_of(reader.state)
+        return self._replays[place]
+
+    def card(self) -> Card:
+        return Card(session=self.keys.session, life="", write="", created=1, updated=1)
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
