@@ -106,19 +106,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Damaged]:
 
 def _on_server(server: S3Server) -> Iterator[Damaged]:
     prefix = f"bad-{os.urandom(6).hex()}"
-    drivers: list[Driver] = []
+    driver = S3Driver(f"{server.bucket}/{prefix}", storage_options=server.storage_options)
 
-    def driver() -> Driver:
-        drivers.append(S3Driver(f"{server.bucket}/{prefix}", storage_options=server.storage_options))
-        return drivers[-1]
+    def stored() -> dict[str, bytes]:
+        return {key.removeprefix(f"{prefix}/"): data for key, data in server.objects(f"{prefix}/").items()}
 
-    yield Damaged(
-        "seaweedfs",
-        driver,
-        lambda: {key.removeprefix(f"{prefix}/"): data for key, data in server.objects(f"{prefix}/").items()},
-    )
-    for each in drivers:
-        each.close()
+    yield Damaged("seaweedfs", lambda: driver, stored)  # a driver remembers nothing; a new one only connects anew
+    driver.close()
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tests.session.backends import texts
 import treering
 from treering.errors import AccessError, NotFoundError, UnavailableError, UnsafeStoreError, UsageError
 from treering.format.record import RECORD_BYTES_MAX
+from treering.journal.limits import APPEND_BYTES_MAX
 from treering.storage.requests import Get
 
 NAMES = {
@@ -216,21 +218,26 @@ def test_a_large_text_is_stored_apart(place: Damaged) -> None:
     assert sum(len(data) for data in place.stored().values()) < 1.1 * len(large)
 
 
+def random_text(count: int) -> str:
+    """Characters that hardly compress and are no base64."""
+    return base64.b64encode(os.urandom(count)).decode()[:count].replace("A", " ")
+
+
 def test_many_messages_at_once(place: Damaged) -> None:
-    """An append that would burst the tail by itself is refused whole; in parts it goes through."""
-    messages = [{"role": "user", "content": os.urandom(12_000).hex()} for _ in range(150)]
+    """An append of 17 MB compressed is refused whole where it would be one request; in parts it goes through."""
+    messages = [{"role": "user", "content": random_text(24_000)} for _ in range(APPEND_BYTES_MAX // 18_000 + 20)]
     with place.store().session("s") as session:
         session.append("a")
         if place.driver().appends:
             session.append(*messages)
         else:
-            before = place.stored()
+            before = list(session.lines())
             with pytest.raises(UsageError) as caught:
                 session.append(*messages)
             assert caught.value.remedy
-            assert place.stored() == before
-            for message in messages:
-                session.append(message)
+            assert list(place.store().view("s").lines()) == before
+            for start in range(0, len(messages), 100):
+                session.append(*messages[start : start + 100])
     view = place.store().view("s")
     assert [item.message for item in view.context][1:] == messages
 
