@@ -27,7 +27,7 @@ from treering.errors import (
     UsageError,
 )
 from treering.format.paths import SessionKeys
-from treering.format.record import Record
+from treering.format.record import Record, encode_record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
@@ -232,6 +232,9 @@ class Writer(Reader):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
+        if not self.begun:
+            planned = yield from plan()
+            _require_storable(planned.records)  # else a session would be made that never gets a record
         if self.in_doubt or self._lost is not None or not self.begun:
             yield from self.begin()
         for _ in range(RACES_MAX):
@@ -240,6 +243,7 @@ class Writer(Reader):
             if self.state.end != end:
                 continue  # the session moved on while this was planned
             if planned.blobs:
+                _require_storable(planned.records)  # else parts would be stored that no record refers to
                 yield from self._store(planned.blobs)
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
@@ -458,6 +462,16 @@ class Writer(Reader):
                 yield from self.tidy()
         except SessionDeletedError:
             return
+
+
+def _require_storable(records: Sequence[Record]) -> None:
+    """Refuse what cannot be recorded before anything is written for it.
+
+    Raises:
+        UsageError: A record is too large, or its brief is.
+    """
+    for record in records:
+        encode_record(record)
 
 
 def now_ms() -> int:
