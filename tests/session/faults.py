@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+import msgspec
+
 from treering.errors import UnavailableError
+from treering.format.record import decode_record
 from treering.session.blocking import Session, View
 from treering.session.store import Place, Store
 from treering.storage.faulty import Fault, FaultyDriver
@@ -133,5 +136,6 @@ def says(handle: Session | View) -> list[object]:
 
 def recorded(handle: Session | View) -> list[object]:
     """What all messages of all branches say, in the order they were recorded."""
-    found = [handle.original(row.id) for row in handle.nodes()]
-    return [payload["content"] for payload in found if isinstance(payload, dict) and "content" in payload]
+    records = [decode_record(line) for line in handle.lines()]
+    bodies = [msgspec.json.decode(record.body) for record in records if record.kind == "message"]
+    return [body["content"] for body in bodies]
