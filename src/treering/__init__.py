@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from treering.checkpoint.checkpoint import Entry
 from treering.checkpoint.prune import Keep
 from treering.checkpoint.schedule import Schedule
 from treering.errors import (
@@ -26,13 +27,15 @@ from treering.errors import (
     UnsafeStoreError,
     UsageError,
 )
+from treering.journal.merge import Merged
 from treering.maintenance.verify import Finding
 from treering.session.blocking import Session, View
 from treering.session.catalogue import Sessions
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
+from treering.session.pruning import Pruned
 from treering.session.reader import ContextItem
-from treering.session.reading import CheckpointView, History, HistoryRow, Note
+from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
 from treering.session.store import LoadFacts, OpenOptions, Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
 from treering.session.verbs import Commit
 from treering.transcript.graph import Problem
@@ -86,6 +89,7 @@ __all__ = [
     "ContextItem",
     "CorruptError",
     "Draft",
+    "Entry",
     "Finding",
     "FormatVersionError",
     "HeadMovedError",
@@ -94,6 +98,7 @@ __all__ = [
     "Hooks",
     "Keep",
     "LoadFacts",
+    "Merged",
     "Node",
     "NotFoundError",
     "Note",
@@ -101,6 +106,7 @@ __all__ = [
     "OutlineRow",
     "PoisonedError",
     "Problem",
+    "Pruned",
     "Schedule",
     "Session",
     "SessionDeletedError",
@@ -108,6 +114,7 @@ __all__ = [
     "SessionInfo",
     "Sessions",
     "Store",
+    "Stored",
     "TreeringError",
     "UnavailableError",
     "UnsafeStoreError",
