@@ -1,0 +1,360 @@
+"""Shared handles that meet between any two requests: each goes on where it stands, and nothing is lost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+from tests.session.backends import kill, texts
+from tests.session.faults import Meeting, Unreliable, recorded, says, seen, tail_write
+
+from treering.checkpoint.prune import Keep
+from treering.errors import NotFoundError
+from treering.session import navigation, verbs
+from treering.session.blocking import Session
+from treering.session.reader import Reader, Restored
+from treering.session.state import decode_state
+from treering.session.store import Place, Store
+from treering.session.writer import Writer
+from treering.storage.counting import CountingDriver
+from treering.storage.faulty import Fault
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Steps
+from treering.storage.run import run
+
+HANDLES = 3
+VERBS_PER_SCHEDULE = 60
+SEEDS = 20
+
+
+class Met(NamedTuple):
+    """A store that one handle goes through, and a meeting point before its requests."""
+
+    memory: MemoryDriver
+    meeting: Meeting
+    store: Store
+    others: Store
+
+
+def meet(*, appends: bool = False) -> Met:
+    """A place where somebody else can come first."""
+    memory = MemoryDriver(appends=appends)
+    meeting = Meeting(memory)
+    return Met(memory, meeting, Store(Place(meeting)), Store(Place(memory)))
+
+
+def count_reads(memory: MemoryDriver) -> int:
+    """How many requests it takes to resume the session."""
+    counts = CountingDriver(memory)
+    Store(Place(counts)).view("s")
+    return counts.total
+
+
+# schedules
+
+
+class Running:
+    """A verb under way, one request at a time."""
+
+    def __init__(self, verb: str, steps: Steps[object], began_at: str | None) -> None:
+        self.verb = verb
+        self.began_at = began_at
+        self._steps = steps
+        self._answers: tuple[Answer, ...] | None = None
+
+    def go_on(self, memory: MemoryDriver) -> bool:
+        """Run the next request; true if the verb is done."""
+        try:
+            batch = next(self._steps) if self._answers is None else self._steps.send(self._answers)
+        except StopIteration:
+            return True
+        self._answers = memory.execute(batch)
+        return False
+
+
+class Schedule:
+    """Several shared handles on one session, whose verbs are cut into requests and mixed by chance."""
+
+    def __init__(self, seed: int, *, appends: bool) -> None:
+        self.rng = random.Random(seed)
+        self.memory = MemoryDriver(appends=appends)
+        self.store = Store(Place(self.memory))
+        self.handles = [self.store.session("s", shared=True) for _ in range(HANDLES)]
+        self.handles[0].commit(["root"], state={"k": 0})
+        for handle in self.handles:
+            handle.refresh()
+        self.running: dict[int, Running] = {}
+        self.acknowledged: list[str] = []
+        self._begun = 0
+
+    def play(self) -> None:
+        """Run verbs until there were enough of them and all are done."""
+        while self._begun < VERBS_PER_SCHEDULE or self.running:
+            number = self.rng.randrange(HANDLES)
+            if number not in self.running:
+                if self._begun == VERBS_PER_SCHEDULE:
+                    continue
+                self._begun += 1
+                self._begin(number)
+            running = self.running.get(number)
+            if running is not None and running.go_on(self.memory):
+                del self.running[number]
+                self._check(self.handles[number], running)
+
+    def _begin(self, number: int) -> None:
+        text = f"{self._begun} by {number}"
+        handle = self.handles[number]
+        if self.rng.random() < 0.05:
+            handle.close()
+            self.handles[number] = self.store.session("s", shared=True)
+            return
+        verb, steps = self._draw(handle._reader, text)
+        self.running[number] = Running(verb, steps, handle.node)
+
+    def _draw(self, writer: Writer, text: str) -> tuple[str, Steps[object]]:
+        """Any verb, with nodes and heads that the handle knows of."""
+        rng, known = self.rng, run(writer.index(), self.memory)
+        nodes = [row.id for row in known.graph]
+        node, state = rng.choice(nodes), {rng.choice("kz"): text}
+        heads = list(writer.state.heads.heads)
+        made = list(known.checkpoints)
+        drawn: dict[str, Callable[[], Steps[object]]] = {
+            "append": lambda: verbs.append(writer, text),
+            "commit": lambda: verbs.commit(writer, [text], state=state),
+            "commit context": lambda: verbs.commit(writer, [text], context=[node]),
+            "compact": lambda: verbs.compact(writer, text),
+            "compact keeping": lambda: verbs.compact(writer, text, kept=node),
+            "note": lambda: verbs.note(writer, "todo", {"a": 1}),
+            "amend": lambda: verbs.amend(writer, node, {"role": "user", "content": text}),
+            "refresh": writer.refresh,
+            "seal": writer.seal,
+            "checkout": lambda: navigation.checkout(writer, node),
+            "switch": lambda: navigation.switch(writer, rng.choice(heads)),
+            "branch": lambda: navigation.branch(writer, text, at=rng.choice([None, node])),
+            "rewind": lambda: navigation.rewind(writer, rng.choice(made)),
+        }
+        verb = rng.choice(["append", "append", "append", "commit", "commit", *drawn])
+        return verb, drawn[verb]()
+
+    def _check(self, handle: Session, done: Running) -> None:
+        """The handle stands where it left itself, and shows what the records tell of that place."""
+        reader = as_known_to(handle._reader, self.memory)
+        if done.verb in ("append", "commit", "commit context", "compact", "compact keeping"):
+            node = run(reader.index(), self.memory).graph.node(handle.node or "")
+            assert node.parent == done.began_at
+            self.acknowledged.append(node.id)
+        if done.verb in ("note", "amend", "seal"):
+            assert handle.node == done.began_at
+        told = run(reader.restore(handle.node, head=handle.head), self.memory)
+        assert handle.context == reader.messages(told.context, told.lines)
+        assert handle._reader.state.state == state_of(told)
+
+
+def as_known_to(writer: Writer, memory: MemoryDriver) -> Reader:
+    """A reader that knows exactly the records that a handle knows, but nothing of where it stands."""
+    reader = Reader(writer.keys, writer.policy)
+    reader._view = writer.view
+    reader._state = decode_state(writer.view.latest, writer.policy, key=writer.keys.latest)
+    reader._state.advance(writer.view.fresh_lines)
+    return reader
+
+
+def state_of(told: Restored) -> dict[str, bytes]:
+    """The agent's state that goes with a place."""
+    return told.checkpoint.state if told.checkpoint else {}
+
+
+@pytest.mark.parametrize("appends", [False, True], ids=["objects", "logs"])
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_handles_that_meet_between_requests(seed: int, *, appends: bool) -> None:
+    """Three handles mixed request by request: each goes on below its own node, sees its own context, loses nothing."""
+    schedule = Schedule(seed, appends=appends)
+    schedule.play()
+    view = schedule.store.view("s")
+    assert {row.id for row in view.nodes()} >= set(schedule.acknowledged)
+    assert not view.problems()
+    # Of two that seal at once, the segment of one is not needed.
+    assert {finding.kind for finding in schedule.store.verify("s")} <= {"waste"}
+    reader = view._reader
+    told = run(reader.restore(reader.state.tip, head=reader.state.head), schedule.memory)
+    assert view.context == reader.messages(told.context, told.lines)
+    assert reader.state.state == state_of(told)
+
+
+# one meeting
+
+
+MOVES: dict[str, tuple[Callable[[Session, str], object], str, list[str]]] = {
+    "checkout": (Session.checkout, "main", ["a", "on"]),
+    "switch": (lambda session, _: session.switch("other"), "other", ["a", "o", "on"]),
+    "branch": (lambda session, first: session.branch("new", at=first), "new", ["a", "on"]),
+}
+"""A move, the head it leads to, and the context behind the next message there."""
+
+
+@pytest.mark.parametrize("move", MOVES)
+def test_another_records_while_a_handle_goes_elsewhere(move: str) -> None:
+    """A move that lost a race arrives where it was to go, and what is appended next continues from there."""
+    call, head, expected = MOVES[move]
+    met = meet()
+    session = met.store.session("s", shared=True)
+    first = session.append("a")
+    session.append("b")
+    session.branch("other", at=first)
+    session.append("o")
+    session.switch("main")
+    other = met.others.session("s", shared=True)
+    met.meeting.before(tail_write, lambda: other.append("theirs"))
+    call(session, first)
+    assert session.head == head
+    assert says(session) == expected[:-1]
+    session.append("on")
+    assert session.head == head
+    assert says(session) == says(met.others.view("s")) == expected
+    assert "theirs" in recorded(met.others.view("s"))
+
+
+@pytest.mark.parametrize("move", ["switch", "branch"])
+def test_a_move_that_failed_leaves_a_shared_handle_where_it_is(move: str) -> None:
+    """After a move whose request was lost, appends, pages and a refresh go on on the old head."""
+    place = Unreliable()
+    session = place.store.session("s", shared=True)
+    session.append("a")
+    session.branch("other")
+    session.append("o")
+    session.switch("main")
+    place.fails(Fault.BEFORE, lambda: session.switch("other") if move == "switch" else session.branch("new"))
+    assert session.head == "main"
+    session.append("b")
+    session.append("c")
+    assert says(session) == says(place.sound.view("s")) == ["a", "b", "c"]
+    assert [row.node.payload["content"] for row in session.history().rows] == ["c", "b", "a"]  # type: ignore[index]
+    session.refresh()
+    assert says(session) == ["a", "b", "c"]
+
+
+def test_a_head_that_another_made_the_current_one_can_be_dropped() -> None:
+    """Dropping the session's current head leaves each handle on its own, and a fresh look on one that exists."""
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", shared=True)
+    session.commit(["a"], state={"x": "main"})
+    other = store.session("s", shared=True)
+    other.branch("alt")
+    other.commit(state={"x": "alt"})
+    session.refresh()
+    session.drop_head("alt")
+    for _ in range(2):
+        view = store.view("s")
+        assert (view.head, session.head) == ("main", "main")
+        assert view.state == session.state
+        assert session.state["x"] == "main"
+        session.commit(state={"y": 1})
+
+
+def test_a_note_does_not_take_a_handle_along() -> None:
+    """A note beside what another appended leaves the handle on its node; a refresh takes it to the head's."""
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", shared=True)
+    session.commit(["a"], state={"k": 1})
+    node = session.node
+    other = store.session("s", shared=True)
+    theirs = other.append("b")
+    session.record_usage(input=3)
+    assert (session.node, says(session), session.state) == (node, ["a"], {"k": 1})
+    session.refresh()
+    assert (session.node, says(session), session.state) == (theirs, ["a", "b"], {"k": 1})
+    assert [row.node.id for row in session.history().rows] == [theirs, node]
+
+
+def test_a_compaction_that_lost_a_race_shows_what_it_keeps() -> None:
+    """A compaction that brings a node back and has to be recorded anew shows that node, at once and in two reads."""
+    met = meet()
+    session = met.store.session("s", shared=True)
+    session.append("a")
+    kept = session.append("b")
+    session.compact("gist")
+    session.append("c")
+    other = met.others.session("s", shared=True)
+    met.meeting.before(tail_write, lambda: other.append("theirs"))
+    made = session.compact("second gist", kept=kept)
+    assert [text for text in texts(session.context) if "gist" not in text] == ["b", "c"]
+    assert met.others.view("s").context_at(made) == session.context
+    assert count_reads(met.memory) == 2
+    session.append("d")
+    assert [text for text in texts(session.context) if "gist" not in text] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_whatever_shared_handles_do_two_reads_resume(*, appends: bool) -> None:
+    """Side branches, seals, moves and rewinds of several handles never make a resume longer than two reads."""
+    memory = MemoryDriver(appends=appends)
+    store = Store(Place(memory))
+    session = store.session("s", shared=True)
+    first = session.append("a")
+    made = session.commit(["b"], state={"k": 1}, manager={"m": 1}).checkpoint or ""
+    session.commit(["c"], state={"k": 2})
+    session.compact("gist")
+    other = store.session("s", shared=True)
+    steps: list[Callable[[], object]] = [
+        lambda: other.append("theirs"),
+        lambda: session.append("side"),
+        lambda: session.commit(["side 2"], state={"k": 3}),
+        session.seal,
+        lambda: session.checkout(first),
+        lambda: session.append("again"),
+        other.seal,
+        lambda: session.rewind(made),
+    ]
+    for step in steps:
+        step()
+        assert count_reads(memory) == 2
+    assert session.head != "main"
+    assert session.state == store.view("s").state == {"k": 1}
+
+
+def test_a_rewind_to_what_another_prunes_is_refused() -> None:
+    """A checkpoint pruned between look and append cannot be gone back to; the session goes on, all of it readable."""
+    met = meet()
+    session = met.store.session("s", shared=True)
+    made = session.commit(["a"], state={"k": 1}).checkpoint or ""
+    for number in range(3):
+        session.commit([f"b{number}"], state={"k": number + 10})
+    session.seal()
+    session.append("c")
+    other = met.others.session("s", shared=True)
+    met.meeting.before(tail_write, lambda: other.prune(Keep(last=1)))
+    with pytest.raises(NotFoundError, match="pruned"):
+        session.rewind(made)
+    assert session.state == {"k": 12}
+    session.seal()
+    session.commit(["d"], state={"z": 1})
+    session.seal()
+    kill(session)
+    view = met.others.view("s")
+    assert view.state == {"k": 12, "z": 1}
+    for entry in view.checkpoints():
+        assert view.checkpoint(entry.id).state["k"] == 12
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_rewind_by_another_is_followed_by_all(*, sealed: bool) -> None:
+    """A rewind to state that nobody holds any more reaches views and copies; other handles keep their own state."""
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", shared=True)
+    made = session.commit(["a"], state={"k": 1}, manager={"m": 1}).checkpoint or ""
+    session.commit(["b"], manager={"m": 2})
+    if sealed:
+        session.seal()
+    view, other = store.view("s"), store.session("s", shared=True)
+    session.rewind(made)
+    for _ in range(2):
+        view.refresh()
+        assert (says(view), view.state, view.manager) == (["a"], {"k": 1}, {"m": 1})
+    for text in ("c", "d"):
+        other.append(text)
+        assert other.manager == {"m": 2}
+    assert says(other) == ["a", "b", "c", "d"]
+    store.copy("s", name="copy")
+    assert seen(store.view("copy")) == seen(store.view("s"))
