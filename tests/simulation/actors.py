@@ -19,8 +19,7 @@ from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Card
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
-from treering.journal import cover as covering
-from treering.journal import life as lives
+from treering.journal import cover as covering, life as lives
 from treering.journal.append import Appended, Overtaken, append, settle, stamp
 from treering.journal.merge import tidy
 from treering.journal.read import read_lines, records_at, skeletons

@@ -57,6 +57,8 @@ class Agents(Actors):
         super().__init__(world, rng)
         self._replays: dict[tuple[str, int, bytes], dict[str, object]] = {}
         self._marks = 0
+        self._told: dict[str, list[str]] = {}
+        """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
         self._looked: dict[str, int] = {}
         """Where the journal ended when a writer last looked at it on purpose, by its nonce."""
 
@@ -94,8 +96,11 @@ class Agents(Actors):
             shared: Together with others.
             turns: Messages wait in memory for the end of their turn.
         """
+        options = Options(shared=shared, durability="turn" if turns else "sync")
+        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+        self._told[writer.nonce] = []
         try:
-            writer = yield from self._open(shared=shared, turns=turns)
+            yield from self._open(writer)
             if self.strict:
                 yield from self._say(writer)
             for _ in range(self.rng.randrange(1, OPERATIONS_MAX)):
@@ -107,18 +112,19 @@ class Agents(Actors):
                         return
             yield from close(writer)
             self._written(writer)
-        except (ConflictError, NotFoundError, UnavailableError) as error:
+            self._promised(writer)
+        except ConflictError as error:
+            self.excuse(error)
+            self._check_refusal(writer)
+        except (NotFoundError, UnavailableError) as error:
             self.excuse(error)
 
-    def _open(self, *, shared: bool, turns: bool) -> Steps[Writer]:
-        options = Options(shared=shared, durability="turn" if turns else "sync")
-        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+    def _open(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.open()
         self._looked[writer.nonce] = writer.state.end
         if writer.begun:
             self._resumed("an open", moment, writer)
-        return writer
 
     # what agents do
 
@@ -138,11 +144,16 @@ class Agents(Actors):
         return f"text {self._marks}"
 
     def _say(self, writer: Writer) -> Steps[None]:
-        yield from verbs.append(writer, *(user(self._mark()) for _ in range(self.rng.choice((1, 1, 2)))))
+        messages = [user(self._mark()) for _ in range(self.rng.choice((1, 1, 2)))]
+        self._told[writer.nonce].append((yield from verbs.append(writer, *messages)))
+        if writer.options.durability == "sync":
+            self._promised(writer)
 
     def _end_turn(self, writer: Writer) -> Steps[None]:
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
-        yield from verbs.commit(writer, messages, state={self.rng.choice("abc"): self._mark()})
+        done = yield from verbs.commit(writer, messages, state={self.rng.choice("abc"): self._mark()})
+        self._told[writer.nonce] += done.nodes
+        self._promised(writer)
 
     def _compact(self, writer: Writer) -> Steps[None]:
         shown = writer.state.context.nodes
@@ -183,6 +194,20 @@ class Agents(Actors):
         return self.rng.choice([None, *(row.id for row in index.graph)])
 
     # what must hold
+
+    def _promised(self, writer: Writer) -> None:
+        """All that a writer was told is recorded is; what it put off until now, too."""
+        for name in self._told[writer.nonce]:
+            self.ghost.acknowledge(writer.view.life, [name])
+        self._told[writer.nonce].clear()
+
+    def _check_refusal(self, writer: Writer) -> None:
+        """An exclusive writer is refused only because somebody else wrote."""
+        if writer.options.shared or not writer.begun or self.ghost.volatile:
+            return
+        records = map(decode_record, self.ghost.logs[writer.view.life][self._looked[writer.nonce] :])
+        if all(record.by.startswith(f"{writer.nonce}.") for record in records):
+            self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
     def _written(self, writer: Writer) -> None:
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""

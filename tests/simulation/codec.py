@@ -1,4 +1,4 @@
-"""Make schedules fast and repeatable: bytes that carry their meaning along, and a clock and chance of the schedule's own.
+"""Make schedules fast and repeatable: bytes that carry their meaning along, and a clock and chance of their own.
 
 Encoding and compressing takes most of the time of a real append, and none of the rules under test is about it. So the
 journal's coders are replaced by tokens: bytes as long as the lines they stand for, with the value attached. Some

@@ -1,7 +1,7 @@
 """A disk that several processes share, and that forgets what was not synced when the power goes.
 
-The tail is a log: appended to in place, under a lock that an operating system takes back from the dead. Everybody sees a
-write at once, half of it even, but only a sync makes it last. Names (renames and removals) last in the order in which
+The tail is a log: appended to in place, under a lock that an operating system takes back from the dead. Everybody sees
+a write at once, half of it even, but only a sync makes it last. Names (renames and removals) last in the order in which
 they were made, as journalling filesystems have it, and any sync makes all earlier ones last. The steps are those of
 `treering.storage.local`.
 """
@@ -171,4 +171,3 @@ class Disk(World):
         if after - hole < SECTOR_BYTES:
             after = end
         return data[:hole] + bytes(after - hole) + data[after:end]
-

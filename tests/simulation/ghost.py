@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from tests.simulation.codec import parse_segment_lines
-from treering.format.paths import SessionKeys, parse_segment
+from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail
 from treering.journal.read import Segment, choose
@@ -38,6 +39,8 @@ class Ghost:
         self.fences: dict[str, set[str]] = {}
         """Lives that one deletion (by its nonce) put an end to."""
         self.problems: list[str] = []
+        self._epochs: dict[tuple[str, int], int] = {}
+        """Under which epoch a sealed record was written, by life and position."""
         self._ids: dict[bytes, str] = {}
 
     # what the store does
@@ -52,6 +55,8 @@ class Ghost:
         if base > len(log):
             self.problems.append(f"the tail begins at {base}, but the journal ended at {len(log)}")
         now = log[:base] + list(new.lines)
+        if now == log and life in self.logs:
+            return
         if not self.volatile and now[: len(log)] != log:
             self.problems.append(f"a record vanished or changed when the tail was written, base {base}")
         self.logs[life] = now
@@ -64,6 +69,12 @@ class Ghost:
             self.logs[new.life] = self._sealed(new.life, new.born, objects)
         self.logs.setdefault(new.life, [])
         self.note(new.life)
+
+    def segment_written(self, life: str, name: SegmentName) -> None:
+        """A copy may say that it is older than what it was made of, never that it is newer."""
+        for at in range(name.first, name.end):
+            if name.epoch > self._epochs.setdefault((life, at), name.epoch):
+                self.problems.append(f"position {at} was sealed under an older epoch than {name.epoch}")
 
     def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
         """A disk forgot what was not synced; even a deletion that nobody was told of may be undone.
@@ -132,29 +143,46 @@ class Ghost:
     def check(self, current: str) -> None:
         """Every promise, once everything has come to rest; `current` is the life that is not deleted."""
         held = {life: [self.id_of(line) for line in log] for life, log in self.logs.items()}
-        for life, (where, ids) in ((promise[0], promise) for promise in self.promised.values()):
-            there = held.get(where, [])
+        self._check_promised(held, current)
+        self._check_lives(current)
+        every = [name for ids in held.values() for name in ids]
+        if len(every) != len(set(every)):
+            twice = sorted({name for name in every if every.count(name) > 1})
+            self.problems.append(f"recorded twice: {twice}")
+        there = set(every)
+        for by, ids in self.groups.items():
+            landed = [name for name in ids if name in there]
+            if landed and len(landed) != len(ids):
+                self.problems.append(f"an append landed in part: {landed} of {ids} by {by}")
+
+    def _check_promised(self, held: dict[str, list[str]], current: str) -> None:
+        for life, ids in self.promised.values():
+            there = held.get(life, [])
             if ids[0] not in there:
                 self.problems.append(f"acknowledged and lost: {ids} of life {life}")
             elif tuple(there[there.index(ids[0]) :][: len(ids)]) != ids:
                 self.problems.append(f"the records of one append are torn apart: {ids}")
             elif life != current and ids[0] not in self.dead.get(life, ()):
                 self.problems.append(f"acknowledged after its session was deleted: {ids} of life {life}")
+
+    def _check_lives(self, current: str) -> None:
         for life in self.created - self.dead.keys() - {current}:
             self.problems.append(f"life {life} was created and is lost")
         if current in self.deleted:
             self.problems.append(f"life {current} was deleted and is back")
-        every = [name for ids in held.values() for name in ids]
-        if len(every) != len(set(every)):
-            twice = sorted({name for name in every if every.count(name) > 1})
-            self.problems.append(f"recorded twice: {twice}")
-        for by, ids in self.groups.items():
-            landed = [name for name in ids if name in every]
-            if landed and len(landed) != len(ids):
-                self.problems.append(f"an append landed in part: {landed} of {ids} by {by}")
         for nonce, lives in self.fences.items():
             if len(lives) > 1:
                 self.problems.append(f"one deletion put an end to {len(lives)} lives: {nonce}")
+
+
+_parse_segment = functools.lru_cache(parse_segment)
+
+
+def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
+    """The life and the name in the key of a segment; None for other keys."""
+    if "/segments/" not in key or (name := _parse_segment(key)) is None:
+        return None
+    return key.removeprefix(home).partition("/")[0], name
 
 
 def segments_in(objects: dict[str, tuple[object, bytes]], prefix: str) -> tuple[Segment, ...]:
@@ -162,6 +190,6 @@ def segments_in(objects: dict[str, tuple[object, bytes]], prefix: str) -> tuple[
     found = [
         Segment(key, len(objects[key][1]), name)
         for key in objects
-        if key.startswith(prefix) and (name := parse_segment(key)) is not None
+        if key.startswith(prefix) and (name := _parse_segment(key)) is not None
     ]
     return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))

@@ -1,4 +1,4 @@
-"""One random schedule: processes interleaved at every request, killed at random, then everything comes to rest and is checked."""
+"""One random schedule: processes are interleaved at every request and killed at random; then all comes to rest."""
 
 from __future__ import annotations
 
@@ -135,11 +135,11 @@ class Schedule:
 
     def _afterlife(self) -> None:
         """A deletion leaves nothing, whatever state it began with; the name can be used again."""
-        life = self.world.current_life()
         self.alone(self.actors.deleter())
-        left = [key for key in self.world.objects if key.startswith(self.world.keys.folder(life))]
+        life = self.world.deleted_life()
+        left = [key for key in self.world.objects if life and key.startswith(self.world.keys.folder(life))]
         if left or self.world.current_life():
-            self.problems.append(f"deleted, but there are still {left or life}")
+            self.problems.append(f"deleted, but there are still {left or self.world.current_life()}")
         if not self.problems:
             self.alone(self.actors.writer(shared=False))
             self.alone(self.actors.look_at_graph())

@@ -1,8 +1,8 @@
 """A store that misbehaves in every way a store may, one atomic step at a time.
 
 Each request is one atomic step, except LIST, which answers page by page and each page in two halves, and DELETE of
-several keys. A request may be lost before it takes effect, take effect and lose its reply, or take effect later, perhaps
-more than once since clients send again what was not answered.
+several keys. A request may be lost before it takes effect, take effect and lose its reply, or take effect later,
+perhaps more than once since clients send again what was not answered.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from types import GeneratorType
 from typing import TypeAlias
 
 from tests.simulation.codec import Token, parse_latest, parse_tail
-from tests.simulation.ghost import Ghost, segments_in
+from tests.simulation.ghost import Ghost, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
+from treering.format.register import Card, TailHeader
 from treering.journal.read import choose
 from treering.storage.requests import (
     ABSENT,
@@ -151,6 +152,8 @@ class World:
         elif key == self.keys.latest:
             card = parse_latest(old[1], key=key).card if old else None
             self.ghost.latest_written(card, parse_latest(data, key=key).card, self.objects)  # type: ignore[arg-type]
+        elif (segment := segment_of(key, "sessions/s/")) is not None:
+            self.ghost.segment_written(*segment)
         return Written(version)
 
     def _list(self, request: List) -> Effect:
@@ -210,12 +213,21 @@ class World:
 
     def current_life(self) -> str:
         """The life that was not deleted; empty if there is none."""
-        latest, tail = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)
-        card = parse_latest(latest[1], key=self.keys.latest).card if latest else None
-        header = parse_tail(tail[1], key=self.keys.tail, appends=self.keys.appends).header if tail else None
+        card, header = self._registers()
         if card is None or card.dead or (header is not None and header.dead and header.life == card.life):
             return ""
         return card.life
+
+    def deleted_life(self) -> str:
+        """The life whose tombstone stands in the tail; empty if there is none."""
+        _, header = self._registers()
+        return header.life if header is not None and header.dead else ""
+
+    def _registers(self) -> tuple[Card | None, TailHeader | None]:
+        latest, tail = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)
+        card = parse_latest(latest[1], key=self.keys.latest).card if latest else None
+        header = parse_tail(tail[1], key=self.keys.tail, appends=self.keys.appends).header if tail else None
+        return card, header
 
 
 def _part(data: bytes, request: Get) -> bytes:

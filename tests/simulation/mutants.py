@@ -1,0 +1,104 @@
+"""Remove each rule of the journal in turn; the simulation must notice.
+
+`python -m tests.simulation.mutants` tries all, with names after it only those.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulation.rules import RULES, Rule
+
+SCHEDULES_MAX = 20_000
+SECONDS_MAX = 90
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "src" / "treering"
+# A mutant must break a promise; one that is no valid program proves nothing.
+_BROKEN = re.compile(r"\b(NameError|AttributeError|SyntaxError|TypeError|UnboundLocalError|ImportError)\b")
+
+
+class Verdict(NamedTuple):
+    """What became of one mutant."""
+
+    rule: Rule
+    caught: bool
+    report: str
+    seconds: float
+
+
+def mutate(rule: Rule, package: Path) -> None:
+    """Apply a mutant to a copy of the package.
+
+    Raises:
+        ValueError: The code does not say what the rule expects, exactly once.
+    """
+    path = package / rule.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(rule.before) != 1:
+        times = text.count(rule.before)
+        raise ValueError(f"rule {rule.name!r} does not fit {rule.file}: its source text occurs {times} times")
+    path.write_text(text.replace(rule.before, rule.after), encoding="utf-8")
+
+
+def hunt(rule: Rule) -> Verdict:
+    """Run schedules against a mutant until one notices it."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "treering"
+        shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        try:
+            mutate(rule, copy)
+        except ValueError as error:
+            return Verdict(rule, caught=False, report=str(error), seconds=0.0)
+        report, found = _run(rule, folder)
+    return Verdict(rule, found, report, time.perf_counter() - began)
+
+
+def _run(rule: Rule, folder: str) -> tuple[str, bool]:
+    kinds = [argument for kind in rule.kinds for argument in ("--kind", kind)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.simulation", str(SCHEDULES_MAX), "--package", folder, *kinds],
+            cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+            capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"not caught in {SECONDS_MAX} seconds", False
+    lines = done.stdout.splitlines()
+    report = lines[0] if lines else done.stderr.strip().splitlines()[-1]
+    if done.returncode == 1 and report.startswith("schedule ") and not _BROKEN.search(report):
+        return report, True
+    return f"not caught: {report}", False
+
+
+def main() -> int:
+    """Hunt all mutants, or those named; return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.mutants", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these rules")
+    names = parser.parse_args().names
+    unknown = set(names) - {rule.name for rule in RULES}
+    if unknown:
+        parser.error(f"no such rule: {', '.join(sorted(unknown))}")
+    chosen = [rule for rule in RULES if not names or rule.name in names]
+    began, missed = time.perf_counter(), 0
+    with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
+        for verdict in pool.map(hunt, chosen):
+            missed += not verdict.caught
+            mark = "caught" if verdict.caught else "MISSED"
+            print(f"{mark} {verdict.rule.name:24} {verdict.seconds:5.1f} s  {verdict.report[:150]}", flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} mutants caught in {time.perf_counter() - began:.0f} seconds")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

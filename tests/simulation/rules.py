@@ -1,0 +1,489 @@
+"""The rules of the journal, each with the change to the code that breaks it: a mutant.
+
+`docs/reference/journal.md` states the same rules with their reasons, under the same names. A rule stays in the table as
+long as the simulation notices its mutant; one that is never noticed is not a rule, or the simulation lacks something.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+STORE, DISK, SESSION, LAPTOP = ("store",), ("disk",), ("session",), ("laptop",)
+
+
+class Rule(NamedTuple):
+    """One rule and its mutant."""
+
+    name: str
+    sentence: str
+    file: str
+    """Below the package."""
+    before: str
+    """What the code says; occurs exactly once in the file."""
+    after: str
+    """What the mutant says instead."""
+    kinds: tuple[str, ...] = STORE
+    """Schedules that notice it soon; see `tests.simulation.schedule.KINDS`."""
+
+
+RULES = (
+    # append
+    Rule(
+        "swap-tail",
+        "An append replaces the tail it saw, or nothing.",
+        "journal/append.py",
+        "    return Put(view.keys.tail, data, expect=view.tail_version), tail",
+        "    return Put(view.keys.tail, data), tail",
+    ),
+    Rule(
+        "drop-sealed-only",
+        "An append drops from the tail what lies in segments, never what latest merely covers.",
+        "journal/append.py",
+        "    kept = view.unsealed_lines\n",
+        "    kept = view.fresh_lines\n",
+    ),
+    Rule(
+        "keep-unsealed",
+        "An append keeps every record that lies in no segment.",
+        "journal/append.py",
+        "    kept = view.unsealed_lines\n",
+        "    kept = () if view.sealed > view.tail.header.base else view.tail.lines\n",
+    ),
+    Rule(
+        "read-back",
+        "After a refusal the writer looks who wrote at its position; a refusal alone proves nothing.",
+        "journal/append.py",
+        "    return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))",
+        """    now = yield from resume(view.keys)
+    now.require_same_life(view.life)
+    return Overtaken(now, "somebody")""",
+    ),
+    Rule(
+        "read-back-by-position",
+        "It looks at its position in the journal, not in the context, which is bounded.",
+        "journal/append.py",
+        "        there = yield from record_at(now, view.end)\n",
+        "        there = next((line for line in (*now.latest.lines, *now.tail.lines) if by.encode() in line), None)\n",
+    ),
+    Rule(
+        "fence-doubt",
+        "Records of an append without an answer are sent again only when the tail has changed since.",
+        "journal/append.py",
+        "rewrite=view.keys.appends, fence=True",
+        "rewrite=view.keys.appends, fence=False",
+    ),
+    Rule(
+        "same-life",
+        "A handle of a deleted session never goes on in one that was created again.",
+        "journal/view.py",
+        "        if self.life != life:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "whole-append",
+        "The records of one append say that they belong together; a part of them does not count.",
+        "journal/append.py",
+        "more=place < last",
+        "more=False",
+        DISK,
+    ),
+    Rule(
+        "append-behind-whole",
+        "A log whose end is torn between two lines is written anew, not added to.",
+        "journal/resume.py",
+        " and self._ends_whole,\n",
+        ",\n",
+        DISK,
+    ),
+    Rule(
+        "poison-rewrite",
+        "After a failed sync the whole tail is written elsewhere before anything is acknowledged.",
+        "journal/append.py",
+        """        request, tail = _request(view, lines, nonce, in_place=False)
+        (answer,) = yield (request,)
+""",
+        "        return (yield from _settle(view, by, len(request.data), nonce, rewrite=False))\n",
+        DISK,
+    ),
+    Rule(
+        "settle-durable",
+        "A record that is found in a log after a doubt is written anew before it is acknowledged.",
+        "journal/append.py",
+        "rewrite=view.keys.appends, fence=True",
+        "rewrite=False, fence=True",
+        DISK,
+    ),
+    # seal and close
+    Rule(
+        "swap-latest",
+        "Sealing and closing replace the latest they saw, or nothing.",
+        "journal/cover.py",
+        "Put(view.keys.latest, data, expect=view.latest_version)",
+        "Put(view.keys.latest, data)",
+    ),
+    Rule(
+        "segment-first",
+        "Sealed rises only after the segment is durable.",
+        "journal/cover.py",
+        """        yield from ask(_segment(view, nonce), Written)
+        sealed = view.end
+    card = msgspec.structs.replace(
+        card,
+        session=view.keys.session,
+        life=view.life,
+        epoch=view.latest.card.epoch,
+        erased=view.latest.card.erased,
+        covers=view.end,
+        sealed=sealed,
+        dead=False,
+        write=nonce,
+        lines=len(lines),
+    )
+    return (yield from _swap(view, Latest(card=card, lines=tuple(lines))))
+""",
+        """        sealed = view.end
+    card = msgspec.structs.replace(
+        card,
+        session=view.keys.session,
+        life=view.life,
+        epoch=view.latest.card.epoch,
+        erased=view.latest.card.erased,
+        covers=view.end,
+        sealed=sealed,
+        dead=False,
+        write=nonce,
+        lines=len(lines),
+    )
+    outcome = yield from _swap(view, Latest(card=card, lines=tuple(lines)))
+    if sealing:
+        yield from ask(_segment(view, nonce), Written)
+    return outcome
+""",
+    ),
+    Rule(
+        "cover-forward",
+        "Nobody replaces latest by a view whose tail ends before what latest covers.",
+        "journal/cover.py",
+        " or view.end < view.covers:",
+        ":",
+    ),
+    Rule(
+        "cover-same-life",
+        "A handle whose swap was lost to another life is told that its session was deleted.",
+        "journal/cover.py",
+        "    if there.card.dead or there.card.life != view.life:\n",
+        "    if there.card.dead:\n",
+    ),
+    Rule(
+        "cover-durable",
+        "What was only seen in a log is written anew before latest or a segment tells of it.",
+        "journal/cover.py",
+        "    if not view.durable:\n",
+        "    if False:\n",
+        DISK,
+    ),
+    # resume
+    Rule(
+        "fit-base",
+        "A tail that begins after what latest covers does not fit it.",
+        "journal/resume.py",
+        "        if tail.header.base > card.covers:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "fit-end",
+        "A tail that ends before what latest covers does not fit it.",
+        "journal/resume.py",
+        "        if tail.end < card.covers:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "fit-life",
+        "Registers of different lives do not fit.",
+        "journal/resume.py",
+        "        if card.dead or tail.header.dead or tail.header.life != card.life:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "misfit-twice",
+        "The same two versions twice that do not fit are damage.",
+        "journal/resume.py",
+        "        if seen.versions == before:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "missing-tail",
+        "A missing tail is damage where latest covers more than the session was born with.",
+        "journal/resume.py",
+        "self.card.dead or self.card.covers != self.card.born:\n",
+        "self.card.dead:\n",
+    ),
+    # read
+    Rule(
+        "reach-base",
+        "The listed segments reach the tail's base without a gap, or the reader looks again.",
+        "journal/read.py",
+        "        if reach >= tail.header.base:\n",
+        "        if True:\n",
+    ),
+    Rule(
+        "no-gap",
+        "A segment counts only where the ones before it reach.",
+        "journal/read.py",
+        "ordered[place].name.first <= reach:",
+        "ordered[place].name.first <= reach + 2:",
+    ),
+    Rule(
+        "gap-twice",
+        "The same gap twice beside the same tail is damage.",
+        "journal/read.py",
+        "        if seen == before:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "look-again-graph",
+        "A reader of the graph whose segment vanished was overtaken by a merge, and looks again.",
+        "journal/read.py",
+        """            rows = yield from _sealed_skeletons(found.segments)
+        except NotFoundError:
+            continue
+""",
+        """            rows = yield from _sealed_skeletons(found.segments)
+        except NotFoundError:
+            raise
+""",
+    ),
+    Rule(
+        "look-again-walk",
+        "So does a walk over all records.",
+        "journal/read.py",
+        """            lines = yield from segment_lines(segment)
+        except NotFoundError:
+            continue
+""",
+        """            lines = yield from segment_lines(segment)
+        except NotFoundError:
+            raise
+""",
+    ),
+    Rule(
+        "look-again-record",
+        "So does whoever looks up single records.",
+        "journal/read.py",
+        """            found |= yield from sealed_records(where, wanted)
+        except NotFoundError:
+            continue
+""",
+        """            found |= yield from sealed_records(where, wanted)
+        except NotFoundError:
+            raise
+""",
+    ),
+    Rule(
+        "look-at-same-life",
+        "Whoever looks again looks at the same life.",
+        "journal/read.py",
+        "        if life and tail.header.life != life:\n",
+        "        if False:\n",
+    ),
+    Rule(
+        "read-once",
+        "A position that several segments hold is read once.",
+        "journal/read.py",
+        "            rows += new[len(rows) - footer.first :]\n",
+        "            rows += new\n",
+    ),
+    # merge
+    Rule(
+        "output-first",
+        "The output of a merge is durable before an input is deleted.",
+        "journal/merge.py",
+        """    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+    waste = [segment for segment in where.waste if _holds(name, segment.name)]
+    yield from delete_segments([*run, *waste])
+""",
+        """    waste = [segment for segment in where.waste if _holds(name, segment.name)]
+    yield from delete_segments([*run, *waste])
+    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+""",
+    ),
+    Rule(
+        "merge-neighbours",
+        "Only contiguous runs are merged.",
+        "journal/merge.py",
+        "    runs = plan_all(where.segments) if everything",
+        "    runs = plan_all(where.segments[::2]) if everything",
+    ),
+    Rule(
+        "merge-once",
+        "A merge takes a position that several inputs hold from one of them.",
+        "journal/merge.py",
+        "(yield from segment_lines(segment))[first + len(lines) - segment.name.first :]",
+        "(yield from segment_lines(segment))",
+    ),
+    Rule(
+        "oldest-epoch",
+        "The output of a merge carries the oldest epoch of its inputs.",
+        "journal/merge.py",
+        "    epoch = min(segment.name.epoch for segment in run)\n",
+        "    epoch = max(segment.name.epoch for segment in run)\n",
+    ),
+    Rule(
+        "waste-within",
+        "A segment is waste only if another one holds all of its positions.",
+        "journal/merge.py",
+        "if any(_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for kept in where.segments)",
+        "if True",
+    ),
+    Rule(
+        "spare-twins",
+        "Of two segments that hold the same positions neither is waste.",
+        "journal/merge.py",
+        "_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for",
+        "_holds(kept.name, segment.name) for",
+    ),
+    # create and delete
+    Rule(
+        "create-latest-first",
+        "Creation writes latest before the tail.",
+        "journal/life.py",
+        """    latest = Latest(card=card, lines=lines)
+    (answer,) =""",
+        """    latest = Latest(card=card, lines=lines)
+    first = encode_tail(empty_tail(card, keys.session, nonce), compressed=not keys.appends)
+    yield (Put(keys.tail, first, expect=seen.tail_version),)
+    (answer,) =""",
+    ),
+    Rule(
+        "create-swaps",
+        "Creation replaces the latest it saw, or nothing.",
+        "journal/life.py",
+        """encode_latest(card, lines), expect=seen.latest_version),)
+    if isinstance(answer, Written):
+        tail =""",
+        """encode_latest(card, lines)),)
+    if isinstance(answer, Written):
+        tail =""",
+    ),
+    Rule(
+        "create-if-free",
+        "A name is used again only when the life before it was deleted.",
+        "journal/life.py",
+        """    if not (seen.absent or seen.dead):
+        raise _exists(keys)
+    if seen.dead:
+""",
+        """    if seen.dead:
+""",
+    ),
+    Rule(
+        "create-look-again",
+        "Whoever finished a deletion looks whether the name is still free.",
+        "journal/life.py",
+        """        if not seen.dead:
+            raise _exists(keys)
+""",
+        "",
+    ),
+    Rule(
+        "adopt",
+        "Whoever finds latest of a life without a tail may go on with it.",
+        "journal/resume.py",
+        "        if self.card is None or self.card.dead or self.card.covers != self.card.born:\n",
+        "        if True:\n",
+    ),
+    Rule(
+        "tombstone-of-life",
+        "A tombstone in the tail says nothing about the card of another life.",
+        "journal/resume.py",
+        "        return self.card is None or self.card.dead or self.card.life == self.tail.header.life\n",
+        "        return not self.in_creation\n",
+    ),
+    Rule(
+        "tombstone-in-tail-first",
+        "Deletion puts its tombstone in the tail first, where appends are swapped.",
+        "journal/life.py",
+        "        if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):\n",
+        """        yield from _bury(seen, life)
+        yield from _empty_folder(keys.folder(life))
+        if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
+""",
+    ),
+    Rule(
+        "delete-one-life",
+        "A deletion ends the life it found and no later one.",
+        "journal/life.py",
+        "        if life == seen.life and not seen.dead and",
+        "        life = seen.life\n        if not seen.dead and",
+    ),
+    Rule(
+        "bury-own",
+        "A deletion marks the card of its own life only.",
+        "journal/life.py",
+        "        if card is None or card.dead or card.life != life:\n",
+        "        if card is None or card.dead:\n",
+    ),
+    Rule(
+        "finish-deletion",
+        "A deletion that was cut short is finished by the next one.",
+        "journal/life.py",
+        "        life = life or seen.life\n",
+        "        life = life or seen.life\n        if seen.dead:\n            return\n",
+    ),
+    Rule(
+        "own-folder",
+        "Every life has a folder of its own.",
+        "format/paths.py",
+        '        return f"{self._home}{encode_id(life)}/"\n',
+        '        return f"{self._home}life/"\n',
+    ),
+    # a session
+    Rule(
+        "settle-first",
+        "A handle finds out what became of an append without an answer before it sends the next one.",
+        "session/writer.py",
+        "        self._doubt = _Doubt(view, by, planned)",
+        "        self._doubt = None",
+        SESSION,
+    ),
+    Rule(
+        "exclusive-stops",
+        "An exclusive handle stops when somebody else wrote.",
+        "session/writer.py",
+        "        if foreign and not self.options.shared:\n",
+        "        if False:\n",
+        SESSION,
+    ),
+    Rule(
+        "own-is-no-conflict",
+        "A late append of one's own is no conflict.",
+        "session/writer.py",
+        "any(not record.by.startswith(mine) for record in new)",
+        "bool(new)",
+        SESSION,
+    ),
+    Rule(
+        "create-under-new-life",
+        "Every try to create is a life of its own.",
+        "session/writer.py",
+        "        self._lives.append(new_nonce())\n",
+        "        self._lives.extend([] if self._lives else [new_nonce()])\n",
+        SESSION,
+    ),
+    Rule(
+        "bring-before-move",
+        "What a context needs is brought into latest before the move to it is recorded.",
+        "session/navigation.py",
+        "        yield from writer.bring(restored)\n",
+        "",
+        SESSION,
+    ),
+    Rule(
+        "fold-again",
+        "A handle folds again from latest what it saw in a log that was replaced since.",
+        "session/reader.py",
+        "    return not before.durable and",
+        "    return False and",
+        LAPTOP,
+    ),
+)
