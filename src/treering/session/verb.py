@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
@@ -36,7 +36,7 @@ def blocking(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concaten
     return method
 
 
-def awaited(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatenate[Any, P], Awaitable[T]]:
+def awaited(verb: Callable[Concatenate[Any, P], Steps[T]]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
     """A coroutine method that runs `verb` on the session's reader or writer."""
 
     @wraps(verb)

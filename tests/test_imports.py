@@ -1,0 +1,93 @@
+"""What is imported when: a local store loads neither fsspec, nor an S3 client, nor asyncio, nor the command line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.storage.processes import finish, start
+
+HEAVY = ["asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "tenacity"]
+
+SEEN = """
+import sys
+def seen():
+    heavy = sys.argv[1].split(",")
+    print(*sorted(name for name in heavy if name in sys.modules))
+"""
+LOCAL = """
+import treering
+store = treering.open(sys.argv[2])
+with store.session("s", title="T") as session:
+    session.append(treering.user("x"))
+    session.commit([treering.assistant("y")], state={"n": 1})
+    session.branch("b")
+    session.compact("gist")
+    session.seal()
+    session.tidy(everything=True)
+    session.fork("copy")
+with store.session("s", shared=True) as session:
+    assert session.history().rows
+view = store.view("s")
+assert view.tree() and list(view.lines()) and next(view.follow(first=0))
+store.copy("s", name="t")
+assert store.sessions().rows and store.verify("s") == []
+store.delete("t")
+"""
+
+
+def modules_after(code: str, *arguments: object) -> list[str]:
+    """The heavy modules that a fresh interpreter has loaded after `code`."""
+    return finish(start(SEEN + code + "\nseen()", ",".join(HEAVY), *arguments, prelude="")).split()
+
+
+def test_import_treering_is_light() -> None:
+    """`import treering` loads nothing heavy."""
+    assert modules_after("import treering") == []
+
+
+def test_a_local_store_is_light(tmp_path: Path) -> None:
+    """Everything a session can do on a local path, or on a `file://` URL, works without anything heavy."""
+    assert modules_after(LOCAL, tmp_path / "store") == []
+    assert modules_after(LOCAL, f"file://{tmp_path}/other") == []
+
+
+def test_a_memory_store_is_light() -> None:
+    """So does a store in memory."""
+    assert modules_after(LOCAL, "memory://light") == []
+
+
+def test_the_asynchronous_half_is_loaded_when_it_is_named() -> None:
+    """Asynchronous names load asyncio, and still nothing else."""
+    assert modules_after("import treering\ntreering.AsyncSession") == ["asyncio"]
+
+
+@pytest.mark.parametrize("module", ["fsspec", "s3fs", "tenacity"])
+def test_a_local_store_works_without_the_packages(tmp_path: Path, module: str) -> None:
+    """A local store works where a package for remote stores cannot even be imported."""
+    hide = f"import sys\nsys.modules[{module!r}] = None\n"
+    finish(start(SEEN + hide + LOCAL, "", tmp_path, prelude=""))
+
+
+def test_s3_without_its_package_says_what_to_install() -> None:
+    """Opening an S3 store without s3fs names the extra."""
+    code = """
+sys.modules["s3fs"] = None
+import treering
+try:
+    treering.open("s3://bucket/x")
+except treering.UsageError as error:
+    assert "treering[s3]" in str(error), error
+    print("told")
+"""
+    assert finish(start("import sys\n" + code, prelude="")) == "told\n"
+
+
+def test_importing_starts_no_thread_and_prints_nothing() -> None:
+    """Importing has no effects: no thread, no output, no warning."""
+    code = "import threading, treering; assert threading.active_count() == 1"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("", "")
