@@ -81,6 +81,18 @@ def test_followers_get_large_parts(backend: Backend) -> None:
     session.close()
 
 
+def test_a_feed_gets_large_parts_while_its_view_is_used_for_other_reads(backend: Backend) -> None:
+    """Between two nodes of a feed the same view may read others, with large parts of their own."""
+    with backend.store().session("s") as session:
+        nodes = [session.append(picture(number)) for number in range(3)]
+        session.compact("gist")
+    view = backend.store().view("s")
+    feed = view.follow(poll_seconds=0, first=0)
+    for number in range(3):
+        assert next(feed).payload == picture(number)
+        assert view.get(nodes[0]).payload == picture(0)
+
+
 def test_a_large_part_is_stored_once(backend: Backend) -> None:
     """The same image again is neither stored nor sent again, and no record holds it."""
     store, counts = backend.counted()

@@ -255,6 +255,22 @@ def test_pruning_removes_bodies(backend: Backend) -> None:
     assert len(backend.store().view("s").nodes()) == 21
 
 
+def test_pruning_again_and_again(backend: Backend) -> None:
+    """What was pruned already is neither in the way of the next pruning nor pruned again."""
+    with backend.store().session("s") as session:
+        session.commit([f"m{number}" for number in range(50)], state={"a": 1})
+        for number in range(4):
+            session.commit([f"n{number}"], state={"k": number})
+        assert len(session.prune(Keep(last=1)).plan.pruned) == 4
+        session.append("more")
+        assert session.prune(Keep(last=1)).plan.pruned == ()
+        session.seal()
+        session.commit(["last"], state={"k": 9})
+        assert len(session.prune(Keep(last=1)).plan.pruned) == 1
+        assert session.state == {"a": 1, "k": 9}
+        assert [session.checkpoint(entry.id).state for entry in session.checkpoints()] == [session.state]
+
+
 def test_a_dry_run_says_what_would_go(backend: Backend) -> None:
     """A dry run changes nothing."""
     with backend.store().session("s") as session:

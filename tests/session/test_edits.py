@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from tests.session.backends import Backend, kill, texts
 
@@ -120,6 +122,39 @@ def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
         assert page(session) == ["A", "b", "D"]
         session.unretract(nodes[2])
         assert texts(session.context) == ["A", "b", "c", "D"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+def test_edits_count_in_the_checkpoint_of_their_own_append(
+    backend: Backend, durability: Literal["sync", "turn"]
+) -> None:
+    """Edits recorded in one append with a checkpoint, put off or not, are in its context."""
+    session = backend.store().session("s", durability=durability)
+    nodes = session.commit(["a", "b", "c"]).nodes
+    if durability == "turn":
+        session.amend(nodes[0], said("A"))
+        session.retract(nodes[1])
+        session.commit(["d"])
+    else:
+        amend = treering.Draft(type="edit", kind="amend", target=nodes[0], payload=said("A"))
+        retract = treering.Draft(type="edit", kind="retract", target=nodes[1])
+        session.commit([amend, retract, "d"], state={"n": 1})
+    assert texts(session.context) == ["A", "c", "d"]
+    kill(session)
+    view = backend.store().view("s")
+    assert texts(view.context) == ["A", "c", "d"]
+    assert view.get(nodes[1]).retracted
+
+
+def test_an_amendment_older_than_the_checkpoint_reaches_what_that_did_not_show(store: Store) -> None:
+    """Back at an amended node it is amended, although the nearest checkpoint was made after that, at a node above."""
+    with store.session("s") as session:
+        nodes = [session.append(text) for text in "abcd"]
+        session.amend(nodes[2], said("C"))
+        session.checkout(nodes[1])
+        assert texts(session.context) == ["a", "b"]
+        session.checkout(nodes[3])
+        assert texts(session.context) == ["a", "b", "C", "d"]
 
 
 def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:

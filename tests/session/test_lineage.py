@@ -109,6 +109,50 @@ def test_a_compacted_session_forks_with_its_summary(backend: Backend) -> None:
     assert backend.store().view("copy").context == context
 
 
+def test_a_fork_begins_with_what_was_put_off(backend: Backend) -> None:
+    """A fork records what its parent put off first, so it is complete, and the link to it is durable."""
+    session = backend.store().session("s", durability="turn")
+    session.commit(["a"])
+    session.append("b")
+    session.fork("copy")
+    kill(session)
+    assert texts(backend.store().view("copy").context) == ["a", "b"]
+    assert [note.brief for note in backend.store().view("s").notes("link")] == [{"fork": "copy"}]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_fork_whose_context_shows_another_branch(backend: Backend, *, sealed: bool) -> None:
+    """A context that was edited to show nodes of other branches comes along, and resumes in two reads."""
+    with backend.store().session("s") as session:
+        first, aside = session.append("a"), session.append("aside")
+        session.checkout(first)
+        session.commit(context=[aside, session.append("b")])
+        if sealed:
+            session.seal()
+        session.fork("copy")
+    store, counts = backend.counted()
+    assert texts(store.view("copy").context) == ["aside", "b"]
+    assert counts.total == 2
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_copy_after_pruning(backend: Backend, *, sealed: bool) -> None:
+    """A session whose old checkpoints have no bodies any more is copied with all that is left."""
+    session = backend.store().session("s")
+    turns(session, 6)
+    if sealed:
+        session.seal()
+        session.append("on")
+    assert session.prune(treering.Keep(last=1)).plan.pruned
+    context, state = session.context, session.state
+    session.close()
+    backend.store().copy("s", name="copy")
+    view = backend.store().view("copy")
+    assert (view.context, view.state) == (context, state)
+    assert [view.checkpoint(entry.id).state for entry in view.checkpoints()][-1] == state
+    assert not backend.store().verify("copy")
+
+
 def test_a_subagent_is_a_linked_session(backend: Backend) -> None:
     """A spawned session names its parent and task, the parent names it, and both go on."""
     store = backend.store()

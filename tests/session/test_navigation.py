@@ -180,6 +180,29 @@ def test_branch_with_a_summary(backend: Backend) -> None:
         assert (node.kind, node.parent, node.links["source"]) == ("branch_summary", path[1], path[-1])
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_a_summary_stands_behind_what_the_branch_shows(backend: Backend, *, sealed: bool) -> None:
+    """A branch from an old node shows the path and the summary at once, and in two reads after a kill."""
+    session = backend.store().session("s")
+    first = session.append("a")
+    session.append("b")
+    if sealed:
+        session.compact("gist")
+        session.seal()
+    session.append("c")
+    session.branch("again", at=first, summary="tried it, failed")
+    shown = session.context
+    assert texts(shown)[0] == "a"
+    assert "tried it, failed" in texts(shown)[1]
+    store, counts = backend.counted()
+    assert store.view("s").context == shown
+    assert counts.total == 2
+    session.append("d")
+    assert session.context[:2] == shown
+    assert texts(session.context)[2:] == ["d"]
+    session.close()
+
+
 def test_dropping_a_head_keeps_its_nodes(backend: Backend) -> None:
     """A dropped head is no longer listed; its nodes are."""
     with backend.store().session("s") as session:
@@ -310,6 +333,23 @@ def test_the_context_can_bring_back_old_nodes(backend: Backend) -> None:
     session = store.session("s")
     assert counts.counts == {"Get": 2}
     assert texts(session.context) == ["m4", "m1", "x"]
+
+
+def test_what_a_context_brings_back_is_shown_as_the_policy_shows_it(backend: Backend) -> None:
+    """A compaction brought back by its id is shown as a summary, and an amended node as amended."""
+    with backend.store().session("s") as session:
+        first = session.append("a")
+        gist = session.compact("gist")
+        summary = session.context[0]
+        session.append("b")
+        session.compact("second gist")
+        session.amend(first, {"role": "user", "content": "A"})
+        rest = session.context
+        session.commit(context=[gist, first, *[item.node for item in rest]])
+        assert session.context == (summary, (first, {"role": "user", "content": "A"}), *rest)
+    view = backend.store().view("s")
+    assert view.context[0] == summary
+    assert texts(view.context)[1] == "A"
 
 
 def test_a_context_of_unknown_nodes_is_refused(store: Store) -> None:

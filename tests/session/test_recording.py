@@ -269,6 +269,31 @@ def test_durability_turn_flushes_on_flush_and_close(backend: Backend) -> None:
     assert texts(backend.store().view("s").context) == ["a", "b"]
 
 
+def test_a_named_head_is_not_put_off(backend: Backend) -> None:
+    """With durability='turn' a message for another head is recorded there at once, behind what was put off here."""
+    session = backend.store().session("s", durability="turn")
+    session.commit(["a"])
+    session.branch("other")
+    session.switch("main")
+    session.append("put off")
+    session.append("for the other", head="other")
+    view = backend.store().view("s")
+    assert (view.head, texts(view.context)) == ("main", ["a", "put off"])
+    assert texts(view.context_at(view.heads["other"] or "")) == ["a", "for the other"]
+    session.close()
+
+
+def test_an_expectation_is_not_put_off(backend: Backend) -> None:
+    """With durability='turn' a wrong belief about the head is refused at once, and what was put off is recorded."""
+    session = backend.store().session("s", durability="turn")
+    session.commit(["a"])
+    session.append("put off")
+    with pytest.raises(treering.HeadMovedError):
+        session.append("refused", expect="somewhere else")
+    session.close()
+    assert texts(backend.store().view("s").context) == ["a", "put off"]
+
+
 def test_unknown_options_are_refused(store: Store) -> None:
     """An option that does not exist, or has no such value, is refused before anything is read."""
     for options in ({"durabilty": "turn"}, {"durability": "sometimes"}, {"first_write": "never"}, {"policy": "x@9"}):
