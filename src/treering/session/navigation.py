@@ -7,7 +7,7 @@ Rule 2: a move is one append: the head record and a full checkpoint. What was le
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from treering.errors import NotFoundError, UsageError
 from treering.session.reader import Restored
@@ -33,7 +33,7 @@ def checkout(writer: Writer, node: str | None, *, keep_state: bool = False) -> S
         NotFoundError: There is no such node.
         ConflictError: Somebody else writes this exclusive session.
     """
-    yield from _navigate(writer, "checkout", writer.at_head, node, keep_state=keep_state)
+    yield from _navigate(writer, "checkout", None, lambda: node, keep_state=keep_state)
 
 
 def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None]:
@@ -42,11 +42,15 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
     Raises:
         NotFoundError: There is no such head.
     """
+
+    def tip() -> str | None:
+        heads = writer.state.heads.heads
+        if head not in heads:
+            raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+        return heads[head]
+
     yield from flush(writer)
-    heads = writer.state.heads.heads
-    if head not in heads:
-        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
-    yield from _navigate(writer, "switch", head, heads[head], keep_state=keep_state)
+    yield from _navigate(writer, "switch", head, tip, keep_state=keep_state)
 
 
 def branch(
@@ -65,11 +69,15 @@ def branch(
         UsageError: There is a head of that name.
         NotFoundError: There is no such node.
     """
-    if not head or head in writer.state.heads.heads:
-        raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
+
+    def start() -> str | None:
+        if not head or head in writer.state.heads.heads:
+            raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
+        return writer.at_node if at is None else at
+
+    start()
     yield from flush(writer)  # it decides where the session stands
-    node = writer.at_node if at is None else at
-    yield from _navigate(writer, "branch", head, node, keep_state=keep_state, summary=summary)
+    yield from _navigate(writer, "branch", head, start, keep_state=keep_state, summary=summary)
 
 
 def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
@@ -81,7 +89,7 @@ def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
     yield from flush(writer)
     index = yield from writer.index()
     node = index.checkpoint(checkpoint).node
-    yield from _navigate(writer, "rewind", writer.at_head, node, checkpoint=checkpoint)
+    yield from _navigate(writer, "rewind", None, lambda: node, checkpoint=checkpoint)
 
 
 def drop_head(writer: Writer, head: str) -> Steps[None]:
@@ -109,23 +117,35 @@ def drop_head(writer: Writer, head: str) -> Steps[None]:
 def _navigate(
     writer: Writer,
     kind: str,
-    head: str,
-    node: str | None,
+    head: str | None,
+    where: Callable[[], str | None],
     *,
     checkpoint: str | None = None,
     keep_state: bool = False,
     summary: str | None = None,
 ) -> Steps[None]:
-    facts: Mapping[str, object] = {"kind": kind, "head": head, "node": node}
+    """Move a head and stand there.
+
+    Args:
+        writer: The session.
+        kind: The verb, for the record and the hooks.
+        head: The head to move; None: the one in hand, or one beside it if others moved that on.
+        where: The node to stand at, asked whenever the session may have moved on; refuses if it cannot be done now.
+        checkpoint: Restore this one, made at that node.
+        keep_state: Keep the agent's present state.
+        summary: Recorded as the first node there.
+    """
+    facts: Mapping[str, object] = {"kind": kind, "head": head or writer.at_head, "node": where()}
     writer.options.hooks.call("before_navigation", **facts)
     yield from flush(writer)
 
     def plan() -> Steps[Recording]:
         yield from writer.anchor()
-        restored = yield from _target(writer, node, checkpoint, head)
-        yield from writer.bring(restored)
         recording = Recording(writer)
-        recording.move(kind, head, node)
+        name, node = head or recording.head, where()
+        restored = yield from _target(writer, node, checkpoint, name)
+        yield from writer.bring(restored)
+        recording.move(kind, name, node)
         recording.context = restored.context
         recording.checkpoint = writer.state.checkpoint if keep_state else restored.checkpoint
         if summary is not None:
