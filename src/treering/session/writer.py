@@ -203,7 +203,7 @@ class Writer(Reader):
         except ConflictError as error:
             if self.options.shared:
                 yield from self.resume()
-                self._move_along()
+                self._follow()  # still standing before the first node, beside what the other began with
                 return
             view = yield from resume(self.keys)
             if view.life not in self._lives:
