@@ -41,7 +41,7 @@ def test_one_line() -> None:
     """Whatever an error says is printed on one line, cleaned, with its remedy."""
     error = errors.CorruptError("frame\nis \x1b[31mdamaged", key="a/b", offset=7, remedy="restore it")
     assert line_of(error) == "frame is \\x1b[31mdamaged. key='a/b', offset=7; restore it"
-    assert line_of(errors.CorruptError("damaged")).endswith("; run `treering verify` to see everything that is damaged")
+    assert line_of(errors.CorruptError("damaged")).endswith(errors.CorruptError.usual_remedy)
     assert line_of(click.UsageError("no such option")) == "no such option"
 
 

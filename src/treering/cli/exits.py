@@ -77,6 +77,4 @@ def line_of(error: Exception) -> str:
     text = str(error)
     if remedy := _REMEDIES.get(error.kind):
         text = text.removesuffix(f"; {error.remedy}") + f"; {remedy}"
-    elif isinstance(error, CorruptError) and not error.remedy:
-        text += "; run `treering verify` to see everything that is damaged"
     return one_line(text)
