@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.measure import Cell, Table, ratios, spread, take_turns
 from benchmarks.process import fresh
-from benchmarks.workload import turns, unsynced_store
+from benchmarks.workload import SUMMARY, turns, unsynced_store
 from treering.format.paths import SessionKeys
 from treering.journal.limits import LOG_BYTES_SEAL
 from treering.session.store import Place, Store
@@ -24,7 +24,6 @@ from treering.storage.local import LocalDriver
 MESSAGE_BYTES = 1_000
 CONTEXT = 10  # messages, the first one a summary
 COMPACT_EVERY = 50
-SUMMARY = "What was done so far, in a few words."
 
 
 class Case(NamedTuple):

@@ -16,7 +16,7 @@ import msgspec
 
 from benchmarks.measure import Table, ratios, spread, take_turns
 from benchmarks.process import fresh, peak_memory
-from benchmarks.workload import turns, unsynced_store
+from benchmarks.workload import SUMMARY, turns, unsynced_store
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
@@ -76,7 +76,7 @@ def _drafts(nodes: int) -> Iterator[Draft]:
 def _placed(number: int, draft: Draft) -> Draft:
     """The draft, or every so often a compaction, below the one before."""
     parent = _identifier(number - 1) if number else None
-    shown = draft if number % COMPACT_EVERY else compaction("What was done so far, in a few words.")
+    shown = draft if number % COMPACT_EVERY else compaction(SUMMARY)
     return msgspec.structs.replace(shown, id=_identifier(number), parent=parent)
 
 

@@ -11,7 +11,7 @@ import sysconfig
 from collections.abc import Iterator
 from pathlib import Path
 
-from treering import Draft, Session, Store, assistant, tool, user
+from treering import Draft, Store, assistant, tool, user
 from treering.session.store import Place
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import Sync
@@ -19,6 +19,7 @@ from treering.storage.local_disk import Sync
 FILES = 30  # looked at during one stretch of work
 DRIFT = 0.08  # how often one of them is exchanged for another
 FILE_BYTES = range(20_000, 200_000)
+SUMMARY = "What was done so far, in a few words."
 
 
 def texts(count: int, bytes_mean: int, *, seed: int = 7) -> Iterator[str]:
@@ -68,8 +69,3 @@ def unsynced_store(folder: Path) -> Store:
 
 def _nothing(_fd: int) -> None:
     return
-
-
-def compact(session: Session, *, kept: int) -> None:
-    """Replace the context by a summary and its last `kept` messages, at least one."""
-    session.compact("What was done so far, in a few words.", kept=session.context[-kept].node)
