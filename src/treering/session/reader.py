@@ -88,7 +88,7 @@ class Reader:
         """
         view = yield from resume(self.keys)
         self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
-        self._view = view
+        self._view, self._index = view, None
         self._absorb(view)
         yield from self.mend()
         yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
