@@ -124,6 +124,7 @@ class Writer(Reader):
             if not self.options.create or error.kind not in ("session", "sessiondeleted"):
                 raise
             self._view = None
+            self.blobs.clear()
             self._state = SessionState(self._new_card, self.policy)
             self._move_along()
             return
