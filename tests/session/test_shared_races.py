@@ -187,7 +187,7 @@ def test_handles_that_meet_between_requests(seed: int, *, appends: bool) -> None
 
 
 MOVES: dict[str, tuple[Callable[[Session, str], object], str, list[str]]] = {
-    "checkout": (Session.checkout, "main", ["a", "on"]),
+    "checkout": (Session.checkout, "main-2", ["a", "on"]),  # `main` stays with what the other recorded on it
     "switch": (lambda session, _: session.switch("other"), "other", ["a", "o", "on"]),
     "branch": (lambda session, first: session.branch("new", at=first), "new", ["a", "on"]),
 }
