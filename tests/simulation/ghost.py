@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
 from tests.simulation.codec import parse_segment_lines
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail
 from treering.journal.read import Segment, choose
+from treering.storage.requests import Version
+
+Objects: TypeAlias = dict[str, tuple[Version, bytes]]
+"""What a store holds: version and bytes by key."""
 
 
 class Ghost:
@@ -17,11 +22,13 @@ class Ghost:
 
     Args:
         keys: The session.
+        objects: Those of the store.
         volatile: What is seen may vanish until it was acknowledged: a disk shows writes before they are safe.
     """
 
-    def __init__(self, keys: SessionKeys, *, volatile: bool) -> None:
+    def __init__(self, keys: SessionKeys, objects: Objects, *, volatile: bool) -> None:
         self.keys = keys
+        self.objects = objects
         self.volatile = volatile
         self.logs: dict[str, list[bytes]] = {}
         self.history: list[tuple[str, tuple[str, ...]]] = [("", ())]
@@ -47,7 +54,9 @@ class Ghost:
 
     def tail_written(self, new: Tail) -> None:
         life, base = new.header.life, new.header.base
-        log = self.logs.get(life, [])
+        log = self.logs.get(life)
+        if log is None:  # nobody knows this life; what it was born with is there already
+            log = self._sealed(life, base)
         if new.header.dead:
             self.dead[life] = frozenset(map(self.id_of, log))
             self.fences.setdefault(new.header.nonce, set()).add(life)
@@ -62,11 +71,11 @@ class Ghost:
         self.logs[life] = now
         self.note(life)
 
-    def latest_written(self, old: Card | None, new: Card, objects: dict[str, tuple[object, bytes]]) -> None:
+    def latest_written(self, old: Card | None, new: Card) -> None:
         if new.dead or (old is not None and old.life == new.life):
             return
         if new.born and new.life not in self.logs:
-            self.logs[new.life] = self._sealed(new.life, new.born, objects)
+            self.logs[new.life] = self._sealed(new.life, new.born)
         self.logs.setdefault(new.life, [])
         self.note(new.life)
 
@@ -98,10 +107,10 @@ class Ghost:
     def note(self, life: str) -> None:
         self.history.append((life, tuple(map(self.id_of, self.logs[life]))))
 
-    def _sealed(self, life: str, end: int, objects: dict[str, tuple[object, bytes]]) -> list[bytes]:
+    def _sealed(self, life: str, end: int) -> list[bytes]:
         lines: list[bytes] = []
-        for segment in choose(segments_in(objects, self.keys.segments(life)))[0]:
-            found = parse_segment_lines(objects[segment.key][1], key=segment.key)
+        for segment in choose(segments_in(self.objects, self.keys.segments(life)))[0]:
+            found = parse_segment_lines(self.objects[segment.key][1], key=segment.key)
             lines += found[len(lines) - segment.name.first :]
         return lines[:end]
 
@@ -185,7 +194,7 @@ def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
     return key.removeprefix(home).partition("/")[0], name
 
 
-def segments_in(objects: dict[str, tuple[object, bytes]], prefix: str) -> tuple[Segment, ...]:
+def segments_in(objects: Objects, prefix: str) -> tuple[Segment, ...]:
     """The segments below a prefix."""
     found = [
         Segment(key, len(objects[key][1]), name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STORE, DISK, SESSION, LAPTOP = ("store",), ("disk",), ("session",), ("laptop",)
+STORE, LIVES, DISK, SESSION, LAPTOP = ("store",), ("lives",), ("disk",), ("session",), ("laptop",)
 
 
 class Rule(NamedTuple):
@@ -78,6 +78,7 @@ RULES = (
         "journal/view.py",
         "        if self.life != life:\n",
         "        if False:\n",
+        LIVES,
     ),
     Rule(
         "whole-append",
@@ -173,6 +174,7 @@ RULES = (
         "journal/cover.py",
         "    if there.card.dead or there.card.life != view.life:\n",
         "    if there.card.dead:\n",
+        LIVES,
     ),
     Rule(
         "cover-durable",
@@ -203,6 +205,7 @@ RULES = (
         "journal/resume.py",
         "        if card.dead or tail.header.dead or tail.header.life != card.life:\n",
         "        if False:\n",
+        LIVES,
     ),
     Rule(
         "misfit-twice",
@@ -285,6 +288,7 @@ RULES = (
         "journal/read.py",
         "        if life and tail.header.life != life:\n",
         "        if False:\n",
+        LIVES,
     ),
     Rule(
         "read-once",
@@ -364,6 +368,7 @@ RULES = (
         """encode_latest(card, lines)),)
     if isinstance(answer, Written):
         tail =""",
+        LIVES,
     ),
     Rule(
         "create-if-free",
@@ -375,6 +380,7 @@ RULES = (
 """,
         """    if seen.dead:
 """,
+        LIVES,
     ),
     Rule(
         "create-look-again",
@@ -384,6 +390,7 @@ RULES = (
             raise _exists(keys)
 """,
         "",
+        LIVES,
     ),
     Rule(
         "adopt",
@@ -391,6 +398,7 @@ RULES = (
         "journal/resume.py",
         "        if self.card is None or self.card.dead or self.card.covers != self.card.born:\n",
         "        if True:\n",
+        LIVES,
     ),
     Rule(
         "tombstone-of-life",
@@ -398,6 +406,7 @@ RULES = (
         "journal/resume.py",
         "        return self.card is None or self.card.dead or self.card.life == self.tail.header.life\n",
         "        return not self.in_creation\n",
+        LIVES,
     ),
     Rule(
         "tombstone-in-tail-first",
@@ -408,6 +417,7 @@ RULES = (
         yield from _empty_folder(keys.folder(life))
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
 """,
+        LIVES,
     ),
     Rule(
         "delete-one-life",
@@ -415,6 +425,7 @@ RULES = (
         "journal/life.py",
         "        if life == seen.life and not seen.dead and",
         "        life = seen.life\n        if not seen.dead and",
+        LIVES,
     ),
     Rule(
         "bury-own",
@@ -422,6 +433,7 @@ RULES = (
         "journal/life.py",
         "        if card is None or card.dead or card.life != life:\n",
         "        if card is None or card.dead:\n",
+        LIVES,
     ),
     Rule(
         "finish-deletion",
@@ -429,6 +441,7 @@ RULES = (
         "journal/life.py",
         "        life = life or seen.life\n",
         "        life = life or seen.life\n        if seen.dead:\n            return\n",
+        LIVES,
     ),
     Rule(
         "own-folder",

@@ -120,8 +120,9 @@ class Schedule:
         self.actors.strict = True
         ghost, actors = self.world.ghost, self.actors
         ghost.check(self.world.current_life())
-        alive = bool(self.world.current_life())
-        if alive:
+        if not self.world.current_life() and self.rng.random() < 0.5:
+            self._delete()
+        elif self.world.current_life():
             for act in (actors.look, actors.look_at_graph, actors.walk, actors.merger, actors.look_at_graph):
                 self.alone(act())
         if not self.problems:
@@ -135,15 +136,20 @@ class Schedule:
 
     def _afterlife(self) -> None:
         """A deletion leaves nothing, whatever state it began with; the name can be used again."""
-        self.alone(self.actors.deleter())
-        life = self.world.deleted_life()
-        left = [key for key in self.world.objects if life and key.startswith(self.world.keys.folder(life))]
-        if left or self.world.current_life():
-            self.problems.append(f"deleted, but there are still {left or self.world.current_life()}")
+        self._delete()
         if not self.problems:
             self.alone(self.actors.writer(shared=False))
             self.alone(self.actors.look_at_graph())
             self.world.ghost.check(self.world.current_life())
+
+    def _delete(self) -> None:
+        life = self.world.deleted_life()
+        if life or self.world.current_life():
+            self.alone(self.actors.deleter())
+        life = self.world.deleted_life()
+        left = [key for key in self.world.objects if life and key.startswith(self.world.keys.folder(life))]
+        if left or self.world.current_life():
+            self.problems.append(f"deleted, but there are still {left or self.world.current_life()}")
 
     def _damage(self) -> None:
         """What is missing is reported as such; it is never an empty session, and nobody looks for it forever."""
@@ -171,6 +177,26 @@ class Schedule:
                 return process
         self.problems.append(f"{process.name} never ends")
         return process
+
+
+class LivesSchedule(Schedule):
+    """One schedule of short lives: created, deleted and created again, by many at once."""
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        rng, actors = self.rng, self.actors
+        actors.appends_max = 3
+        shared = rng.random() < 0.5
+        kinds = (
+            lambda: actors.writer(shared=shared),
+            lambda: actors.writer(shared=shared),
+            actors.deleter,
+            actors.deleter,
+            actors.loader,
+            actors.reader,
+        )
+        cast = [rng.choice(kinds)() for _ in range(rng.randrange(4, 10))]
+        middle = rng.randrange(1, len(cast))
+        return cast[:middle], cast[middle:]
 
 
 class DiskSchedule(Schedule):
@@ -229,6 +255,7 @@ class LaptopSchedule(DiskSchedule, SessionSchedule):
 
 KINDS: dict[str, type[Schedule]] = {
     "store": Schedule,
+    "lives": LivesSchedule,
     "disk": DiskSchedule,
     "session": SessionSchedule,
     "laptop": LaptopSchedule,

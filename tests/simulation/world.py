@@ -14,7 +14,7 @@ from types import GeneratorType
 from typing import TypeAlias
 
 from tests.simulation.codec import Token, parse_latest, parse_tail
-from tests.simulation.ghost import Ghost, segment_of, segments_in
+from tests.simulation.ghost import Ghost, Objects, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, TailHeader
@@ -65,9 +65,9 @@ class World:
         self.faults = faults
         self.page = page
         self.sends_max = sends_max
-        self.objects: dict[str, tuple[Version, bytes]] = {}
+        self.objects: Objects = {}
         self.late: list[Request] = []
-        self.ghost = Ghost(keys, volatile=keys.appends)
+        self.ghost = Ghost(keys, self.objects, volatile=keys.appends)
         self._versions = itertools.count(1)
 
     # requests and their faults
@@ -151,7 +151,7 @@ class World:
                 self._require_held()
         elif key == self.keys.latest:
             card = parse_latest(old[1], key=key).card if old else None
-            self.ghost.latest_written(card, parse_latest(data, key=key).card, self.objects)  # type: ignore[arg-type]
+            self.ghost.latest_written(card, parse_latest(data, key=key).card)
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment)
         return Written(version)
@@ -200,7 +200,7 @@ class World:
         header = parse_tail(there[1], key=self.keys.tail, appends=self.keys.appends).header
         if header.dead or header.base == 0:
             return None
-        reach = choose(segments_in(self.objects, self.keys.segments(header.life)))[2]  # type: ignore[arg-type]
+        reach = choose(segments_in(self.objects, self.keys.segments(header.life)))[2]
         return reach if reach < header.base else None
 
     # the end
