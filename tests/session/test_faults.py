@@ -230,6 +230,18 @@ def test_a_late_append_is_never_there_twice(*, appends: bool) -> None:
     assert not view.problems()
 
 
+@pytest.mark.parametrize("appends", [False, True])
+def test_what_turned_out_not_to_be_recorded_never_is(*, appends: bool) -> None:
+    """Once a session looked and went on without an append, that append cannot land any more, however late it comes."""
+    place = Unreliable(appends=appends)
+    session = place.store.session("s")
+    session.append("a")
+    place.fails(Fault.LATE, lambda: session.append("b"))
+    session.flush()
+    place.settle()
+    assert says(session) == says(place.sound.view("s")) == ["a"]
+
+
 class Interrupted(DriverWrapper):
     """Is interrupted from the keyboard in the middle of a request that records."""
 

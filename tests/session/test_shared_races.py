@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.session.backends import kill, texts
-from tests.session.faults import Meeting, Unreliable, recorded, says, seen, tail_write
+from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, seen, tail_write
 
 from treering.checkpoint.prune import Keep
 from treering.errors import NotFoundError
@@ -284,6 +284,29 @@ def test_a_compaction_that_lost_a_race_shows_what_it_keeps() -> None:
     assert count_reads(met.memory) == 2
     session.append("d")
     assert [text for text in texts(session.context) if "gist" not in text] == ["b", "c", "d"]
+
+
+def test_another_records_while_a_context_is_brought_back() -> None:
+    """A commit whose planning was overtaken is planned anew: it hangs below the handle's own node, on its own head."""
+    met = meet()
+    session = met.store.session("s", shared=True)
+    first = session.append("a")
+    node = session.compact("gist")
+    session.seal()
+    session = met.store.session("s", shared=True)
+    other = met.others.session("s", shared=True)
+
+    def overtake() -> None:
+        other.append("theirs")
+        other.seal()
+
+    met.meeting.before(latest_write, overtake)
+    (made,) = session.commit(["mine"], context=[first]).nodes
+    view = met.others.view("s")
+    assert view.heads == {"main": other.node, session.head: made}
+    assert view.path(made)[-2:] == (node, made)
+    assert says(session) == ["a", "mine"]
+    assert view.context_at(made) == session.context
 
 
 @pytest.mark.parametrize("appends", [False, True])
