@@ -153,6 +153,21 @@ def test_a_head_keeps_its_state_where_two_stand_on_one_node(backend: Backend) ->
         assert session.state == {"who": "main"}
 
 
+def test_a_head_keeps_its_state_below_another_heads_checkpoint(backend: Backend) -> None:
+    """The state of a head is that of its own newest checkpoint, also if another head made one further down."""
+    session = backend.store().session("s")
+    session.commit(["a"], state={"who": "main"})
+    session.append("b")
+    session.branch("other")
+    session.commit(state={"who": "other"})
+    session.switch("main")
+    assert session.state == {"who": "main"}
+    assert texts(session.context) == ["a", "b"]
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.state == {"who": "main"}
+
+
 def test_branch_from_an_earlier_node(store: Store) -> None:
     """A branch can begin anywhere, with the state of that place, or the present one if it is asked for."""
     with store.session("s") as session:
