@@ -1,9 +1,9 @@
 """A small executable model of the journal's protocol: what `treering.journal` does, without bytes.
 
 Two registers swapped by version (`tail`, `latest`) and immutable segments, one folder a life. Writers (create, append,
-navigate, seal, close), loaders, tidiers, erasers, deleters and readers take turns at random. A request is
-one atomic step, but a LIST is two. It may fail before it takes effect, lose its reply, or take effect later; any process may
-be killed. A ghost log beside the store knows what every accepted append put where, and each read is held against it.
+navigate, seal, close), loaders, tidiers, erasers, deleters and readers take turns at random. A request is one atomic
+step, but a LIST is two. It may fail before it takes effect, lose its reply, or take effect later; any process may be
+killed. A ghost log beside the store knows what every accepted append put where, and each read is held against it.
 
     python -m tests.model.journal_model 20000      run 20,000 random schedules
     python -m tests.model.journal_model mutants    remove one rule at a time: each must be noticed
