@@ -146,6 +146,17 @@ def test_edits_count_in_the_checkpoint_of_their_own_append(
     assert view.get(nodes[1]).retracted
 
 
+def test_a_retraction_that_was_put_off_can_be_taken_back(backend: Backend) -> None:
+    """With durability='turn' a node retracted in this turn can be shown again in the same turn."""
+    with backend.store().session("s", durability="turn") as session:
+        nodes = session.commit(["a", "b"]).nodes
+        session.retract(nodes[0])
+        session.unretract(nodes[0])
+        session.commit(["c"])
+        assert texts(session.context) == ["a", "b", "c"]
+    assert texts(backend.store().view("s").context) == ["a", "b", "c"]
+
+
 def test_an_amendment_older_than_the_checkpoint_reaches_what_that_did_not_show(store: Store) -> None:
     """Back at an amended node it is amended, although the nearest checkpoint was made after that, at a node above."""
     with store.session("s") as session:

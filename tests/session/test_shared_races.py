@@ -303,6 +303,7 @@ def test_another_records_while_a_context_is_brought_back() -> None:
     met.meeting.before(latest_write, overtake)
     (made,) = session.commit(["mine"], context=[first]).nodes
     view = met.others.view("s")
+    assert session.head != "main"
     assert view.heads == {"main": other.node, session.head: made}
     assert view.path(made)[-2:] == (node, made)
     assert says(session) == ["a", "mine"]
