@@ -58,7 +58,8 @@ class Actors:
         self.rng = rng
         self.strict = False
         """Nothing goes wrong any more, so nothing may be refused."""
-        self.appends_max = 8
+        self.works_max = 8
+        """Less than so many appends does a writer make."""
         self._names = itertools.count(1)
 
     def _records(self, count: int) -> tuple[Record, ...]:
@@ -79,7 +80,7 @@ class Actors:
         try:
             if view is not None and self.rng.random() < 0.2:
                 view = yield from self._cover(view, seal=self.rng.random() < 0.5)
-            for _ in range(self.rng.randrange(1, self.appends_max) if view is not None else 0):
+            for _ in range(self.rng.randrange(1, self.works_max) if view is not None else 0):
                 records = self._records(self.rng.choice((1, 1, 2, 3)))
                 outcome: Appended | Overtaken | None = None
                 while not isinstance(outcome, Appended):
@@ -98,6 +99,10 @@ class Actors:
                 yield from self._cover(view, seal=self.rng.random() < 0.3)
         except (NotFoundError, UnavailableError) as error:
             self.excuse(error)
+
+    def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
+        """Those who make a session if there is none."""
+        return (lambda: self.writer(shared=shared), lambda: self.writer(shared=shared), self.loader)
 
     def _opened(self) -> Steps[View | None]:
         """Resume, or create the session."""

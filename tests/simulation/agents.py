@@ -31,7 +31,6 @@ from treering.storage.requests import Steps, Version
 from treering.transcript.node import user
 
 POLICY = "default@1"
-OPERATIONS_MAX = 9
 
 
 def facts_of(state: SessionState) -> dict[str, object]:
@@ -89,6 +88,9 @@ class Agents(Actors):
     def writer(self, *, shared: bool) -> Steps[None]:
         return self.agent(shared=shared, turns=self.rng.random() < 0.3)
 
+    def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
+        return (lambda: self.writer(shared=shared),) * 3
+
     def agent(self, *, shared: bool, turns: bool) -> Steps[None]:
         """Open a session, work in it, close it.
 
@@ -103,7 +105,7 @@ class Agents(Actors):
             yield from self._open(writer)
             if self.strict:
                 yield from self._say(writer)
-            for _ in range(self.rng.randrange(1, OPERATIONS_MAX)):
+            for _ in range(self.rng.randrange(1, self.works_max)):
                 try:
                     yield from self._work(writer)
                 except UnavailableError as error:
@@ -133,7 +135,7 @@ class Agents(Actors):
         does: Callable[[Writer], Steps[None]] = rng.choices(
             (self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
              self._rewind, self._refresh),
-            (6, 6, 2, 2, 2, 1, 1, 2, 1),
+            (6, 6, 2, 2, 2, 1, 1, 2, 3),
         )[0]  # fmt: skip
         yield from does(writer)
         self._written(writer)
@@ -211,8 +213,8 @@ class Agents(Actors):
 
     def _written(self, writer: Writer) -> None:
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
-        if not writer.begun:
-            return
+        if not writer.begun or not writer.view.durable:
+            return  # what it only saw in a log is not promised
         life, mine = writer.view.life, f"{writer.nonce}."
         overtaken = False
         for line in self.ghost.logs[life][: writer.state.end]:
@@ -228,6 +230,11 @@ class Agents(Actors):
     def _check_own(self, writer: Writer) -> None:
         """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows."""
         state = writer.state
+        if writer.begun and writer.view.durable:
+            there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.view.life]}
+            for node in (*state.heads.heads.values(), *state.context.nodes):
+                if node is not None and node not in there:
+                    self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
         if writer.begun and not writer.options.shared and not state.adrift:
             self._compare("a writer", writer.view.life, state)
 

@@ -44,13 +44,13 @@ class Disk(World):
 
     def send(self, request: Request) -> Answer | Effect:
         """Perform a request; a disk never answers late, it fails or it does not."""
-        return FAILED if self.rng.random() < self.faults / 2 else self.begin(request)
+        return FAILED if self.rng.random() < self.faults / 3 else self.begin(request)
 
     def begin(self, request: Request) -> Answer | Effect:
         return self._append(request) if isinstance(request, Append) else super().begin(request)
 
     def _fails(self) -> bool:
-        return self.rng.random() < self.faults
+        return self.rng.random() < 2 * self.faults
 
     # writes
 
@@ -105,10 +105,11 @@ class Disk(World):
             self._show(key, old + new[: self.rng.randrange(len(new))])
             yield
         self._show(key, old + new)
-        yield
+        for _ in range(self.rng.choice((1, 2, 5))):  # a sync takes long; everybody sees what may never last
+            yield
         if self._fails():
             self._poisoned.add(key)
-            if self.rng.random() < 0.7:
+            if self.rng.random() < 0.5:
                 self._show(key, old)
             return PoisonedError("sync failed", key=key)
         self._synced[key] = len(old) + len(new)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-STORE, LIVES, DISK, SESSION, LAPTOP = ("store",), ("lives",), ("disk",), ("session",), ("laptop",)
+STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
+SESSION, NAMES, LAPTOP = ("session",), ("names",), ("laptop",)
 
 
 class Rule(NamedTuple):
@@ -78,7 +79,6 @@ RULES = (
         "journal/view.py",
         "        if self.life != life:\n",
         "        if False:\n",
-        LIVES,
     ),
     Rule(
         "whole-append",
@@ -288,7 +288,6 @@ RULES = (
         "journal/read.py",
         "        if life and tail.header.life != life:\n",
         "        if False:\n",
-        LIVES,
     ),
     Rule(
         "read-once",
@@ -481,7 +480,7 @@ RULES = (
         "session/writer.py",
         "        self._lives.append(new_nonce())\n",
         "        self._lives.extend([] if self._lives else [new_nonce()])\n",
-        SESSION,
+        NAMES,
     ),
     Rule(
         "bring-before-move",

@@ -18,7 +18,6 @@ from treering.journal import append, limits, merge
 from treering.storage.requests import Steps
 
 STEPS_MAX = 20_000  # a schedule normally takes a few hundred
-KILLED_SHARE = 0.01
 REAL_CODERS_EVERY = 25
 RESUME_REQUESTS = 2
 
@@ -31,6 +30,10 @@ class Schedule:
         tell: Takes one line for each request; None: nobody listens.
     """
 
+    faults: tuple[float, ...] = (0.0, 0.06, 0.06, 0.2)
+    """Shares of failing requests to choose from."""
+    killed_share = 0.01
+
     def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
         self.rng = random.Random(seed)
         self.tell = tell
@@ -40,7 +43,7 @@ class Schedule:
 
     def make_world(self) -> World:
         rng = self.rng
-        faults, page, sends_max = rng.choice((0.0, 0.06, 0.06, 0.2)), rng.choice((2, 3, 1000)), rng.choice((1, 2, 4))
+        faults, page, sends_max = rng.choice(self.faults), rng.choice((2, 3, 1000)), rng.choice((1, 2, 4))
         return World(rng, SessionKeys("", "s", False), faults=faults, page=page, sends_max=sends_max)
 
     def make_actors(self) -> Actors:
@@ -85,7 +88,7 @@ class Schedule:
             process = rng.choice(running)
             if not all(process.step() for _ in range(rng.choice((1, 1, 1, 2, 5, 20)))):
                 running.remove(process)
-            elif rng.random() < KILLED_SHARE:
+            elif rng.random() < self.killed_share:
                 self._say(f"{process.name} is killed")
                 process.kill()
                 running.remove(process)
@@ -182,18 +185,13 @@ class Schedule:
 class LivesSchedule(Schedule):
     """One schedule of short lives: created, deleted and created again, by many at once."""
 
+    faults = (0.0, 0.1, 0.3)
+
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
-        actors.appends_max = 3
-        shared = rng.random() < 0.5
-        kinds = (
-            lambda: actors.writer(shared=shared),
-            lambda: actors.writer(shared=shared),
-            actors.deleter,
-            actors.deleter,
-            actors.loader,
-            actors.reader,
-        )
+        actors.works_max = rng.choice((2, 3, 8))
+        self.shared = shared = rng.random() < 0.5
+        kinds = (actors.deleter, actors.deleter, actors.reader, *actors.creators(shared=shared))
         cast = [rng.choice(kinds)() for _ in range(rng.randrange(4, 10))]
         middle = rng.randrange(1, len(cast))
         return cast[:middle], cast[middle:]
@@ -202,12 +200,15 @@ class LivesSchedule(Schedule):
 class DiskSchedule(Schedule):
     """One schedule on a local disk, with power cuts."""
 
+    faults = (0.0, 0.05, 0.15, 0.3)
+    killed_share = 0.02
+
     def make_world(self) -> World:
-        self.disk = Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice((0.0, 0.05, 0.15)))
+        self.disk = Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice(self.faults))
         return self.disk
 
     def cuts_power(self) -> bool:
-        return self.rng.random() < 0.005
+        return self.rng.random() < 0.01
 
     def lose_power(self) -> None:
         self.disk.lose_power()
@@ -223,13 +224,14 @@ class SessionSchedule(Schedule):
     """One schedule of whole sessions on an object store: real writers with real verbs."""
 
     actors: Agents
+    shared_share = 0.4
 
     def make_actors(self) -> Actors:
         return Agents(self.world, self.rng)
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
-        self.shared = shared = rng.random() < 0.4
+        self.shared = shared = rng.random() < self.shared_share
         early = [actors.writer(shared=shared) for _ in range(rng.choice((1, 1, 2)))]
         early += [actors.reader() for _ in range(rng.randrange(2))]
         late = [actors.writer(shared=shared) for _ in range(rng.randrange(1, 4))]
@@ -249,8 +251,14 @@ class SessionSchedule(Schedule):
         super().rest()
 
 
+class NamesSchedule(LivesSchedule, SessionSchedule):
+    """One schedule of whole sessions whose name is fought over."""
+
+
 class LaptopSchedule(DiskSchedule, SessionSchedule):
-    """One schedule of whole sessions on a local disk."""
+    """One schedule of whole sessions on a local disk, mostly of several processes at once."""
+
+    shared_share = 0.7
 
 
 KINDS: dict[str, type[Schedule]] = {
@@ -258,6 +266,7 @@ KINDS: dict[str, type[Schedule]] = {
     "lives": LivesSchedule,
     "disk": DiskSchedule,
     "session": SessionSchedule,
+    "names": NamesSchedule,
     "laptop": LaptopSchedule,
 }
 
