@@ -89,7 +89,11 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
                 remedy="run `treering verify`; nothing was changed",
             )
         before = seen
-    raise UnavailableError("the segments change faster than they can be listed", kind="busy", key=keys.tail)
+    raise _busy(keys)
+
+
+def _busy(keys: SessionKeys) -> UnavailableError:
+    return UnavailableError("the segments change faster than they can be read", kind="busy", key=keys.tail)
 
 
 def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
@@ -162,7 +166,7 @@ def read_lines(
         The survey used and some lines; no lines if the journal ends at `first`.
     """
     life = known.life if known else life
-    while True:
+    for _ in range(LOOKS_MAX):
         found = known or (yield from survey(keys, life))
         known = None
         if first >= found.tail.header.base:
@@ -173,6 +177,7 @@ def read_lines(
         except NotFoundError:
             continue
         return found, lines[first - segment.name.first :]
+    raise _busy(keys)
 
 
 def segment_lines(segment: Segment) -> Steps[list[bytes]]:
@@ -195,7 +200,7 @@ def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Ske
         keys: The session.
         life: The life that is meant; empty for the present one.
     """
-    while True:
+    for _ in range(LOOKS_MAX):
         found = yield from survey(keys, life)
         try:
             rows = yield from _sealed_skeletons(found.segments)
@@ -204,6 +209,7 @@ def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Ske
         base = found.tail.header.base
         sealed = [row for position, row in enumerate(rows) if position < base]
         return found, sealed + [skeleton_of(line) for line in found.tail.lines]
+    raise _busy(keys)
 
 
 def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
@@ -248,7 +254,10 @@ def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
     """Read the lines at some positions: from the tail at hand, else one ranged GET per frame that holds any."""
     base = view.tail.header.base
     found = {at: view.tail.lines[at - base] for at in positions if base <= at < view.end}
-    while missing := sorted({at for at in positions if at < base} - found.keys()):
+    for _ in range(LOOKS_MAX):
+        missing = sorted({at for at in positions if at < base} - found.keys())
+        if not missing:
+            return found
         where = yield from survey(view.keys, view.life)
         found |= {at: where.tail.lines[at - where.tail.header.base] for at in missing if at >= where.tail.header.base}
         wanted = [at for at in missing if at < where.tail.header.base]
@@ -256,7 +265,7 @@ def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
             found |= yield from sealed_records(where, wanted)
         except NotFoundError:
             continue
-    return found
+    raise _busy(view.keys)
 
 
 def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
