@@ -36,6 +36,8 @@ def test_a_fork_is_the_path_with_all_that_belongs_to_it(backend: Backend) -> Non
     session.append("elsewhere")
     session.checkout(path[5])
     session.commit(manager={"m": 1})
+    session.record_usage(target=path[0], input=5)
+    session.fork("first copy")
     session.fork("copy", title="F")
     session.append("later in the parent")
 
@@ -51,12 +53,13 @@ def test_a_fork_is_the_path_with_all_that_belongs_to_it(backend: Backend) -> Non
         assert fork.get(path[1]).amended
         assert fork.get(path[2]).retracted
         assert [note.payload for note in fork.extensions("todo")] == [[1]]
+        assert (dict(fork.usage), fork.notes("usage"), fork.notes("link")) == ({}, (), ())
         info = fork.info
         assert (info.title, info.project, info.cwd) == ("F", "p", "/x")
         assert (info.parent_session, info.parent_node) == ("s", path[5])
         turns(fork, 1, first=9)
     parent = backend.store().view("s")
-    assert [note.brief for note in parent.notes("link")] == [{"fork": "copy"}]
+    assert [note.brief for note in parent.notes("link")] == [{"fork": "first copy"}, {"fork": "copy"}]
     assert texts(parent.context)[-1] == "later in the parent"
     assert not parent.problems()
     assert not backend.store().view("copy").problems()

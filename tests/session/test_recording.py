@@ -187,6 +187,21 @@ def test_a_session_without_a_record_leaves_nothing_behind(backend: Backend, tmp_
     assert not (tmp_path / "store").exists()
 
 
+def test_a_refused_first_record_leaves_nothing_behind(backend: Backend) -> None:
+    """If the first thing to be recorded cannot be, there is no session."""
+    large = {"parts": ["some text " * 20_000] * 100}
+    for refused in (
+        lambda session: session.note("x", {"brief": "x" * 1000}),
+        lambda session: session.append(large),
+        lambda session: session.commit(state={"large": large}),
+        lambda session: session.commit(metadata={"m": "x" * 1000}),
+        lambda session: session.append(object()),
+    ):
+        with backend.store().session("s") as session, pytest.raises(UsageError):
+            refused(session)
+        assert backend.snapshot() == {}
+
+
 def test_a_session_that_must_exist_is_not_made(backend: Backend) -> None:
     """With create=False, and for a view, a missing session is an error that writes nothing."""
     store = backend.store()
