@@ -130,3 +130,17 @@ def test_large_parts_are_forgotten_when_they_are_no_longer_shown(backend: Backen
     for row in view.nodes():
         assert view.get(row.id).payload
         assert len(view._reader.blobs) <= 2
+
+
+def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
+    """Large parts that were brought along for a move, or left behind by it, cost the next process no request."""
+    session = backend.store().session("s")
+    first = session.append("small")
+    session.append(picture(0))
+    session.seal()
+    session.checkout(first)
+    kill(session)
+    store, counts = backend.counted()
+    session = store.session("s")
+    assert counts.counts == {"Get": 2}
+    kill(session)

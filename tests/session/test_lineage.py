@@ -304,8 +304,24 @@ def test_a_loaded_session_stands_where_it_is_told(backend: Backend) -> None:
     session.checkout("ffffffff")
     assert texts(session.context) == ["lost"]
     session.close()
+    before = backend.snapshot()
     with pytest.raises(treering.ConflictError):
         backend.store().load("s", drafts(2), leaf=lambda: None)
+    assert backend.snapshot() == before
+
+
+def test_a_load_that_loses_a_race_leaves_nothing_behind(backend: Backend) -> None:
+    """If somebody creates the session while it is loaded, that one stays, and what was loaded is gone again."""
+
+    def meanwhile() -> Iterator[treering.Draft]:
+        yield from drafts(300)
+        with backend.store().session("s") as session:
+            session.append("was first")
+
+    with pytest.raises(treering.ConflictError):
+        backend.store().load("s", meanwhile(), leaf=lambda: None)
+    assert texts(backend.store().view("s").context) == ["was first"]
+    assert not any("/segments/" in key for key in backend.snapshot())
 
 
 def test_a_load_that_fails_makes_no_session(backend: Backend) -> None:

@@ -91,7 +91,7 @@ class Reader:
         self._view, self._index = view, None
         self._absorb(view)
         yield from self.mend()
-        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
+        yield from self.fetch_shown_blobs()
 
     def refresh(self) -> Steps[bool]:
         """Look again; true if something was added."""
@@ -101,7 +101,7 @@ class Reader:
         end = self.state.end
         yield from self._look_again()
         yield from self.mend()
-        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
+        yield from self.fetch_shown_blobs()
         return self.state.end > end
 
     def _look_again(self) -> Steps[None]:
@@ -328,8 +328,17 @@ class Reader:
                 self.blobs[digest] = _blob(answer)
 
     def _forget_blobs(self, wanted: set[str]) -> None:
+    def fetch_shown_blobs(self) -> Steps[None]:
+        """Read the blobs of the context in hand."""
+        yield from self.fetch_blobs(self._shown_lines(), self.state.context)
+
+    def _shown_lines(self) -> list[bytes]:
+        """Records of the messages in the context; others are at hand for a move, and shown only after it."""
+        state = self.state
+        return [state.lines[node] for node in set(state.context.nodes) if node in state.lines]
+
         if self.blobs.keys() - wanted:
-            needed = wanted | _blobs_of(self.state.lines.values(), self.state.context)
+            needed = wanted | _blobs_of(self._shown_lines(), self.state.context)
             self.blobs = {digest: data for digest, data in self.blobs.items() if digest in needed}
 
 

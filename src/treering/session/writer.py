@@ -162,7 +162,7 @@ class Writer(Reader):
         yield from self._look_again()
         self._move_along()
         yield from self.anchor()
-        yield from self.fetch_blobs(self.state.lines.values(), self.state.context)
+        yield from self.fetch_shown_blobs()
         return self.state.end > end
 
     def begin(self) -> Steps[None]:
