@@ -19,11 +19,13 @@ from treering.errors import ConflictError, NotFoundError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail, TailHeader
+from treering.ids import new_id
 from treering.journal import life as lives
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session import navigation, verbs
 from treering.session.handle import close
+from treering.session.lineage import Loader
 from treering.session.reader import Reader
 from treering.session.state import SessionState
 from treering.session.writer import Options, Writer
@@ -89,7 +91,25 @@ class Agents(Actors):
         return self.agent(shared=shared, turns=self.rng.random() < 0.3)
 
     def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
-        return (lambda: self.writer(shared=shared),) * 3
+        return (lambda: self.writer(shared=shared), lambda: self.writer(shared=shared), self.loader)
+
+    def loader(self) -> Steps[None]:
+        """Bring a whole session in, as imports, forks and copies do."""
+        loader = Loader(self.keys, find_policy(POLICY), self.card())
+        nodes: list[str | None] = [None]
+        try:
+            for _ in range(self.rng.randrange(1, 6)):
+                draft = msgspec.structs.replace(user(self._mark()), id=new_id(), parent=self.rng.choice(nodes[-2:]))
+                yield from loader.add_draft(draft)
+                nodes.append(draft.id)
+            yield from loader.stand("main", nodes[-1])
+            yield from loader.finish()
+        except (ConflictError, UnavailableError) as error:
+            self.excuse(error)
+            return
+        self.ghost.created.add(loader.life)
+        for node in nodes[1:]:
+            self.ghost.acknowledge(loader.life, [str(node)])
 
     def agent(self, *, shared: bool, turns: bool) -> Steps[None]:
         """Open a session, work in it, close it.

@@ -50,8 +50,8 @@ def mutate(rule: Rule, package: Path) -> None:
     path.write_text(text.replace(rule.before, rule.after), encoding="utf-8")
 
 
-def hunt(rule: Rule) -> Verdict:
-    """Run schedules against a mutant until one notices it."""
+def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
+    """Run schedules against a mutant until one notices it, or so many did not."""
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "treering"
@@ -60,15 +60,15 @@ def hunt(rule: Rule) -> Verdict:
             mutate(rule, copy)
         except ValueError as error:
             return Verdict(rule, caught=False, report=str(error), seconds=0.0)
-        report, found = _run(rule, folder)
+        report, found = _run(rule, folder, schedules)
     return Verdict(rule, found, report, time.perf_counter() - began)
 
 
-def _run(rule: Rule, folder: str) -> tuple[str, bool]:
+def _run(rule: Rule, folder: str, schedules: int) -> tuple[str, bool]:
     kinds = [argument for kind in rule.kinds for argument in ("--kind", kind)]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.simulation", str(SCHEDULES_MAX), "--package", folder, *kinds],
+            [sys.executable, "-m", "tests.simulation", str(schedules), "--package", folder, *kinds],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
         )  # fmt: skip

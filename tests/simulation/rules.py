@@ -283,6 +283,19 @@ RULES = (
 """,
     ),
     Rule(
+        "reads-end",
+        "A read ends, whatever the store answers.",
+        "journal/read.py",
+        """    for _ in range(LOOKS_MAX):
+        found = yield from survey(keys, life)
+        try:
+""",
+        """    while True:
+        found = yield from survey(keys, life)
+        try:
+""",
+    ),
+    Rule(
         "look-at-same-life",
         "Whoever looks again looks at the same life.",
         "journal/read.py",
@@ -397,6 +410,55 @@ RULES = (
         "journal/resume.py",
         "        if self.card is None or self.card.dead or self.card.covers != self.card.born:\n",
         "        if True:\n",
+        LIVES,
+    ),
+    Rule(
+        "adopt-untouched",
+        "A life whose own tombstone stands in the tail was deleted, not just created.",
+        "journal/resume.py",
+        "(self.tail.header.dead and self.tail.header.life != self.card.life)",
+        "self.tail.header.dead",
+        LIVES,
+    ),
+    Rule(
+        "tail-from-born",
+        "The tail begins behind the records that the life was born with.",
+        "journal/view.py",
+        "base=card.born, nonce=nonce",
+        "base=0, nonce=nonce",
+        LIVES,
+    ),
+    Rule(
+        "load-segments-first",
+        "A session is born only when the segments of its records are durable.",
+        "session/lineage.py",
+        """        yield from self.seal()
+        card, lines = self.state.card, encode_state(self.state)
+        try:
+            return (yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end))
+""",
+        """        card, lines = self.state.card, encode_state(self.state)
+        try:
+            view = yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end)
+            yield from self.seal()
+            return view
+""",
+        NAMES,
+    ),
+    Rule(
+        "discard-refused",
+        "What was loaded is removed only if its creation was refused, never while it is in doubt.",
+        "session/lineage.py",
+        "        except ConflictError:\n            yield from life.discard(self.keys, self.life)\n",
+        "        except (ConflictError, OSError):\n            yield from life.discard(self.keys, self.life)\n",
+        NAMES,
+    ),
+    Rule(
+        "fence-without-tail",
+        "Deletion writes its tombstone into the tail also where there is no tail yet.",
+        "journal/life.py",
+        "        if life == seen.life and not seen.dead and not",
+        "        if life == seen.life and not seen.dead and not seen.in_creation and not",
         LIVES,
     ),
     Rule(

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.rules import RULES
+from tests.simulation.mutants import PACKAGE, hunt
+from tests.simulation.rules import RULES, Rule
 from tests.simulation.schedule import KINDS, run_schedule
 
 PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
-SCHEDULES = 300  # of each kind; `python -m tests.simulation 20000` runs more
+SCHEDULES = 500  # of each kind; `python -m tests.simulation 20000` runs more
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:
@@ -20,8 +21,33 @@ def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:
     assert sorted(stated) == sorted(rule.name for rule in RULES)
 
 
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+def test_every_mutant_fits_the_code(rule: Rule) -> None:
+    """Whoever changes the code that keeps a rule is told to bring its mutant along."""
+    text = (PACKAGE / rule.file).read_text(encoding="utf-8")
+    assert text.count(rule.before) == 1, f"rules.py expects this in {rule.file}, once:\n{rule.before}"
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_schedule_breaks_a_promise(kind: str) -> None:
     """Writers, readers, mergers, deleters and creators at once, with lost requests, kills and power cuts."""
     for seed in range(SCHEDULES):
         assert run_schedule(seed, kind) == [], f"python -m tests.simulation --kind {kind} --seed {seed}"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_schedule_can_be_repeated(kind: str) -> None:
+    """A seed says all: the same requests in the same order, with the same answers."""
+    first: list[str] = []
+    again: list[str] = []
+    run_schedule(7, kind, first.append)
+    run_schedule(7, kind, again.append)
+    assert first == again
+    assert len(first) > 10
+
+
+def test_a_rule_that_is_removed_is_missed() -> None:
+    """The hunt tells a broken promise from a mutant that changes nothing."""
+    swap = next(rule for rule in RULES if rule.name == "swap-tail")
+    assert hunt(swap).caught
+    assert not hunt(swap._replace(after=swap.before), schedules=20).caught

@@ -68,6 +68,8 @@ class World:
         self.objects: Objects = {}
         self.late: list[Request] = []
         self.ghost = Ghost(keys, self.objects, volatile=keys.appends)
+        self.listed_only: str | None = None
+        """A key that lists show for ever, though there is no such object any more."""
         self._versions = itertools.count(1)
 
     # requests and their faults
@@ -117,7 +119,7 @@ class World:
 
     def _get(self, request: Get) -> Answer:
         there = self.objects.get(request.key)
-        if there is None:
+        if there is None or request.key == self.listed_only:
             return NotFoundError("no such object", key=request.key)
         version, data = there
         if request.unless == version:
