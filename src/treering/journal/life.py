@@ -46,7 +46,10 @@ def create(
     if not (seen.absent or seen.dead):
         raise _exists(keys)
     if seen.dead:
+        finished = seen.card is not None and not seen.card.dead and seen.life
         seen = yield from _bury(seen, seen.life)
+        if finished:
+            yield from _empty_folder(keys.folder(finished))  # the deletion that was cut short did not come to it
         if not seen.dead:
             raise _exists(keys)
     card = msgspec.structs.replace(

@@ -79,8 +79,12 @@ class Registers:
 
     @property
     def torn(self) -> bool:
-        """The tombstone in the tail is of an older life than the card, which was appended to: look again."""
-        return self.tail is not None and self.tail.header.dead and not (self.dead or self.in_creation)
+        """The tombstone in the tail is of another life than the card: look again.
+
+        It may have been answered before that life's first append, or long after that life's own end. Only the same two
+        versions twice were there at one moment.
+        """
+        return self.tail is not None and self.tail.header.dead and not self.dead
 
     @property
     def misfit(self) -> str:
@@ -141,7 +145,7 @@ def resume(keys: SessionKeys) -> Steps[View]:
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
         if seen.dead:
             raise deleted(keys)
-        if (view := seen.view()) is not None:
+        if (view := seen.view()) is not None and not (seen.torn and seen.versions != before):
             return view
         if seen.versions == before:
             raise CorruptError(seen.misfit, kind="registers", key=keys.latest if seen.latest is None else keys.tail)

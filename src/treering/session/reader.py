@@ -136,6 +136,7 @@ class Reader:
         state = self.state
         state.context, state.context_at = restored.context, restored.node
         state.lines = dict(restored.lines)
+        state.borrowed = set(state.lines)
         state.checkpoint = restored.checkpoint
 
     # what happened
@@ -327,7 +328,6 @@ class Reader:
             for digest, answer in zip(part, answers, strict=True):
                 self.blobs[digest] = _blob(answer)
 
-    def _forget_blobs(self, wanted: set[str]) -> None:
     def fetch_shown_blobs(self) -> Steps[None]:
         """Read the blobs of the context in hand."""
         yield from self.fetch_blobs(self._shown_lines(), self.state.context)
@@ -337,6 +337,7 @@ class Reader:
         state = self.state
         return [state.lines[node] for node in set(state.context.nodes) if node in state.lines]
 
+    def _forget_blobs(self, wanted: set[str]) -> None:
         if self.blobs.keys() - wanted:
             needed = wanted | _blobs_of(self._shown_lines(), self.state.context)
             self.blobs = {digest: data for digest, data in self.blobs.items() if digest in needed}

@@ -74,6 +74,8 @@ class SessionState:
         """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
         self._whole: Context | None = None
         """A context that lacks no lines: it was looked through, or grew out of one."""
+        self.borrowed: set[str] = set()
+        """Those of `lines` that folding would not have: read from the graph, and not in `latest` as far as we know."""
         self.checkpoint: Checkpoint | None = None
         """The newest one of the followed head; the agent's state is in it."""
         self.parent_gone = False

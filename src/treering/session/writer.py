@@ -20,6 +20,7 @@ from treering.checkpoint.policy import Policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import (
     ConflictError,
+    FormatVersionError,
     NotFoundError,
     SessionDeletedError,
     TreeringError,
@@ -27,7 +28,7 @@ from treering.errors import (
     UsageError,
 )
 from treering.format.paths import SessionKeys
-from treering.format.record import Record, encode_record
+from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
@@ -414,6 +415,8 @@ class Writer(Reader):
         self.view.require_known_critical(knows)
         state = self._common_state()
         state.lines |= lines or {}
+        if self.view.end == self.view.covers:
+            state.lines |= self._carried()
         outcome = yield from cover(
             self.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
         )
@@ -421,6 +424,10 @@ class Writer(Reader):
         if outcome.done:
             self._latest_bytes = outcome.latest_bytes
         return outcome.done
+
+    def _carried(self) -> dict[str, bytes]:
+        """Records that `latest` carries: brought, perhaps, for a move that is not recorded yet."""
+        return {decode_record(line).id: line for line in self.view.latest.lines[1:]}
 
     def _common_state(self) -> SessionState:
         """The state as everybody folds it; ours may follow a head of its own."""
@@ -433,12 +440,14 @@ class Writer(Reader):
 
     def bring(self, restored: Restored) -> Steps[None]:
         """Put the records of `restored` where two reads find them, before anything refers to them."""
-        missing = {name: line for name, line in restored.lines.items() if name not in self.state.lines}
-        if not missing:
-            return
-        self.state.lines |= missing
         for _ in range(RACES_MAX):
-            if (yield from self.cover(seal=False, again=True, lines=missing)):
+            state = self.state
+            held = state.lines.keys() - state.borrowed
+            missing = {name: line for name, line in restored.lines.items() if name not in held}
+            state.lines |= missing
+            state.borrowed |= missing.keys()
+            if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):
+                self.state.borrowed -= missing.keys()
                 return
             end = self.state.end
             now = yield from resume(self.keys)
@@ -446,7 +455,6 @@ class Writer(Reader):
             new = self._absorb(now)
             if self._is_foreign(new, end) and not self.options.shared:
                 self._refuse_others(raising=True)
-            self.state.lines |= missing
 
     def tidy(self, *, everything: bool = False) -> Steps[Merged]:
         """Merge small segments."""
@@ -461,8 +469,8 @@ class Writer(Reader):
                 yield from self.cover(seal=False)
             if self._seals >= SEALS_PER_MERGE:
                 yield from self.tidy()
-        except SessionDeletedError:
-            return
+        except (SessionDeletedError, FormatVersionError):
+            return  # what was recorded is safe; over a critical record of a later version only that version may cover
 
 
 def _require_storable(records: Sequence[Record]) -> None:
