@@ -12,6 +12,7 @@ from tests.badinput.conftest import Damaged
 from treering.errors import CorruptError, FormatVersionError, TreeringError
 from treering.format.frames import add_check, compress, decompress, frame_at, remove_check
 from treering.format.line import close_line
+from treering.format.segment import build_segment, read_segment
 from treering.session.blocking import Session, View
 from treering.session.store import Store
 from treering.storage.requests import List
@@ -125,7 +126,7 @@ def test_a_damaged_segment_is_reported_where_it_is_read(damaged: Damaged, case: 
     """A bad segment changes nothing about resuming and appending; reading the history names it."""
     change, error, _ = {**REGISTER_CASES, **CUT_CASES}[case]
     if case == "newer":
-        pytest.skip("a segment states its version in its index, see below")
+        pytest.skip("a segment states its version in its index, see `test_a_newer_segment_is_refused`")
     key = damaged.segments[0]
     damage(damaged, key, change)
     where = key if case != "missing" else key.rpartition("/")[0]
@@ -143,6 +144,24 @@ def test_a_damaged_segment_is_reported_where_it_is_read(damaged: Damaged, case: 
         session.seal()
         refused(lambda: session.tidy(everything=True), error, where, offset=False)
     assert damaged.store().view("s").context == session.context
+
+
+def test_a_newer_segment_is_refused(damaged: Damaged, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A segment of a later format version is left alone, with an error that says to upgrade; the session resumes."""
+    key = damaged.segments[0]
+    lines = read_segment(damaged.read(key), key=key)
+    with monkeypatch.context() as later:
+        later.setattr("treering.format.segment.FORMAT_VERSION", 2)
+        damaged.write(key, build_segment(lines))
+    before = damaged.stored()
+    view = damaged.store().view("s")
+    assert len(view.context) == 7
+    for name, read in READS.items():
+        error = refused(lambda read=read: read(view), FormatVersionError, key, offset=False)  # type: ignore[misc]
+        assert "upgrade" in error.remedy, name
+    refused(lambda: damaged.store().copy("s", name="copy"), FormatVersionError, key, offset=False)
+    assert_reported(damaged, key)
+    assert damaged.stored() == before
 
 
 READS: Mapping[str, Callable[[Session | View], Any]] = {

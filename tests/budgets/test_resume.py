@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -15,6 +17,8 @@ from treering.journal.limits import TAIL_BYTES_MAX
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
+from treering.storage.local import LocalDriver
+from treering.storage.open import open_driver
 from treering.storage.requests import Answer, Batch, Delete, Driver, Get, List
 from treering.storage.wrapper import DriverWrapper
 
@@ -108,6 +112,21 @@ def test_resume_is_two_requests(nodes: int) -> None:
     view = backend.store().view("s")
     assert len(view.nodes()) >= nodes
     assert view.stored().segments <= 20
+
+
+@pytest.mark.parametrize("kind", ["logs", "local", "generic"])
+def test_resume_is_two_requests_in_every_store(tmp_path: Path, kind: str) -> None:
+    """The same holds for logs, on a local disk, and on a filesystem of fsspec."""
+    stores: dict[str, Callable[[], Driver]] = {
+        "logs": memory_backend(appends=True).driver,
+        "local": lambda: LocalDriver(tmp_path),
+        "generic": lambda: open_driver(f"file://{tmp_path}", single_writer=True),
+    }
+    was = build(Store(Place(stores[kind]())), 150)
+    session, counts = resumed(SegmentsUnreadable(stores[kind]()))
+    assert counts.counts == {"Get": 2}
+    assert standing(session) == standing(was)
+    kill(session)
 
 
 def test_bytes_follow_the_context() -> None:

@@ -1,0 +1,85 @@
+"""Records of kinds and with fields that we do not know: they survive whatever is done, and move nothing."""
+
+from __future__ import annotations
+
+import pytest
+from tests.badinput.conftest import Damaged
+from tests.session.backends import texts
+
+import treering
+from treering.errors import FormatVersionError
+from treering.format.line import close_line
+from treering.format.register import Tail, decode_tail, encode_tail
+
+
+def add_record(place: Damaged, fields: str) -> bytes:
+    """Append a record as a later version would; return its line."""
+    compressed = not place.driver().appends
+    tail = decode_tail(place.read(place.tail), key="", compressed=compressed)
+    line = close_line(f'{{"at":{tail.end},"by":"later.1",{fields}}}'.encode())
+    place.write(place.tail, encode_tail(Tail(header=tail.header, lines=(*tail.lines, line)), compressed=compressed))
+    return line
+
+
+UNKNOWN = {
+    "type": '"type":"dream","id":"d1","what":[1],"brief":{},"body":{"x":1}',
+    "node kind": '"type":"node","kind":"dream","id":"d1","head":"","brief":{},"body":{"x":1}',
+    "note kind": '"type":"note","kind":"dream","id":"d1","target":"nobody","brief":{"a":1},"body":{"x":1}',
+    "edit kind": '"type":"edit","kind":"dream","id":"d1","target":"nobody","brief":{},"body":{"x":1}',
+    "field": '"type":"note","kind":"x","id":"d1","later":{"deep":[1.50]},"brief":{},"body":{"x":1}',
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_records_survive(damaged: Damaged, name: str) -> None:
+    """A record we do not understand outlives appends, seals, merges, navigation, pruning and copies, byte by byte."""
+    line = add_record(damaged, UNKNOWN[name])
+    said = [f"m{number}" for number in range(7)]
+    with damaged.store().session("s") as session:
+        assert texts(session.context) == said
+        session.append("on")
+        session.seal()
+        session.checkout(session.path()[2])
+        session.prune(treering.Keep(last=1))
+        session.append("drop")
+        session.tidy(everything=True)
+    damaged.store().copy("s", name="copy")
+    for session_name in ("s", "copy"):
+        assert line in list(damaged.store().view(session_name).lines())
+        assert [found for found in damaged.store().verify(session_name) if found.severity == "damage"] == []
+
+
+@pytest.mark.parametrize("name", ["type", "edit kind"])
+def test_a_critical_record_is_read_around_and_not_sealed(damaged: Damaged, name: str) -> None:
+    """Marked critical, it may be read around; appending goes on; sealing is refused and says to upgrade."""
+    line = add_record(damaged, UNKNOWN[name].replace('"brief"', '"critical":true,"brief"'))
+    with damaged.store().session("s") as session:
+        session.append("on")
+        with pytest.raises(FormatVersionError) as caught:
+            session.seal()
+        assert caught.value.key == damaged.tail
+        assert "upgrade" in caught.value.remedy
+        session.append("and on")
+    view = damaged.store().view("s")
+    assert texts(view.context)[-2:] == ["on", "and on"]
+    assert line in list(view.lines())
+
+
+def test_an_unknown_view_is_refused_and_a_policy_is_not_needed(damaged: Damaged) -> None:
+    """How a message is made from a node must be known; which policy chose it need not be."""
+    with damaged.store().session("s") as session:
+        node = session.append("x")
+    record = (
+        f'"type":"checkpoint","id":"ID","head":"main","target":"{node}","brief":{{"full":true}},'
+        f'"body":{{"full":true,"context":[{{"node":"{node}","view":"VIEW"}}],"policy":"later@7"}}'
+    )
+    add_record(damaged, record.replace("ID", "first").replace("VIEW", "summary@1"))
+    assert texts(damaged.store().view("s").context)[0].startswith("Earlier messages")
+    add_record(damaged, record.replace("ID", "second").replace("VIEW", "summary@9"))
+    before = damaged.stored()
+    view = damaged.store().view("s")
+    with pytest.raises(FormatVersionError, match="summary@9") as caught:
+        _ = view.context
+    assert caught.value.remedy
+    assert len(view.history().rows) == 8
+    assert damaged.stored() == before
