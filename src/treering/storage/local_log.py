@@ -7,6 +7,8 @@ Rules
 2. A write that failed half way is cut off again before the lock is given back.
 3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
    written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
+4. Before a process adds to what it did not write itself, it syncs it, and the log's name: whoever wrote it may have been
+   killed before. So a power cut tears one append at most, and what is acknowledged never hangs on another process.
 """
 
 from __future__ import annotations
@@ -105,9 +107,19 @@ class LocalLogs:
                 length = log.cut_torn(request.expect, seen.st_size)
             if length is None:
                 return _changed(log, request, seen.st_size)
-            if failed := self._write(log, request, length):
+            if failed := self._settle(log, request, length) or self._write(log, request, length):
                 return failed
+            log.synced = length + len(request.data)
             return Written(rules.join_version(log.digest, length + len(request.data)))
+
+    def _settle(self, log: _Log, request: Append, length: int) -> TreeringError | None:
+        if length == log.synced:
+            return None
+        try:
+            self._sync.data(log.fd)
+        except OSError as error:
+            return self.poison(request.key, f"sync failed: {error.strerror}")
+        return None
 
     def _write(self, log: _Log, request: Append, length: int) -> TreeringError | None:
         try:
@@ -131,7 +143,7 @@ class LocalLogs:
             if log := self._kept.get(key):
                 self._kept.move_to_end(key)
                 return log
-            log = self._kept[key] = _Log(self._root, key)
+            log = self._kept[key] = _Log(self._root, key, self._sync)
             oldest = self._kept.popitem(last=False)[1] if len(self._kept) > LOGS_KEPT_MAX else None
         if oldest:
             oldest.close()
@@ -147,7 +159,9 @@ class LocalLogs:
 class _Log:
     """An open log and the open lock of its folder."""
 
-    def __init__(self, root: str, key: str) -> None:
+    def __init__(self, root: str, key: str, sync: Sync) -> None:
+        self.synced = -1
+        """The length that this process knows to be on disk; of others' bytes it knows nothing."""
         *folders, name = key.split("/")
         self.path = f"{root}/{key}"
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
@@ -155,6 +169,7 @@ class _Log:
         try:
             self.fd = local_disk.open_file(folder, name, os.O_RDWR | os.O_APPEND)
             try:
+                sync.whole(folder)
                 self.lock_fd = local_lock.open_lock(folder)
             except OSError:
                 os.close(self.fd)
