@@ -413,14 +413,6 @@ RULES = (
         LIVES,
     ),
     Rule(
-        "adopt-untouched",
-        "A life whose own tombstone stands in the tail was deleted, not just created.",
-        "journal/resume.py",
-        "(self.tail.header.dead and self.tail.header.life != self.card.life)",
-        "self.tail.header.dead",
-        LIVES,
-    ),
-    Rule(
         "tail-from-born",
         "The tail begins behind the records that the life was born with.",
         "journal/view.py",
@@ -535,14 +527,6 @@ RULES = (
         "any(not record.by.startswith(mine) for record in new)",
         "bool(new)",
         SESSION,
-    ),
-    Rule(
-        "create-under-new-life",
-        "Every try to create is a life of its own.",
-        "session/writer.py",
-        "        self._lives.append(new_nonce())\n",
-        "        self._lives.extend([] if self._lives else [new_nonce()])\n",
-        NAMES,
     ),
     Rule(
         "bring-before-move",
