@@ -146,6 +146,7 @@ class LocalDriver:
                 return self._logs.poison(put.key, reason) if is_log else poisoned(put.key, reason)
             if is_log:
                 self._logs.cure(put.key, folder)
+                self._logs.know(put.key, rules.log_version(put.data))
         return Written(_version_of(put.key, put.data))
 
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:

@@ -7,8 +7,8 @@ Rules
 2. A write that failed half way is cut off again before the lock is given back.
 3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
    written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
-4. Before a process adds to what it did not write itself, it syncs it, and the log's name: whoever wrote it may have been
-   killed before. So a power cut tears one append at most, and what is acknowledged never hangs on another process.
+4. Before a process adds to what it did not write itself, it syncs it, and the log's name: whoever wrote it may have
+   been killed before. So a power cut tears one append at most, and what is acknowledged hangs on no other process.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from treering.storage.requests import Answer, Append, Version, Written
 # Two descriptors each, and a process may commonly open 1,024.
 LOGS_KEPT_MAX = 64
 POISON_ENDING = ".poisoned"
+# Versions known to be on disk, remembered to save syncs; forgetting them costs only time.
+_LASTING_MAX = 10_000
 
 _REOPENS_MAX = 16  # each means that somebody else replaced the log in between
 
@@ -43,6 +45,7 @@ class LocalLogs:
         self._sync = sync
         self._kept: OrderedDict[str, _Log] = OrderedDict()
         self._mutex = threading.Lock()
+        self._lasting: dict[str, Version] = {}
         self._poisoned: set[str] = set()  # for when even the marker cannot be written
         local_lock.enlist(self)
 
@@ -107,18 +110,31 @@ class LocalLogs:
                 length = log.cut_torn(request.expect, seen.st_size)
             if length is None:
                 return _changed(log, request, seen.st_size)
-            if failed := self._settle(log, request, length) or self._write(log, request, length):
+            if request.expect != self._lasting.get(request.key) and (failed := self._settle(log, request.key)):
                 return failed
-            log.synced = length + len(request.data)
-            return Written(rules.join_version(log.digest, length + len(request.data)))
+            if failed := self._write(log, request, length):
+                return failed
+            version = rules.join_version(log.digest, length + len(request.data))
+            self.know(request.key, version)
+            return Written(version)
 
-    def _settle(self, log: _Log, request: Append, length: int) -> TreeringError | None:
-        if length == log.synced:
-            return None
+    def know(self, key: str, version: Version) -> None:
+        """Take note that this version of a log is on disk, name and all: we wrote it."""
+        if len(self._lasting) >= _LASTING_MAX:
+            self._lasting.clear()
+        self._lasting[key] = version
+
+    def _settle(self, log: _Log, key: str) -> TreeringError | None:
+        """Make what others wrote last, and the name under which we opened it."""
         try:
             self._sync.data(log.fd)
+            folder = local_disk.open_folder(self._root, key.split("/")[:-1])
+            try:
+                self._sync.whole(folder)
+            finally:
+                os.close(folder)
         except OSError as error:
-            return self.poison(request.key, f"sync failed: {error.strerror}")
+            return self.poison(key, f"sync failed: {error.strerror}")
         return None
 
     def _write(self, log: _Log, request: Append, length: int) -> TreeringError | None:
@@ -143,7 +159,7 @@ class LocalLogs:
             if log := self._kept.get(key):
                 self._kept.move_to_end(key)
                 return log
-            log = self._kept[key] = _Log(self._root, key, self._sync)
+            log = self._kept[key] = _Log(self._root, key)
             oldest = self._kept.popitem(last=False)[1] if len(self._kept) > LOGS_KEPT_MAX else None
         if oldest:
             oldest.close()
@@ -159,9 +175,7 @@ class LocalLogs:
 class _Log:
     """An open log and the open lock of its folder."""
 
-    def __init__(self, root: str, key: str, sync: Sync) -> None:
-        self.synced = -1
-        """The length that this process knows to be on disk; of others' bytes it knows nothing."""
+    def __init__(self, root: str, key: str) -> None:
         *folders, name = key.split("/")
         self.path = f"{root}/{key}"
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
@@ -169,7 +183,6 @@ class _Log:
         try:
             self.fd = local_disk.open_file(folder, name, os.O_RDWR | os.O_APPEND)
             try:
-                sync.whole(folder)
                 self.lock_fd = local_lock.open_lock(folder)
             except OSError:
                 os.close(self.fd)
