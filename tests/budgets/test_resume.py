@@ -64,8 +64,9 @@ def build(store: Store, nodes: int) -> Session:
     }
     for number in range(rounds):
         session.append(*[next(said) for _ in range(batch)])
-        if number % 20 == 7:
-            session.commit(state={"round": number, f"key{number % 7}": "value" * 10}, manager={"round": number})
+        if number % 5 == 2:
+            state = {"round": number, f"key{number % 7}": "value" * 10}
+            session.commit(state=state, manager={"round": number}, context=session.context[-KEPT:])
         if number in marks["compact"]:
             session.compact(f"summary {number}", kept=session.context[-min(KEPT, number)].node)
         if number in marks["branch"]:
