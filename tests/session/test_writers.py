@@ -63,6 +63,25 @@ def test_a_session_is_held_from_its_first_record_on(tmp_path: Path) -> None:
     assert texts(store.view("s").context) == ["a", "c"]
 
 
+def test_who_waited_for_a_session_does_not_take_it_from_its_holder(tmp_path: Path) -> None:
+    """A handle that finds a session which another one created and holds is told so, also when it looks again."""
+    store = treering.open(tmp_path)
+    first, second = store.session("s"), store.session("s")
+    assert not second.refresh()
+    first.append("a")
+    for call in (second.refresh, lambda: second.append("b")):
+        with pytest.raises(SessionHeldError):
+            call()
+    first.append("c")
+    first.close()
+    assert second.refresh()
+    second.append("d")
+    with pytest.raises(SessionHeldError):
+        store.session("s")
+    second.close()
+    assert texts(store.view("s").context) == ["a", "c", "d"]
+
+
 def test_a_failed_open_gives_the_hold_back(backend: Backend) -> None:
     """A session that could not be opened is not held."""
     for _ in range(2):

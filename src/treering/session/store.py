@@ -181,7 +181,9 @@ class Place:
 
         take(create=False)
         keys, policy = self.keys(opening.session), find_policy(opening.policy)
-        return Writer(keys, policy, opening.card, opening.options, prepare), holds
+        writer = Writer(keys, policy, opening.card, opening.options, prepare)
+        writer.claim = lambda: take(create=False)
+        return writer, holds
 
     def hold(self, session: str, *, shared: bool, create: bool) -> Hold | None:
         """Hold a session for this process, where the store knows such a thing.

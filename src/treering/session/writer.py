@@ -23,6 +23,7 @@ from treering.errors import (
     FormatVersionError,
     NotFoundError,
     SessionDeletedError,
+    SessionHeldError,
     TreeringError,
     UnavailableError,
     UsageError,
@@ -99,6 +100,8 @@ class Writer(Reader):
         self.at_node: str | None = None
         self.waiting: list[Draft] = []
         """Drafts put off, see `puts_off`."""
+        self.claim: Callable[[], None] = lambda: None
+        """Holds the session for this handle where the store knows such a thing, or raises `SessionHeldError`."""
         self._lives: list[str] = []
         """Of the session that this handle creates, one for each try: an earlier one may have landed."""
         self._new_card = card
@@ -158,13 +161,25 @@ class Writer(Reader):
         """
         if not self.begun:
             yield from self.open()
-            return self.begun
+            return self._claim_found()
         end = self.state.end
         yield from self._look_again()
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
         return self.state.end > end
+
+    def _claim_found(self) -> bool:
+        """Hold the session that somebody else created meanwhile, or leave it alone; false if there still is none."""
+        if not self.begun:
+            return False
+        try:
+            self.claim()
+        except SessionHeldError:
+            self._view, self._state = None, SessionState(self._new_card, self.policy)
+            self._move_along()
+            raise
+        return True
 
     def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
