@@ -60,6 +60,8 @@ class Actors:
         """Nothing goes wrong any more, so nothing may be refused."""
         self.works_max = 8
         """Less than so many appends does a writer make."""
+        self.covers_early = 0.0
+        """How often it seals though that does not pay yet."""
         self._names = itertools.count(1)
 
     def _records(self, count: int) -> tuple[Record, ...]:
@@ -93,7 +95,7 @@ class Actors:
                     if others and outcome.by and not shared:
                         return
                 self.ghost.acknowledge(view.life, [record.id for record in records])
-                if len(view.tail.lines) >= SEAL_AT and self.rng.random() < 0.8:
+                if self.rng.random() < (0.8 if len(view.tail.lines) >= SEAL_AT else self.covers_early):
                     view = yield from self._cover(view, seal=True)
             if view is not None:
                 yield from self._cover(view, seal=self.rng.random() < 0.3)

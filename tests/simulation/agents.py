@@ -57,6 +57,8 @@ class Agents(Actors):
     def __init__(self, world: World, rng: random.Random) -> None:
         super().__init__(world, rng)
         self._replays: dict[tuple[str, int, bytes], dict[str, object]] = {}
+        self.weights = (6, 6, 2, 2, 2, 1, 1, 2, 3, 0)
+        """How often an agent says something, ends a turn, compacts, notes, checks out, branches, switches, ..."""
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
@@ -151,13 +153,11 @@ class Agents(Actors):
     # what agents do
 
     def _work(self, writer: Writer) -> Steps[None]:
-        rng = self.rng
-        does: Callable[[Writer], Steps[None]] = rng.choices(
-            (self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
-             self._rewind, self._refresh),
-            (6, 6, 2, 2, 2, 1, 1, 2, 3),
-        )[0]  # fmt: skip
-        yield from does(writer)
+        does: tuple[Callable[[Writer], Steps[None]], ...] = (
+            self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
+            self._rewind, self._refresh, self._seal,
+        )  # fmt: skip
+        yield from self.rng.choices(does, self.weights)[0](writer)
         self._written(writer)
         self._check_own(writer)
 
@@ -209,7 +209,12 @@ class Agents(Actors):
 
     def _refresh(self, writer: Writer) -> Steps[None]:
         yield from writer.refresh()
-        self._looked[writer.nonce] = writer.state.end
+        if writer._lost is None:  # who was overtaken stays refused
+            self._looked[writer.nonce] = writer.state.end
+
+    def _seal(self, writer: Writer) -> Steps[None]:
+        if writer.begun:
+            yield from writer.seal()
 
     def _any_node(self, writer: Writer) -> Steps[str | None]:
         index = yield from writer.index()

@@ -61,6 +61,8 @@ class Ghost:
             self.dead[life] = frozenset(map(self.id_of, log))
             self.fences.setdefault(new.header.nonce, set()).add(life)
             return
+        if life in self.dead:
+            self.problems.append(f"life {life} was deleted, and is appended to")
         if base > len(log):
             self.problems.append(f"the tail begins at {base}, but the journal ended at {len(log)}")
         now = log[:base] + list(new.lines)
@@ -72,8 +74,11 @@ class Ghost:
         self.note(life)
 
     def latest_written(self, old: Card | None, new: Card) -> None:
-        if new.dead or (old is not None and old.life == new.life):
+        created = old is None or old.dead or old.life != new.life
+        if new.dead or not created:
             return
+        if new.life in self.dead:
+            self.problems.append(f"life {new.life} was deleted, and is created again")
         if new.born and new.life not in self.logs:
             self.logs[new.life] = self._sealed(new.life, new.born)
         self.logs.setdefault(new.life, [])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
-SESSION, NAMES, LAPTOP = ("session",), ("names",), ("laptop",)
+SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
 
 
 class Rule(NamedTuple):
@@ -413,6 +413,14 @@ RULES = (
         LIVES,
     ),
     Rule(
+        "adopt-at-rest",
+        "A life without a tail beside an older tombstone is believed only when two looks in a row show it.",
+        "journal/resume.py",
+        " and not (seen.torn and seen.versions != before):",
+        ":",
+        LIVES,
+    ),
+    Rule(
         "tail-from-born",
         "The tail begins behind the records that the life was born with.",
         "journal/view.py",
@@ -529,12 +537,31 @@ RULES = (
         SESSION,
     ),
     Rule(
+        "create-under-new-life",
+        "Every try to create is a life of its own.",
+        "session/writer.py",
+        "        self._lives.append(new_nonce())\n",
+        "        self._lives.extend([] if self._lives else [new_nonce()])\n",
+        NAMES,
+    ),
+    Rule(
+        "bring-until-done",
+        "A move is recorded only when latest was replaced; somebody else's latest does not carry what it needs.",
+        "session/writer.py",
+        "            if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):\n",
+        """            if missing:
+                yield from self.cover(seal=False, again=True, lines=missing)
+            if True:
+""",
+        MOVES,
+    ),
+    Rule(
         "bring-before-move",
         "What a context needs is brought into latest before the move to it is recorded.",
         "session/navigation.py",
         "        yield from writer.bring(restored)\n",
         "",
-        SESSION,
+        MOVES,
     ),
     Rule(
         "fold-again",

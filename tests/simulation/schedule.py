@@ -33,6 +33,8 @@ class Schedule:
 
     faults: tuple[float, ...] = (0.0, 0.06, 0.06, 0.2)
     """Shares of failing requests to choose from."""
+    sends: tuple[int, ...] = (1, 2, 4)
+    """How often a request is sent at most, to choose from."""
     killed_share = 0.01
 
     def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
@@ -44,7 +46,7 @@ class Schedule:
 
     def make_world(self) -> World:
         rng = self.rng
-        faults, page, sends_max = rng.choice(self.faults), rng.choice((2, 3, 1000)), rng.choice((1, 2, 4))
+        faults, page, sends_max = rng.choice(self.faults), rng.choice((2, 3, 1000)), rng.choice(self.sends)
         return World(rng, SessionKeys("", "s", False), faults=faults, page=page, sends_max=sends_max)
 
     def make_actors(self) -> Actors:
@@ -197,6 +199,7 @@ class LivesSchedule(Schedule):
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
         actors.works_max = rng.choice((2, 3, 8))
+        actors.covers_early = 0.4
         self.shared = shared = rng.random() < 0.5
         kinds = (actors.deleter, actors.deleter, actors.reader, *actors.creators(shared=shared))
         cast = [rng.choice(kinds)() for _ in range(rng.randrange(4, 10))]
@@ -261,14 +264,29 @@ class SessionSchedule(Schedule):
         super().rest()
 
 
+class MovesSchedule(SessionSchedule):
+    """One schedule of agents that mostly go elsewhere, while others replace latest."""
+
+    shared_share = 0.0
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.weights = (2, 1, 3, 0, 4, 1, 1, 3, 2, 4)
+        return actors
+
+
 class NamesSchedule(LivesSchedule, SessionSchedule):
-    """One schedule of whole sessions whose name is fought over."""
+    """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
+
+    faults = (0.2, 0.4)
+    sends = (1, 1, 2)
 
 
 class LaptopSchedule(DiskSchedule, SessionSchedule):
     """One schedule of whole sessions on a local disk, mostly of several processes at once."""
 
-    shared_share = 0.7
+    faults = (0.1, 0.2, 0.3)
+    shared_share = 0.8
 
 
 KINDS: dict[str, type[Schedule]] = {
@@ -276,6 +294,7 @@ KINDS: dict[str, type[Schedule]] = {
     "lives": LivesSchedule,
     "disk": DiskSchedule,
     "session": SessionSchedule,
+    "moves": MovesSchedule,
     "names": NamesSchedule,
     "laptop": LaptopSchedule,
 }
