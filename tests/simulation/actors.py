@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Raw
 
@@ -77,30 +77,37 @@ class Actors:
 
     def writer(self, *, shared: bool) -> Steps[None]:
         """Append a few times, seal now and then, close."""
-        nonce, number = new_nonce(), 0
         view = yield from self._opened()
+        if view is None:
+            return
+        nonce, numbers = new_nonce(), itertools.count(1)
         try:
-            if view is not None and self.rng.random() < 0.2:
+            if self.rng.random() < 0.2:
                 view = yield from self._cover(view, seal=self.rng.random() < 0.5)
-            for _ in range(self.rng.randrange(1, self.works_max) if view is not None else 0):
+            for _ in range(self.rng.randrange(1, self.works_max)):
                 records = self._records(self.rng.choice((1, 1, 2, 3)))
-                outcome: Appended | Overtaken | None = None
-                while not isinstance(outcome, Appended):
-                    number += 1
-                    outcome = yield from self._tried(view, records, f"{nonce}.{number}")
-                    if outcome is None:
-                        return
-                    view = outcome.view
-                    others = isinstance(outcome, Overtaken) and not outcome.by.startswith(f"{nonce}.")
-                    if others and outcome.by and not shared:
-                        return
+                outcome = yield from self._recorded(view, records, nonce, numbers, shared=shared)
+                if outcome is None:
+                    return
+                view = outcome.view
                 self.ghost.acknowledge(view.life, [record.id for record in records])
                 if self.rng.random() < (0.8 if len(view.tail.lines) >= SEAL_AT else self.covers_early):
                     view = yield from self._cover(view, seal=True)
-            if view is not None:
-                yield from self._cover(view, seal=self.rng.random() < 0.3)
+            yield from self._cover(view, seal=self.rng.random() < 0.3)
         except (NotFoundError, UnavailableError) as error:
             self.excuse(error)
+
+    def _recorded(
+        self, view: View, records: Sequence[Record], nonce: str, numbers: Iterator[int], *, shared: bool
+    ) -> Steps[Appended | None]:
+        """Append until it is done; None: given up, or overtaken though nobody else should write."""
+        while True:
+            outcome = yield from self._tried(view, records, f"{nonce}.{next(numbers)}")
+            if outcome is None or isinstance(outcome, Appended):
+                return outcome
+            if outcome.by and not outcome.by.startswith(f"{nonce}.") and not shared:
+                return None
+            view = outcome.view
 
     def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
         """Those who make a session if there is none."""

@@ -18,9 +18,8 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import ConflictError, NotFoundError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
-from treering.format.register import Card, Tail, TailHeader
+from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
 from treering.ids import new_id
-from treering.journal import life as lives
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session import navigation, verbs
@@ -291,8 +290,8 @@ class Agents(Actors):
             world = World(self.rng, keys, faults=0.0, page=1000, sends_max=1)
             card = msgspec.structs.replace(self.card(), life=life)
             tail = Tail(header=TailHeader(session=keys.session, life=life, base=0, nonce="replay"), lines=lines)
-            world.objects[keys.latest] = (Version("1"), lives.encode_latest(card, ()))
-            world.objects[keys.tail] = (Version("2"), lives.encode_tail(tail, compressed=True))
+            world.objects[keys.latest] = (Version("1"), encode_latest(card, ()))
+            world.objects[keys.tail] = (Version("2"), encode_tail(tail, compressed=True))
             reader = Reader(keys, find_policy(POLICY))
             process = Process("replay", world, reader.resume())
             while process.step():

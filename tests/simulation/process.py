@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from types import GeneratorType
 from typing import Any
 
 from tests.simulation.world import World, describe, describe_answer, name_of
@@ -65,12 +64,12 @@ class Process:
     def _ask(self, request: Request) -> Generator[None, None, Answer]:
         """What a retrying driver does: send again what was not answered, a bounded number of times."""
         world = self.world
+        answer: Answer = UnavailableError("not sent yet")
         for _ in range(world.sends_max):
             yield
             self.requests += 1
-            answer = world.send(request)
-            if isinstance(answer, GeneratorType):
-                answer = yield from answer
+            sent = world.send(request)
+            answer = (yield from sent) if isinstance(sent, Generator) else sent
             if self._tell is not None:
                 self._tell(f"{self.name}: {describe(request)} -> {describe_answer(answer)}")
             if not isinstance(answer, UnavailableError) or isinstance(answer, PoisonedError):

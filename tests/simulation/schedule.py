@@ -194,7 +194,7 @@ class Schedule:
 class LivesSchedule(Schedule):
     """One schedule of short lives: created, deleted and created again, by many at once."""
 
-    faults = (0.0, 0.1, 0.3)
+    faults: tuple[float, ...] = (0.0, 0.1, 0.3)
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
@@ -210,7 +210,7 @@ class LivesSchedule(Schedule):
 class DiskSchedule(Schedule):
     """One schedule on a local disk, with power cuts."""
 
-    faults = (0.0, 0.05, 0.15, 0.3)
+    faults: tuple[float, ...] = (0.0, 0.05, 0.15, 0.3)
     killed_share = 0.02
 
     def make_world(self) -> World:
@@ -278,14 +278,14 @@ class MovesSchedule(SessionSchedule):
 class NamesSchedule(LivesSchedule, SessionSchedule):
     """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
 
-    faults = (0.2, 0.4)
-    sends = (1, 1, 2)
+    faults: tuple[float, ...] = (0.2, 0.4)
+    sends: tuple[int, ...] = (1, 1, 2)
 
 
 class LaptopSchedule(DiskSchedule, SessionSchedule):
     """One schedule of whole sessions on a local disk, mostly of several processes at once."""
 
-    faults = (0.1, 0.2, 0.3)
+    faults: tuple[float, ...] = (0.1, 0.2, 0.3)
     shared_share = 0.8
 
 

@@ -17,7 +17,7 @@ from tests.simulation.codec import Token, parse_latest, parse_tail
 from tests.simulation.ghost import Ghost, Objects, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
-from treering.format.register import Card, TailHeader
+from treering.format.register import Card, Latest, Tail, TailHeader
 from treering.journal.read import choose
 from treering.storage.requests import (
     ABSENT,
@@ -151,9 +151,11 @@ class World:
             self.ghost.tail_written(tail)
             if not tail.header.dead:
                 self._require_held()
+                self._require_order()
         elif key == self.keys.latest:
             card = parse_latest(old[1], key=key).card if old else None
             self.ghost.latest_written(card, parse_latest(data, key=key).card)
+            self._require_order()
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment)
         return Written(version)
@@ -193,6 +195,19 @@ class World:
         """Whatever happens, each position below the tail's base is in a segment."""
         if (position := self.missing()) is not None:
             self.ghost.problems.append(f"position {position} is neither in the tail nor in a segment")
+
+    def _require_order(self) -> None:
+        """The tail begins at or below what is sealed, that is covered, and the tail reaches as far as that."""
+        latest, there = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)
+        if latest is None or there is None:
+            return
+        card = parse_latest(latest[1], key=self.keys.latest).card
+        tail = parse_tail(there[1], key=self.keys.tail, appends=self.keys.appends)
+        if card.dead or tail.header.dead or card.life != tail.header.life:
+            return
+        places = [tail.header.base, card.sealed, card.covers, tail.end]
+        if places != sorted(places):
+            self.ghost.problems.append(f"base, sealed, covers and end are out of order: {places}")
 
     def missing(self) -> int | None:
         """The first position below the tail's base that no segment holds."""
@@ -267,11 +282,11 @@ def describe_answer(answer: Answer) -> str:
 
 
 def _told(data: bytes) -> str:
-    value = getattr(data, "value", None)
-    if hasattr(value, "header"):
+    value = data.value if isinstance(data, Token) else None
+    if isinstance(value, Tail):
         header = value.header
         return f" (tail of {header.life}, {header.base} to {value.end}{', dead' if header.dead else ''})"
-    if hasattr(value, "card"):
+    if isinstance(value, Latest):
         card = value.card
         facts = f"covers {card.covers}, sealed {card.sealed}{', dead' if card.dead else ''}"
         return f" (latest of {card.life}, {facts})"
