@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.simulation.rules import RULES, Rule
+from tests.simulation.rules import RULES, Rule, stated_rules
 
 SCHEDULES_MAX = 20_000
 SECONDS_MAX = 90
@@ -89,6 +89,8 @@ def main() -> int:
     unknown = set(names) - {rule.name for rule in RULES}
     if unknown:
         parser.error(f"no such rule: {', '.join(sorted(unknown))}")
+    if without := {name for _, _, name in stated_rules()} - {rule.name for rule in RULES}:
+        parser.error(f"these rules of the page have no mutant: {', '.join(sorted(without))}")
     chosen = [rule for rule in RULES if not names or rule.name in names]
     began, missed = time.perf_counter(), 0
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:

@@ -6,7 +6,11 @@ long as the simulation notices its mutant; one that is never noticed is not a ru
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import NamedTuple
+
+PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
 SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
@@ -572,3 +576,8 @@ RULES = (
         LAPTOP,
     ),
 )
+
+
+def stated_rules() -> list[tuple[str, str, str]]:
+    """Letter, number and name of each rule on the page."""
+    return re.findall(r"^\| ([A-Z])(\d+) \| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from tests.simulation.mutants import PACKAGE, hunt
-from tests.simulation.rules import RULES, Rule
+from tests.simulation.rules import PAGE, RULES, Rule, stated_rules
 from tests.simulation.schedule import KINDS, run_schedule
 
-PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 SCHEDULES = 500  # of each kind; `python -m tests.simulation 20000` runs more
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:
     """A rule without a mutant, or a mutant without a rule, fails the build."""
-    stated = [name for _, _, name in rows_of_rules()]
+    stated = [name for _, _, name in stated_rules()]
     assert sorted(stated) == sorted(rule.name for rule in RULES)
 
 
 def test_the_rules_are_numbered_without_gaps() -> None:
     """Each section counts its rules from 1."""
     expected = 0
-    for letter, number, name in rows_of_rules():
+    for letter, number, name in stated_rules():
         expected = 1 if number == "1" else expected + 1
         assert number == str(expected), f"{letter}{number} {name}"
 
@@ -33,11 +31,6 @@ def test_the_page_tells_what_every_kind_of_schedule_is_about() -> None:
     """The table of schedules and the program agree."""
     table = PAGE.read_text(encoding="utf-8").partition("| Schedules of |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE) == list(KINDS)
-
-
-def rows_of_rules() -> list[tuple[str, str, str]]:
-    """Letter, number and name of each rule on the page."""
-    return re.findall(r"^\| ([A-Z])(\d+) \| `([a-z-]+)` \|", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
