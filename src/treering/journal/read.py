@@ -108,13 +108,6 @@ def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
     return view.tail, view.tail_version
 
 
-def survey_of(view: View) -> Steps[Survey]:
-    """Like `survey`, for a view at hand; a session with nothing dropped from its tail needs no request."""
-    if view.tail.header.base == 0:
-        return Survey(view.keys, view.tail, (), ())
-    return (yield from survey(view.keys, view.life))
-
-
 def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
     """All segments of one life, by position; foreign files are passed over."""
     found: list[Segment] = []
