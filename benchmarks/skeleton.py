@@ -17,6 +17,7 @@ import msgspec
 from benchmarks.measure import Table, ratios, spread, take_turns
 from benchmarks.process import fresh, peak_memory
 from benchmarks.workload import SUMMARY, turns, unsynced_store
+from treering.session.reader import Reader
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
@@ -86,11 +87,11 @@ def _identifier(number: int) -> str:
 
 
 def skeleton(folder: str) -> dict[str, float]:
-    """Read all nodes of the session."""
+    """Read all nodes of the session, linked with their parents and children."""
     driver = CountingDriver(LocalDriver(folder))
     begun = time.perf_counter()
-    nodes = Store(Place(driver)).view("long").nodes()
-    return _measured(begun, len(nodes), driver.bytes_down)
+    index = Store(Place(driver)).view("long").perform(Reader.index)
+    return _measured(begun, len(index.graph), driver.bytes_down)
 
 
 def parse_with_json(folder: str) -> dict[str, float]:
