@@ -13,13 +13,14 @@ DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants bench clean
+.PHONY: help demo test check mutants faults bench clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
 	@echo "make test      run all tests"
 	@echo "make check     lint, formatting, strict types, import contracts"
 	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
+	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
 	@echo "make bench     measure against bare write + fdatasync"
 	@echo "make clean     remove .venv and caches"
 
@@ -37,6 +38,9 @@ check: $(DEV)
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.simulation.mutants
+
+faults: $(DEV)
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks

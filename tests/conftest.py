@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+pytest_plugins = ["tests.faultlog"]
+
 MARKERS = {
     "s3": "talks to an S3 server that a fixture starts (moto or SeaweedFS)",
     "slow": "takes more than a few seconds; `-m 'not slow'` leaves it out while editing",
