@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treering.cli.message import Part, parts_of
 from treering.cli.output import Output, Span
 from treering.cli.text import short_id
 from treering.session.reader import ContextItem
+from treering.transcript.parts import Part, parts_of
 
 ROLE_STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "bold yellow", "toolResult": "bold yellow"}
 _STYLES = {"thinking": "dim italic", "result": "dim", "data": "dim"}

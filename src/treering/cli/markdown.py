@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from treering.cli.message import Part, headline, parts_of, role_of
+from treering.cli.message import headline, role_of
 from treering.cli.text import clean, local_time, one_line
 from treering.session.blocking import View
 from treering.session.reading import HistoryRow
 from treering.transcript.node import Node
+from treering.transcript.parts import Part, parts_of
 
 NODES_AT_ONCE = 100  # read together; what memory holds of the conversation
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult": "Tool", "system": "System"}

@@ -1,113 +1,10 @@
-"""Messages as text. Payloads are whatever an agent recorded; the shapes known here are those of common model APIs.
-
-What is not understood is shown as JSON, never left out.
-"""
+"""Messages on one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
-
 from treering.cli.text import one_line
-from treering.errors import TreeringError
-from treering.format import values
 from treering.transcript.node import Node
-
-
-class Part(NamedTuple):
-    """One part of a message."""
-
-    kind: str
-    """`text`, `thinking`, `call`, `result` or `data`."""
-    title: str
-    """What was called, what kind of data it is, or empty."""
-    text: str
-
-
-_TEXTS: Final = {
-    "text": "text",
-    "input_text": "text",
-    "output_text": "text",
-    "thinking": "thinking",
-    "reasoning": "thinking",
-}
-_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call"})
-_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
-_RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
-
-
-def parts_of(message: object) -> list[Part]:
-    """Return what a message, or the payload of another node, says."""
-    if isinstance(message, str):
-        return [Part("text", "", message)]
-    if not isinstance(message, Mapping):
-        return [] if message is None else [Part("data", "", _json(message))]
-    return [part for part in _parts(message) if part.text or part.title]
-
-
-def _parts(message: Mapping[object, object]) -> Iterator[Part]:
-    if "summary" in message:
-        yield Part("text", "", _text(message["summary"]))
-    elif "command" in message and "output" in message:  # a shell command of the user's, in pi
-        yield Part("call", "shell", _text(message["command"]))
-        yield Part("result", "", _text(message["output"]))
-    elif "content" in message or "tool_calls" in message:
-        yield from _content_parts(message)
-    else:
-        yield Part("data", "", _json(message))
-
-
-def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
-    content = message.get("content")
-    blocks = content if isinstance(content, list | tuple) else [content]
-    result = _text(message.get("role")) in _RESULT_ROLES
-    name = _text(message.get("toolName") or message.get("name") or "") if result else ""
-    for block in blocks:
-        for part in _block_parts(block):
-            yield part._replace(kind="result", title=name) if result and part.kind == "text" else part
-    calls = message.get("tool_calls")
-    for call in calls if isinstance(calls, list | tuple) else ():
-        yield from _block_parts({"type": "tool_call", **call} if isinstance(call, Mapping) else call)
-
-
-def _block_parts(block: object) -> Iterator[Part]:
-    if block is None:
-        return
-    if not isinstance(block, Mapping):
-        yield Part("text", "", _text(block))
-        return
-    kind = _text(block.get("type") or "")
-    if kind in _TEXTS:
-        text = block.get("text", block.get("thinking", block.get("reasoning", "")))
-        yield Part(_TEXTS[kind], "", _text(text))
-    elif kind in _CALLS:
-        yield _call(block)
-    elif kind in _RESULTS:
-        inner = block.get("content", block.get("output"))
-        text = "\n".join(part.text for part in _content_parts({"content": inner}))
-        yield Part("result", "", text)
-    elif kind == "image":
-        yield Part("data", "image", "")
-    else:
-        yield Part("data", kind, _json(block))
-
-
-def _call(block: Mapping[object, object]) -> Part:
-    function = block.get("function")
-    inner = function if isinstance(function, Mapping) else block
-    arguments = inner.get("arguments", inner.get("input", {}))
-    return Part("call", _text(inner.get("name", "")), _text(arguments))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else _json(value)
-
-
-def _json(value: object) -> str:
-    try:
-        return values.encode(value).decode()
-    except TreeringError:
-        return repr(value)
+from treering.transcript.parts import parts_of, text_of
 
 
 def first_line(message: object, characters_max: int = 200) -> str:
@@ -122,7 +19,7 @@ def first_line(message: object, characters_max: int = 200) -> str:
 def headline(node: Node) -> str:
     """Return what a node is, in one line: what a message says, what a change sets."""
     if node.payload is None and node.brief:
-        return ", ".join(f"{name}: {_text(value)}" for name, value in node.brief.items())
+        return ", ".join(f"{name}: {text_of(value)}" for name, value in node.brief.items())
     return first_line(node.payload)
 
 

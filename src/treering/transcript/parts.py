@@ -1,0 +1,109 @@
+"""What a message says, part by part. A payload is whatever an agent recorded; known are the shapes of common APIs.
+
+What is not understood is told as JSON, never left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+from treering.errors import TreeringError
+from treering.format import values
+
+
+class Part(NamedTuple):
+    """One part of a message."""
+
+    kind: str
+    """`text`, `thinking`, `call`, `result` or `data`."""
+    title: str
+    """What was called, what kind of data it is, or empty."""
+    text: str
+
+
+_TEXTS: Final = {
+    "text": "text",
+    "input_text": "text",
+    "output_text": "text",
+    "thinking": "thinking",
+    "reasoning": "thinking",
+}
+_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call"})
+_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
+_RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
+
+
+def parts_of(message: object) -> list[Part]:
+    """Return what a message, or the payload of another node, says."""
+    if isinstance(message, str):
+        return [Part("text", "", message)]
+    if not isinstance(message, Mapping):
+        return [] if message is None else [Part("data", "", _json(message))]
+    return [part for part in _parts(message) if part.text or part.title]
+
+
+def _parts(message: Mapping[object, object]) -> Iterator[Part]:
+    if "summary" in message:
+        yield Part("text", "", text_of(message["summary"]))
+    elif "command" in message and "output" in message:  # a shell command of the user's, in pi
+        yield Part("call", "shell", text_of(message["command"]))
+        yield Part("result", "", text_of(message["output"]))
+    elif "content" in message or "tool_calls" in message:
+        yield from _content_parts(message)
+    else:
+        yield Part("data", "", _json(message))
+
+
+def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
+    content = message.get("content")
+    blocks = content if isinstance(content, list | tuple) else [content]
+    result = text_of(message.get("role")) in _RESULT_ROLES
+    name = text_of(message.get("toolName") or message.get("name") or "") if result else ""
+    for block in blocks:
+        for part in _block_parts(block):
+            yield part._replace(kind="result", title=name) if result and part.kind == "text" else part
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list | tuple) else ():
+        yield from _block_parts({"type": "tool_call", **call} if isinstance(call, Mapping) else call)
+
+
+def _block_parts(block: object) -> Iterator[Part]:
+    if block is None:
+        return
+    if not isinstance(block, Mapping):
+        yield Part("text", "", text_of(block))
+        return
+    kind = text_of(block.get("type") or "")
+    if kind in _TEXTS:
+        text = block.get("text", block.get("thinking", block.get("reasoning", "")))
+        yield Part(_TEXTS[kind], "", text_of(text))
+    elif kind in _CALLS:
+        yield _call(block)
+    elif kind in _RESULTS:
+        inner = block.get("content", block.get("output"))
+        text = "\n".join(part.text for part in _content_parts({"content": inner}))
+        yield Part("result", "", text)
+    elif kind == "image":
+        yield Part("data", "image", "")
+    else:
+        yield Part("data", kind, _json(block))
+
+
+def _call(block: Mapping[object, object]) -> Part:
+    function = block.get("function")
+    inner = function if isinstance(function, Mapping) else block
+    arguments = inner.get("arguments", inner.get("input", {}))
+    return Part("call", text_of(inner.get("name", "")), text_of(arguments))
+
+
+def text_of(value: object) -> str:
+    """Return text as it is, and anything else as JSON."""
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    try:
+        return values.encode(value).decode()
+    except TreeringError:
+        return repr(value)
