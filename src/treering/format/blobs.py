@@ -48,6 +48,7 @@ SIGNED_TYPES: Final = frozenset({"redacted_thinking", "redactedThinking"})
 FORMS: Final = frozenset({"base64", "bytes", "text"})
 
 _reference = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
+_text_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})","as":"text"')
 _data_url = re.compile(r"data:[^,]{0,100};base64,")
 
 
@@ -212,3 +213,8 @@ def blob_refs_in(raw: bytes) -> set[str]:
     Exact: inside a string the quotes would be escaped, and a user's own `$blob` key is not written as a key.
     """
     return {match[1].decode() for match in _reference.finditer(raw)} if mentions_blob(raw) else set()
+
+
+def text_refs_in(raw: bytes) -> set[str]:
+    """Return the digests of those blobs that are text, likewise."""
+    return {match[1].decode() for match in _text_reference.finditer(raw)} if mentions_blob(raw) else set()

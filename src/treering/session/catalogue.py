@@ -35,7 +35,7 @@ def list_sessions(
         wanted: Rows to take; the cards of others are read all the same. None takes all.
         warnings: Take rows whose card could not be read.
     """
-    entries = yield from _entries(prefix)
+    entries = yield from card_entries(prefix)
     start = next((place + 1 for place, entry in enumerate(entries) if entry.key == after), 0)
     rows: list[SessionInfo] = []
     place = start
@@ -59,8 +59,8 @@ def newest(prefix: str, wanted: Callable[[SessionInfo], bool] | None) -> Steps[S
     return page.rows[0] if page.rows else None
 
 
-def _entries(prefix: str) -> Steps[list[Entry]]:
-    """All cards, the most recently written first; the store's clock decides."""
+def card_entries(prefix: str) -> Steps[list[Entry]]:
+    """List all cards, tombstones included, the most recently written first; the store's clock decides."""
     found: list[Entry] = []
     after, more = "", True
     while more:

@@ -26,7 +26,7 @@ from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.reader import Reader
 from treering.session.state import decode_state
 from treering.session.writer import Options, Writer, now_ms
-from treering.storage.open import open_driver
+from treering.storage.open import address_of, open_driver
 from treering.storage.proof import declare, prove
 from treering.storage.requests import Driver, Hold, Steps
 from treering.storage.run import run
@@ -126,14 +126,18 @@ def _require(name: str, value: str, known: tuple[str, ...]) -> None:
 class Place:
     """What a blocking and an asynchronous store share: where sessions are and how they are opened."""
 
-    def __init__(self, driver: Driver, prefix: str = "", proofs: set[str] | None = None) -> None:
+    def __init__(
+        self, driver: Driver, prefix: str = "", proofs: set[str] | None = None, address: str | None = None
+    ) -> None:
         self.driver = driver
         self.prefix = prefix
+        self.address = address
+        """Names the store, without its namespaces, in every process; None if nothing does. See `address_of`."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
         """A part of this place for one tenant; what was proved of the store stays proved."""
-        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs)
+        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs, self.address)
 
     def keys(self, session: str) -> SessionKeys:
         """The keys of one session.
@@ -427,7 +431,7 @@ def open_place(
 ) -> Place:
     """What `open` and `aopen` share."""
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
-    place = Place(driver)
+    place = Place(driver, address=address_of(target))
     return place.namespace(namespace) if namespace else place
 
 

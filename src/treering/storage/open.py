@@ -67,6 +67,22 @@ def open_driver(
     return _open_url(name, scheme, dict(storage_options or {}), single_writer=single_writer)
 
 
+def address_of(target: Target) -> str | None:
+    """Return what names the store that `target` means, in this process and others; None if nothing lasting does.
+
+    Two addresses may name one store (a link that was moved, another spelling of a URL), so it serves only to find what
+    can be made again, such as an index for searching.
+    """
+    if not isinstance(target, str | os.PathLike):
+        return None
+    name = os.fspath(target)
+    scheme, separator, rest = name.partition("://")
+    if isinstance(target, os.PathLike) or not separator or scheme in _LOCAL:
+        path = rest if separator and not isinstance(target, os.PathLike) else name
+        return "file://" + os.path.realpath(os.path.expanduser(path))
+    return None if scheme == "memory" else f"{scheme}://{rest.rstrip('/')}"
+
+
 def _refuse(option: object, reason: str) -> None:
     if option:
         raise UsageError(reason, kind="target")
