@@ -20,7 +20,9 @@ from typing import NamedTuple, Self, TypeAlias
 
 import pytest
 
-FAULTS: dict[str, tuple[str, ...]] = {}
+FAULTS: dict[str, tuple[str, ...]] = {
+    "writers at once": ("appends race for one place", "a session is created by 50 processes"),
+}
 """The faults of each layer, in the order of the page."""
 
 HEADER = """\
