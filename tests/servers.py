@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
-import http.client
 import os
 import shutil
 import signal
@@ -17,21 +16,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, NamedTuple, Self
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
 
 import boto3
 import pytest
-from botocore.auth import S3SigV4Auth
-from botocore.awsrequest import AWSRequest
 from botocore.config import Config
-from botocore.credentials import Credentials
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.server import ThreadedMotoServer
 
@@ -171,131 +164,3 @@ def _die_with_parent() -> None:
     """Have the kernel end this child when its parent is gone, so that a killed test run leaves no server behind."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
-
-
-class Seen(NamedTuple):
-    """One request that came through a gateway."""
-
-    method: str
-    path: str
-    headers: dict[str, str]
-
-
-class Gateway:
-    """An S3 server in front of another one that can misbehave; signs anew what it passes on.
-
-    Attributes:
-        server: How to reach it.
-        drops: Names of headers, in lower case, that it forgets to pass on.
-        script: What to do with the next requests, in turn. A status, or a status with a body, is answered at once.
-            "lose" passes the request on and breaks the connection instead of answering, "cut" breaks it in the middle
-            of the answer, "hang" does not answer until `released` is set, "pass" does nothing special.
-        released: Set it to let hanging requests end.
-        meet: If set, requests wait there for each other before they are passed on.
-        seen: Every request that arrived, which is what went over the wire.
-    """
-
-    def __init__(self, behind: S3Server, *, drops: set[str] | None = None) -> None:
-        self.drops = drops or set()
-        self.script: list[int | str | tuple[int, bytes]] = []
-        self.released = threading.Event()
-        self.meet: threading.Barrier | None = None
-        self.seen: list[Seen] = []
-        self._behind = behind
-        self._listener = _Listener(("127.0.0.1", 0), _Handler)
-        self._listener.gateway = self
-        self._thread = threading.Thread(target=self._listener.serve_forever, args=(0.02,), daemon=True)
-        self.server = behind._replace(endpoint=f"http://127.0.0.1:{self._listener.server_port}")
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.released.set()
-        self._listener.shutdown()
-        self._thread.join()
-        self._listener.server_close()
-
-    def count(self, method: str) -> int:
-        """Return how many requests with this method were seen."""
-        return sum(each.method == method for each in self.seen)
-
-    def forward(
-        self, method: str, path: str, headers: dict[str, str], body: bytes
-    ) -> tuple[int, bytes, dict[str, str]]:
-        """Send a request to the server behind and return its status, body and headers."""
-        kept = {name: value for name, value in headers.items() if name not in self.drops | _NOT_PASSED_ON}
-        request = AWSRequest(method, self._behind.endpoint + path, kept, body)
-        request.headers["x-amz-content-sha256"] = "UNSIGNED-PAYLOAD"
-        S3SigV4Auth(Credentials(self._behind.key, self._behind.secret), "s3", REGION).add_auth(request)
-        connection = http.client.HTTPConnection(urlsplit(self._behind.endpoint).netloc, timeout=20)
-        with contextlib.closing(connection):
-            connection.request(method, path, body, dict(request.headers))
-            answer = connection.getresponse()
-            return answer.status, answer.read(), {name.lower(): value for name, value in answer.getheaders()}
-
-
-_NOT_PASSED_ON = {"host", "authorization", "connection", "expect", "content-length", "transfer-encoding", "x-amz-date"}
-
-
-class _Listener(ThreadingHTTPServer):
-    gateway: Gateway
-    daemon_threads = True
-    request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing when a client has gone; that is often what the test is about."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: _Listener
-
-    def _serve(self) -> None:
-        gateway = self.server.gateway
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        gateway.seen.append(Seen(self.command, self.path, headers))
-        act = gateway.script.pop(0) if gateway.script else "pass"
-        if isinstance(act, int | tuple):
-            self._answer(*(act if isinstance(act, tuple) else (act, _error_body(act))))
-            return
-        if act == "hang":
-            gateway.released.wait()
-        if gateway.meet:
-            gateway.meet.wait(READY_SECONDS_MAX)
-        status, found, passed_on = gateway.forward(self.command, self.path, headers, body)
-        if act == "lose":
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        self._answer(status, found, passed_on, cut=act == "cut")
-
-    do_GET = do_PUT = do_POST = do_DELETE = do_HEAD = _serve  # noqa: N815  # the base class looks for these names
-
-    def _answer(self, status: int, body: bytes, headers: dict[str, str] | None = None, *, cut: bool = False) -> None:
-        headers = headers or {}
-        self.send_response_only(status)
-        for name, value in headers.items():
-            if name not in _NOT_PASSED_ON:
-                self.send_header(name, value)
-        if self.command == "HEAD":
-            self.send_header("Content-Length", headers.get("content-length", "0"))
-        elif status not in (204, 304):
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if cut else body)
-        if cut:
-            self.close_connection = True
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the base class's
-        """Say nothing."""
-
-
-def _error_body(status: int) -> bytes:
-    codes = {403: "AccessDenied", 409: "ConditionalRequestConflict", 500: "InternalError", 503: "SlowDown"}
-    return f"<Error><Code>{codes[status]}</Code><Message>as told</Message></Error>".encode()

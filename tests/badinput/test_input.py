@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 from tests.badinput.conftest import Damaged
-from tests.servers import Gateway, S3Server
+from tests.gateway import Gateway
+from tests.servers import S3Server
 from tests.session.backends import texts
 
 import treering

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 import s3fs
-from tests.servers import REGION, Gateway, S3Server, free_ports
+from tests.gateway import Gateway
+from tests.servers import REGION, S3Server, free_ports
 from tests.storage.processes import finish, start
 
 from treering.errors import (
