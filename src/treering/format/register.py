@@ -71,7 +71,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
     """What a tail says."""
 
     header: TailHeader
-    lines: tuple[bytes, ...] = ()
+    lines: Sequence[bytes] = ()
     """Record lines, line breaks included."""
     complete: int = 0
     """Bytes of the object, as read, up to the end of the last whole append. Set by `decode_tail`."""

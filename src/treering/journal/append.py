@@ -24,6 +24,7 @@ from treering.errors import ConflictError, NotFoundError, PoisonedError, Treerin
 from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Tail, encode_tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
+from treering.journal.lines import joined
 from treering.journal.read import record_at
 from treering.journal.resume import LOOKS_MAX, resume
 from treering.journal.view import View
@@ -41,6 +42,8 @@ class Appended(msgspec.Struct, frozen=True):
     """How much this append had to upload."""
     records: tuple[Record, ...] = ()
     """As they stand in the journal; empty if that was found out by looking."""
+    lines: tuple[bytes, ...] = ()
+    """Those of `records`."""
 
 
 class Overtaken(msgspec.Struct, frozen=True):
@@ -77,7 +80,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         request, tail = _request(view, lines, nonce, in_place=False)
         (answer,) = yield (request,)
     if isinstance(answer, Written):
-        return Appended(view.with_tail(tail, answer.version), first, len(request.data), stamped)
+        return Appended(view.with_tail(tail, answer.version), first, len(request.data), stamped, lines)
     if not isinstance(answer, (ConflictError, NotFoundError)):
         raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
     return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))
@@ -156,10 +159,10 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
     """The one request of an append, and the tail as it will stand."""
     kept = view.unsealed_lines
     if in_place and len(kept) == len(view.tail.lines):
-        tail = Tail(header=view.tail.header, lines=kept + lines)
+        tail = Tail(header=view.tail.header, lines=joined(kept, lines))
         return Append(view.keys.tail, b"".join(lines), expect=view.tail_version), tail
     header = msgspec.structs.replace(view.tail.header, base=view.end - len(kept), nonce=nonce)
-    tail = Tail(header=header, lines=kept + lines)
+    tail = Tail(header=header, lines=joined(kept, lines))
     data = encode_tail(tail, compressed=not view.keys.appends)
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if lines and len(data) > bytes_max and not view.keys.appends:

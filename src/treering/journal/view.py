@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -47,12 +47,12 @@ class View(msgspec.Struct, frozen=True):
         return self.latest.card.sealed
 
     @property
-    def fresh_lines(self) -> tuple[bytes, ...]:
+    def fresh_lines(self) -> Sequence[bytes]:
         """Lines that `latest` does not account for yet."""
         return self.tail.lines[max(0, self.covers - self.tail.header.base) :]
 
     @property
-    def unsealed_lines(self) -> tuple[bytes, ...]:
+    def unsealed_lines(self) -> Sequence[bytes]:
         """Lines that lie in no segment yet."""
         return self.tail.lines[max(0, self.sealed - self.tail.header.base) :]
 

@@ -340,7 +340,7 @@ class Writer(Reader):
         state, view = self.state, outcome.view
         end = state.end
         if isinstance(outcome, Appended) and outcome.records and end == outcome.first:
-            for record, line in zip(outcome.records, view.tail.lines[-len(outcome.records) :], strict=True):
+            for record, line in zip(outcome.records, outcome.lines, strict=True):
                 state.apply(record, line)
             self._look_at(view)
             return False
