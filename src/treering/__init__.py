@@ -28,6 +28,8 @@ from treering.errors import (
     UsageError,
 )
 from treering.journal.merge import Merged
+from treering.maintenance.repair import Repair
+from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
 from treering.session.blocking import Session, View
 from treering.session.catalogue import Sessions
@@ -98,6 +100,7 @@ __all__ = [
     "Hooks",
     "Keep",
     "LoadFacts",
+    "Loss",
     "Merged",
     "Node",
     "NotFoundError",
@@ -107,6 +110,7 @@ __all__ = [
     "PoisonedError",
     "Problem",
     "Pruned",
+    "Repair",
     "Schedule",
     "Session",
     "SessionDeletedError",

@@ -103,3 +103,27 @@ def test_stats_of_all(recorded: Recorded) -> None:
     done = recorded.program("stats")
     assert [row[-1] for row in done.rows] == ["tea"]
     assert "coffee" in done.err
+
+
+def test_repair(recorded: Recorded) -> None:
+    """What is left of a damaged session goes into a new one; what is lost is listed and ends with 6."""
+    segment = damage(recorded)
+    before = segment.read_bytes()
+    done = recorded.program("repair", "tea", "--into", "tea-2", code=6)
+    assert {"object", "records"} <= {row[0] for row in done.rows}
+    assert all(row[1] for row in done.rows)
+    assert "something is lost" in done.err
+    recorded.program("verify", "tea-2")
+    assert segment.read_bytes() == before
+    recorded.program("repair", "tea", "--into", "tea-2", code=4)
+    document = json.loads(recorded.program("repair", "tea", "--into", "tea-3", "--json", code=6).out)
+    assert document["complete"] is False
+    assert document["repair"]["into"] == "tea-3"
+
+
+def test_repair_of_a_sound_session(recorded: Recorded) -> None:
+    """Nothing is lost of a session that is sound, and one that is not there is named."""
+    done = recorded.program("repair", "tea", "--into", "copy")
+    assert done.out == ""
+    assert "nothing is lost" in done.err
+    recorded.program("repair", "no-such", "--into", "copy-2", code=3)

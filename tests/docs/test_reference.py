@@ -14,6 +14,8 @@ from treering import errors
 from treering.checkpoint.checkpoint import Entry
 from treering.checkpoint.prune import Plan
 from treering.journal.merge import Merged
+from treering.maintenance.repair import Repair
+from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
 from treering.session.catalogue import Sessions
 from treering.session.pruning import Pruned
@@ -77,8 +79,8 @@ def test_every_option_of_a_session_is_documented() -> None:
 
 TYPES = (
     treering.SessionInfo, Sessions, treering.ContextItem, treering.Node, treering.Draft, Commit, History, HistoryRow,
-    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Plan, Finding, treering.Schedule,
-    treering.Keep, treering.Hooks,
+    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Plan, Finding, Repair, Loss,
+    treering.Schedule, treering.Keep, treering.Hooks,
 )  # fmt: skip
 
 

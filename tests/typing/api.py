@@ -31,6 +31,7 @@ from treering import (
     OutlineRow,
     Problem,
     Pruned,
+    Repair,
     Schedule,
     Session,
     SessionInfo,
@@ -81,6 +82,7 @@ def check_store(store: Store) -> None:
     assert_type(store.recent(cwd="."), SessionInfo | None)
     assert_type(store.verify("s"), list[Finding])
     assert_type(store.verify_all(), Iterator[tuple[str, list[Finding]]])
+    assert_type(store.repair("s", into="t"), Repair)
     store.copy("s", store, name="t", progress=print)
     facts = LoadFacts(title="T")
     store.load("s", iter([treering.user("x")]), leaf=lambda: None, facts=facts)

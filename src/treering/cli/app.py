@@ -10,7 +10,19 @@ from typing import Any
 import click
 
 import treering
-from treering.cli import changes, checking, checkpoints, demo, exits, exporting, history, importing, listing, tree
+from treering.cli import (
+    changes,
+    checking,
+    checkpoints,
+    demo,
+    exits,
+    exporting,
+    history,
+    importing,
+    listing,
+    repairing,
+    tree,
+)
 from treering.cli.settings import STORE_VARIABLE, Settings, store_options
 
 
@@ -76,6 +88,6 @@ def main() -> None:
 for _command in (
     listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
     changes.branch, changes.fork, changes.rewind, listing.continue_, importing.import_, exporting.export,
-    exporting.copy, checking.verify, changes.seal, checking.stats, changes.rm, demo.demo,
+    exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm, demo.demo,
 ):  # fmt: skip
     main.add_command(_command)

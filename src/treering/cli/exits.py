@@ -46,7 +46,7 @@ EXITS: Final = (
     Exit(3, "the session, node, checkpoint or file is not there", (NotFoundError,)),
     Exit(4, "somebody else wrote first, holds the session, or has the name", (ConflictError,)),
     Exit(5, "the store did not answer; a write may have landed", (UnavailableError,)),
-    Exit(CORRUPT, "stored bytes are damaged or missing, or `verify` found something", (CorruptError,)),
+    Exit(CORRUPT, "stored bytes are damaged or missing, or `verify` or `repair` found some", (CorruptError,)),
     Exit(7, "the store refused the credentials or the path", (AccessError,)),
     Exit(8, "the store cannot do this safely", (UnsafeStoreError,)),
     Exit(9, "written by a newer version", (FormatVersionError,)),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
 from treering.journal import life
+from treering.maintenance.repair import Repair
 from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
 from treering.session.catalogue import Sessions, list_sessions, newest
@@ -121,6 +122,13 @@ class AsyncStore:
     async def verify(self, session: str) -> list[Finding]:
         """Report all damage and oddities of a session; see `Store.verify`. Runs in a thread."""
         return await asyncio.to_thread(Store(self._place).verify, session)
+
+    async def repair(
+        self, session: str, *, into: str, target: AsyncStore | None = None, progress: Progress | None = None
+    ) -> Repair:
+        """Salvage what can be read of a damaged session into a new one; see `Store.repair`. Runs in a thread."""
+        where = None if target is None else Store(target._place)  # noqa: SLF001  # of the same class
+        return await asyncio.to_thread(Store(self._place).repair, session, into=into, target=where, progress=progress)
 
     async def verify_all(self) -> list[tuple[str, list[Finding]]]:
         """Verify all sessions; see `Store.verify_all`. Runs in a thread."""

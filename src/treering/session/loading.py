@@ -100,7 +100,7 @@ def copy_session(
         if progress is not None:
             progress(loader.end)
     run(loader.finish(), target)
-    run(_settle(keys, reader.policy), target)
+    run(settle(keys, reader.policy), target)
 
 
 def _copy_blobs(source: Driver, reader: Reader, target: Driver, loader: Loader, line: bytes) -> None:
@@ -111,8 +111,8 @@ def _copy_blobs(source: Driver, reader: Reader, target: Driver, loader: Loader, 
     reader.blobs.clear()
 
 
-def _settle(keys: SessionKeys, policy: Policy) -> Steps[None]:
-    """Let `latest` hold the context's records where the fold alone could not tell them."""
+def settle(keys: SessionKeys, policy: Policy) -> Steps[None]:
+    """Let `latest` of a loaded session hold the context's records where the fold alone could not tell them."""
     writer = Writer(keys, policy, Card(session=keys.session, life="", write=""), Options(create=False), _nothing)
     yield from writer.open()
     yield from writer.cover(seal=False, again=True)

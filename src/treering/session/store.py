@@ -16,6 +16,7 @@ from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card, Latest
 from treering.ids import new_nonce
 from treering.journal import life
+from treering.maintenance.repair import Repair, repair_session
 from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
 from treering.session.catalogue import Sessions, list_sessions, newest
@@ -411,6 +412,40 @@ class Store:
         """
         keys = self._place.keys(session)
         return verify_session(self._place.driver, keys, check_state)
+
+    def repair(
+        self, session: str, *, into: str, target: Store | None = None, progress: Progress | None = None
+    ) -> Repair:
+        """Salvage what can be read of a damaged session into a new one; the damaged one is not changed.
+
+        Args:
+            session: The damaged session, by its exact name.
+            into: Name of the new one.
+            target: The store to make it in; by default this one.
+            progress: Told how many records are done.
+
+        Returns:
+            What was salvaged, and what was lost.
+
+        Raises:
+            NotFoundError: There is no such session, or it was deleted.
+            ConflictError: There is a session of the new name.
+            CorruptError: Nothing of it can be read.
+            FormatVersionError: A newer version wrote some of it.
+        """
+        where = self._place if target is None else target._place  # noqa: SLF001  # of the same class
+        keys = where.keys(into)
+        run(life.require_free(keys), where.driver)
+        run(where.prepare(), where.driver)
+        return repair_session(
+            self._place.driver,
+            self._place.keys(session),
+            where.driver,
+            keys,
+            policy=find_policy(DEFAULT_POLICY),
+            card=loaded_card(session, {}),
+            progress=progress,
+        )
 
     def verify_all(self) -> Iterator[tuple[str, list[Finding]]]:
         """Verify all sessions, one after the other: names and what was found."""

@@ -1,0 +1,170 @@
+"""What can still be read of damaged objects: every line whose own checksum holds, wherever it lies.
+
+Rule 1: a line counts only if it is whole. Where it lies, what stands beside it and whether the frame around it is sound
+        do not matter: a record says itself at which position it belongs.
+Rule 2: nothing is guessed. A line that is not whole is lost, also if most of it could be read.
+Rule 3: damage must not cost more than reading. What is decompressed of one object is bounded, whatever it declares.
+
+This is for repairs alone. Whoever reads a sound object takes the strict readers, which notice what is missing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+import msgspec
+import zstandard
+
+from treering.errors import CorruptError
+from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress_frame, frame_at
+from treering.format.line import is_whole, split_lines
+from treering.format.record import Skeleton, decode_record
+from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
+from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
+
+_MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
+_STEP_BYTES: Final = 64  # fed at a time, so that what comes out before the damage is not lost, nor unbounded
+_STARTS_MAX: Final = 16  # tried in one piece of text; each is a checksum of all that follows
+_RECORD_START: Final = b'{"at":'
+_record_start = re.compile(rb'\{"at":[0-9]+,"by":"')
+_header_decoder = msgspec.json.Decoder(TailHeader)
+
+
+class Salvaged(msgspec.Struct, frozen=True):
+    """What was read of one damaged object."""
+
+    lines: dict[int, bytes]
+    """Record lines by position."""
+    errors: tuple[CorruptError, ...] = ()
+    """What is wrong with it, frame by frame."""
+    lost: dict[int, str] = {}
+    """Ids of records that are known to have been there, by position."""
+
+
+def salvage_lines(content: bytes) -> dict[int, bytes]:
+    """Return the whole record lines in some text, by position; of two at one position the later one."""
+    found: dict[int, bytes] = {}
+    for piece in split_lines(content):
+        if (line := _whole_line(piece)) is None:
+            continue
+        try:
+            found[decode_record(line).at] = line
+        except CorruptError:  # whole, and yet no record
+            continue
+    return found
+
+
+def _whole_line(piece: bytes) -> bytes | None:
+    """The record line that a piece of text is, or ends in: a hole or a torn line may stand before it."""
+    if is_whole(piece):
+        return piece if piece.startswith(_RECORD_START) else None
+    starts = islice(_record_start.finditer(piece, 1), _STARTS_MAX)
+    return next((line for match in starts if is_whole(line := piece[match.start() :])), None)
+
+
+def salvage_header(content: bytes) -> TailHeader | None:
+    """Return the header of a tail whose records may be damaged, or None if it is lost itself."""
+    line = content[: content.find(b"\n") + 1]
+    if not is_whole(line):
+        return None
+    try:
+        return _header_decoder.decode(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def salvage_card(data: bytes, *, key: str) -> Card | None:
+    """Return the card of a `latest` whose body is damaged, or None if it is lost itself.
+
+    Raises:
+        FormatVersionError: A newer version wrote it.
+    """
+    try:
+        return decode_card(data, key=key)
+    except CorruptError:
+        return None
+
+
+def salvage_content(data: bytes, *, bytes_max: int = REGISTER_BYTES_MAX) -> bytes:
+    """Return what can be decompressed of an object, frame after frame; of a damaged frame what lies before the damage.
+
+    Args:
+        data: All of it.
+        bytes_max: Most bytes to return.
+    """
+    parts: list[bytes] = []
+    left, offset = bytes_max, data.find(_MAGIC)
+    while offset >= 0 and left > 0:
+        part, end = _frame_content(data, offset, left)
+        parts.append(part)
+        left -= len(part)
+        offset = data.find(_MAGIC, end)
+    return b"\n".join(parts)
+
+
+def _frame_content(data: bytes, offset: int, bytes_max: int) -> tuple[bytes, int]:
+    """Return the content of what looks like a frame, and where to look for the next one."""
+    try:
+        frame = frame_at(data, offset, key="")
+    except CorruptError:
+        return _beginning(data[offset:], bytes_max), offset + len(_MAGIC)
+    try:
+        check_size(frame.content_size or 0, bytes_max, key="", offset=offset)
+        return decompress_frame(data, frame, key=""), frame.end
+    except CorruptError:
+        return _beginning(_without_checksum(data, frame), bytes_max), offset + len(_MAGIC)
+
+
+def _without_checksum(data: bytes, frame: Frame) -> bytes:
+    """The bytes of a frame up to its checksum, which would only say that it is damaged."""
+    return data[frame.offset : frame.end - CHECKSUM_BYTES]
+
+
+def _beginning(data: bytes, bytes_max: int) -> bytes:
+    """Decompress as far as it goes."""
+    reader = zstandard.ZstdDecompressor(max_window_size=REGISTER_BYTES_MAX).decompressobj()
+    parts: list[bytes] = []
+    size = 0
+    for start in range(0, len(data), _STEP_BYTES):
+        try:
+            parts.append(reader.decompress(data[start : start + _STEP_BYTES]))
+        except (zstandard.ZstdError, MemoryError):
+            break
+        size += len(parts[-1])
+        if size > bytes_max:
+            break
+    return b"".join(parts)[:bytes_max]
+
+
+def salvage_segment(data: bytes, *, key: str) -> Salvaged:
+    """Return what can be read of a damaged segment: frame by frame, or line by line where its index is lost.
+
+    Raises:
+        FormatVersionError: A newer version wrote it; it may be sound.
+    """
+    try:
+        footer = read_footer(data, len(data), key=key)
+        skeletons = {} if isinstance(footer, int) else {row.at: row for row in footer.skeletons()}
+    except CorruptError as error:
+        return Salvaged(salvage_lines(salvage_content(data, bytes_max=SEGMENT_BYTES_MAX)), (error,))
+    if isinstance(footer, int):
+        return Salvaged({}, (CorruptError("object is too short for a segment", key=key, offset=0),))
+    lines: dict[int, bytes] = {}
+    errors: list[CorruptError] = []
+    for span in footer.frames:
+        piece = data[span.start : span.end]
+        try:
+            read = read_frame(piece, span, key=key)
+        except CorruptError as error:
+            errors.append(error)
+            lines |= salvage_lines(salvage_content(piece, bytes_max=SEGMENT_BYTES_MAX))
+        else:
+            lines |= salvage_lines(b"".join(read))
+    return Salvaged(lines, tuple(errors), dict(_lost(skeletons, lines)))
+
+
+def _lost(skeletons: dict[int, Skeleton], lines: dict[int, bytes]) -> Iterator[tuple[int, str]]:
+    return ((at, row.id) for at, row in skeletons.items() if at not in lines)

@@ -1,0 +1,332 @@
+"""Make a new session of what can still be read of a damaged one. The damaged one is only read, never changed.
+
+Rule 1: what is sound is copied line by line; only positions close up where records are lost. Nothing is made up: a node
+whose parent is lost keeps naming it, and stands as a root.
+Rule 2: the new session can be used at once. A head that stood on a lost node stands on the last one of its branch that
+is left; a checkpoint that cannot be restored any more is taken out of the lists; where the agent stood is taken from
+the registers if they are sound, else from the newest checkpoint that is.
+Rule 3: everything that is not as it was is in the report.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from treering.checkpoint.body import Body, read_form
+from treering.checkpoint.checkpoint import Checkpoint, Entry, chain_of, entry_of
+from treering.checkpoint.context import Item, decode_items, splice_apply
+from treering.checkpoint.delta import needs
+from treering.checkpoint.policy import Policy
+from treering.errors import CorruptError, NotFoundError, TreeringError
+from treering.format.blobs import blob_refs_in
+from treering.format.line import CHECKSUM_BYTES, close_line
+from treering.format.paths import SessionKeys
+from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
+from treering.format.register import Card
+from treering.ids import new_id
+from treering.maintenance.salvage import Loss, Salvage
+from treering.session.lineage import Loader
+from treering.session.loading import settle
+from treering.session.state import SessionState, decode_state
+from treering.storage.requests import Driver, Found, Get, Steps
+from treering.storage.run import run
+from treering.transcript.graph import Graph
+
+CONTEXTS_KEPT_MAX = 64  # checkpoints are changes of a recent one; after going elsewhere they are written in full
+IDS_SHOWN_MAX = 100  # of what is lost; the number of all is in the message
+
+Progress = Callable[[int], None]
+"""Called with the number of records done so far."""
+
+_at = re.compile(rb'\{"at":[0-9]+,')
+
+
+class Repair(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair did."""
+
+    session: str
+    """The damaged session."""
+    into: str
+    """The new one."""
+    records: int
+    """Records salvaged, in the order they had."""
+    nodes: int
+    messages: int
+    checkpoints: int
+    blobs: int
+    losses: tuple[Loss, ...]
+    """What is missing or not as it was. Damage for which other copies stood in is among it."""
+    orphans: tuple[str, ...]
+    """Nodes whose parent is not there; they are kept, as roots."""
+
+    @property
+    def lost(self) -> bool:
+        """Something of the session is gone."""
+        return any(loss.kind != "object" for loss in self.losses)
+
+
+def repair_session(
+    source: Driver,
+    keys: SessionKeys,
+    target: Driver,
+    into: SessionKeys,
+    *,
+    policy: Policy,
+    card: Card,
+    progress: Progress | None = None,
+) -> Repair:
+    """Salvage what can be read of a session into a new one.
+
+    Args:
+        source: The store it is in.
+        keys: The damaged session.
+        target: The store of the new one.
+        into: The new session.
+        policy: Rebuilds the context if no checkpoint tells it.
+        card: What the new session's card says where the old one is lost.
+        progress: Told how far it is.
+
+    Raises:
+        NotFoundError: There is no such session, or it was deleted.
+        ConflictError: There is a session of the new name.
+        CorruptError: Nothing of it can be read.
+        FormatVersionError: A newer version wrote some of it.
+    """
+    salvage = Salvage(keys)
+    run(salvage.look(), source)
+    mender = _Mender(salvage, Loader(into, policy, _card(salvage.card or card)))
+    for steps in salvage.parts():
+        for at, line in run(steps, source):
+            for digest in sorted(blob_refs_in(line)):
+                run(mender.add_blob(digest, run(_blob(salvage, digest), source), at), target)
+            run(mender.add(at, line), target)
+        if progress is not None:
+            progress(mender.loader.end)
+    run(mender.finish(), target)
+    return mender.report()
+
+
+def _card(card: Card) -> Card:
+    """The card to begin with: counts come from the records, and this is a session of its own."""
+    extra = {**card.extra, "repaired_from": card.session}
+    return msgspec.structs.replace(
+        card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0, erased=(), extra=extra
+    )
+
+
+def _blob(salvage: Salvage, digest: str) -> Steps[bytes | TreeringError]:
+    """A large part of the damaged session, or what is wrong with it."""
+    key = salvage.keys.blob(salvage.life, digest)
+    (answer,) = yield (Get(key),)
+    if isinstance(answer, NotFoundError):
+        return CorruptError("a blob is missing", kind="missing_blob", key=key)
+    if isinstance(answer, CorruptError):
+        return answer
+    if not isinstance(answer, Found):
+        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    if hashlib.sha256(answer.data).hexdigest() != digest:
+        return CorruptError("a blob's bytes do not have its digest", kind="blob", key=key)
+    return answer.data
+
+
+class _Mender:
+    """Puts salvaged records into a new session, and makes it one that can be used."""
+
+    def __init__(self, salvage: Salvage, loader: Loader) -> None:
+        self.salvage = salvage
+        self.loader = loader
+        self._known = _resumed(salvage, loader.policy)
+        self._lost: list[Loss] = []
+        self._blobs: dict[str, bool] = {}
+        self._tips: dict[str, str] = {}  # by head: the last node recorded on it
+        self._checkpoints = _Checkpoints()
+        self.records = 0
+
+    # records
+
+    def add(self, at: int, line: bytes) -> Steps[None]:
+        """Put a record behind the others."""
+        if at != self.loader.end:
+            line = _moved(line, self.loader.end)
+        record = decode_record(line)
+        yield from self.loader.add_line(line, record)
+        self.records += 1
+        if record.type == "node" and record.head:
+            self._tips[record.head] = record.id
+        elif record.type == "checkpoint":
+            self._checkpoints.add(record, self.loader.index.graph)
+
+    def add_blob(self, digest: str, data: bytes | TreeringError, at: int) -> Steps[None]:
+        """Store a large part, or note that it is lost; records keep referring to it."""
+        if digest in self._blobs:
+            return
+        self._blobs[digest] = isinstance(data, bytes)
+        if isinstance(data, bytes):
+            yield from self.loader.add_blob(digest, data)
+        else:
+            self._lose("blob", data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
+
+    # the end
+
+    def finish(self) -> Steps[None]:
+        """Let the new session exist.
+
+        Raises:
+            CorruptError: Nothing of the old one can be read.
+        """
+        loader, latest = self.loader, self.salvage.keys.latest
+        if not self.records and self.salvage.card is None:
+            raise CorruptError("nothing of this session can be read", kind="nothing", key=latest)
+        yield from self._drop_checkpoints()
+        yield from self._move_heads()
+        if self._known is not None and self._known.heads.heads:
+            yield from self._stand(self._known)
+        yield from loader.finish()
+        yield from settle(loader.keys, loader.policy)
+
+    def report(self) -> Repair:
+        """What was done."""
+        card = self.loader.state.card
+        return Repair(
+            session=self.salvage.keys.session,
+            into=self.loader.keys.session,
+            records=self.records,
+            nodes=card.nodes,
+            messages=card.messages,
+            checkpoints=len(self.loader.index.checkpoints),
+            blobs=sum(self._blobs.values()),
+            losses=(*self.salvage.losses, *self._lost),
+            orphans=tuple(each.node for each in self.loader.index.graph.problems() if each.kind == "orphan"),
+        )
+
+    def _lose(
+        self, kind: str, key: str, message: str, *, first: int | None = None, end: int | None = None,
+        ids: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self._lost.append(Loss(kind=kind, key=key, message=message, first=first, end=end, ids=ids[:IDS_SHOWN_MAX]))
+
+    def _drop_checkpoints(self) -> Steps[None]:
+        """Take those out of the lists that lack a record or a node."""
+        index = self.loader.index
+        listed = len(index.checkpoints)
+        broken = tuple(
+            name for name in index.checkpoints if not self._checkpoints.restores(name, index.all_checkpoints)
+        )
+        for name in broken:
+            yield from self.loader.add(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=name))
+        if broken:
+            message = f"{len(broken)} of {listed} cannot be restored any more, and are out of the lists"
+            self._lose("checkpoint", self.salvage.keys.latest, message, ids=broken)
+
+    def _move_heads(self) -> Steps[None]:
+        """Let every head stand on a node that is there."""
+        graph, state = self.loader.index.graph, self.loader.state
+        wanted = dict(state.heads.heads)
+        if self._known is not None:
+            wanted = dict(self._known.heads.heads)
+            for head in state.heads.heads.keys() - wanted.keys():  # the record that dropped it is lost
+                yield from self._head(head, None, kind="drop")
+        for head, node in wanted.items():
+            target = node if node is None or node in graph else self._tips.get(head)
+            if target != node:
+                left = "stands on the last one that is left" if target else "is dropped, for none of its nodes is left"
+                message = f"head {head!r} {left}: the node it stood on is lost"
+                self._lose("head", self.salvage.keys.latest, message, ids=(node or "",))
+            if target is None and node is not None:
+                yield from self._head(head, None, kind="drop")
+            elif state.heads.heads.get(head, "") != target:
+                yield from self._head(head, target, kind="checkout")
+
+    def _head(self, head: str, node: str | None, *, kind: str) -> Steps[None]:
+        if kind == "drop" and head not in self.loader.state.heads.heads:
+            return
+        brief = msgspec.Raw(b'{"current":false}') if kind == "checkout" else msgspec.Raw(b"{}")
+        yield from self.loader.add(
+            Record(at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node, brief=brief)
+        )
+
+    def _stand(self, known: SessionState) -> Steps[None]:
+        """Give the agent what the registers say it had before it, as far as its messages are left."""
+        graph, heads = self.loader.index.graph, self.loader.state.heads.heads
+        head = known.head if known.head in heads else self.loader.state.heads.current
+        node = heads.get(head)
+        if known.adrift or head != known.head or node != known.tip:
+            return  # the newest checkpoint that is left tells
+        kept = tuple(item for item in known.context.items if item.node in graph)
+        if gone := tuple(item.node for item in known.context.items if item.node not in graph):
+            self._lose("context", self.salvage.keys.latest, f"{len(gone)} messages of the context are lost", ids=gone)
+        before = known.checkpoint or Checkpoint(id="", parent=None, head=head, node=node)
+        yield from self.loader.stand(
+            head, node, kept=msgspec.structs.replace(before, node=node, context=known.context.with_items(kept))
+        )
+
+
+def _resumed(salvage: Salvage, policy: Policy) -> SessionState | None:
+    """Where the session stood, if both registers are sound and fit together."""
+    latest, tail = salvage.latest, salvage.tail
+    if latest is None or latest.card.life != salvage.life:
+        return None
+    try:
+        state = decode_state(latest, policy, key=salvage.keys.latest)
+        if tail is not None:
+            state.advance(tail.lines[max(0, state.end - tail.header.base) :])
+    except CorruptError:
+        return None
+    return state if tail is not None or latest.card.covers == latest.card.born else None
+
+
+def _moved(line: bytes, at: int) -> bytes:
+    """The same record at another position; fields that we do not know stay."""
+    if (match := _at.match(line)) is None:
+        return encode_record(msgspec.structs.replace(decode_record(line), at=at))
+    return close_line(b'{"at":%d,%b}' % (at, line[match.end() : -CHECKSUM_BYTES]))
+
+
+class _Checkpoints:
+    """Which of the checkpoints that were salvaged can be restored."""
+
+    def __init__(self) -> None:
+        self.needs: dict[str, frozenset[str]] = {}
+        """By checkpoint whose record can be used: those whose records it takes values from."""
+        self._lacking: set[str] = set()  # their context shows a node that is lost
+        self._contexts: OrderedDict[str, tuple[Item, ...]] = OrderedDict()
+
+    def add(self, record: Record, graph: Graph) -> None:
+        """Take in the next one; the nodes it shows come before it."""
+        try:
+            body = read_form(record.body, Body)
+            if body.pruned or body.full != entry_of(skeleton_of_record(record, 0)).full:  # given up, or erased
+                return
+            self.needs[record.id] = needs(record) if body.full else frozenset()
+            items = self._items(record, body)
+        except CorruptError:
+            return
+        if items is None:
+            return
+        self._contexts[record.id] = items
+        if len(self._contexts) > CONTEXTS_KEPT_MAX:
+            self._contexts.popitem(last=False)
+        if any(item.node not in graph for item in items):
+            self._lacking.add(record.id)
+
+    def _items(self, record: Record, body: Body) -> tuple[Item, ...] | None:
+        """What it shows; None if it is a change of one that is not at hand."""
+        if body.full:
+            return decode_items(form for form in body.context if not isinstance(form, tuple))
+        before = self._contexts.get(record.parent or "")
+        splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]
+        return None if before is None else splice_apply(before, splices)
+
+    def restores(self, checkpoint: str, entries: Mapping[str, Entry]) -> bool:
+        """Whether everything it consists of is there."""
+        try:
+            chain = chain_of(checkpoint, entries)
+        except CorruptError:
+            return False
+        wanted = {*chain, *self.needs.get(chain[0], ())}
+        return checkpoint not in self._lacking and wanted <= self.needs.keys()
