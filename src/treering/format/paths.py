@@ -134,7 +134,7 @@ class SessionKeys(NamedTuple):
 
     @property
     def tail(self) -> str:
-        return f"{self._home}{_TAILS[not self.appends]}"
+        return _tail(*self)
 
     @property
     def hold(self) -> str:
@@ -163,3 +163,8 @@ class SessionKeys(NamedTuple):
     @property
     def _home(self) -> str:
         return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
+
+
+@lru_cache(maxsize=1024)  # every append names it, and the very same string is found faster by those who look it up
+def _tail(prefix: str, session: str, appends: bool) -> str:  # noqa: FBT001  # the fields of the keys
+    return f"{prefix}{SESSIONS}{encode_id(session)}/{_TAILS[not appends]}"

@@ -21,7 +21,7 @@ from collections import OrderedDict
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
-from treering.storage.requests import Answer, Append, Version, Written
+from treering.storage.requests import ABSENT, Answer, Append, Version, Written
 
 # Two descriptors each, and a process may commonly open 1,024.
 LOGS_KEPT_MAX = 64
@@ -99,24 +99,36 @@ class LocalLogs:
 
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
-        with local_lock.Locked(log.lock_fd):
+        with log.lock:
             seen = os.stat(log.path, follow_symlinks=False)
             if (seen.st_dev, seen.st_ino) != log.identity:
                 return None
-            if request.key in self._poisoned or os.access(log.path + POISON_ENDING, os.F_OK):
+            if request.key in self._poisoned or os.access(log.marker, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
-            length: int | None = seen.st_size
-            if request.expect != rules.join_version(log.digest, seen.st_size):
-                length = log.cut_torn(request.expect, seen.st_size)
-            if length is None:
-                return _changed(log, request, seen.st_size)
-            if request.expect != self._lasting.get(request.key) and (failed := self._settle(log, request.key)):
-                return failed
+            length = seen.st_size
+            if (request.expect, length) != log.end:  # else it is as we left it
+                found = self._approach(log, request, length)
+                if not isinstance(found, int):
+                    return found
+                length = found
             if failed := self._write(log, request, length):
                 return failed
-            version = rules.join_version(log.digest, length + len(request.data))
+            length += len(request.data)
+            version = rules.join_version(log.digest, length)
+            log.end = version, length
             self.know(request.key, version)
             return Written(version)
+
+    def _approach(self, log: _Log, request: Append, size: int) -> int | TreeringError:
+        """Make the log, `size` bytes long, end in what is expected, durably, and return the length that it has then."""
+        length: int | None = size
+        if request.expect != rules.join_version(log.digest, size):
+            length = log.cut_torn(request.expect, size)
+        if length is None:
+            return _changed(log, request, size)
+        if request.expect != self._lasting.get(request.key):
+            return self._settle(log, request.key) or length
+        return length
 
     def know(self, key: str, version: Version) -> None:
         """Take note that this version of a log is on disk, name and all: we wrote it."""
@@ -178,12 +190,14 @@ class _Log:
     def __init__(self, root: str, key: str) -> None:
         *folders, name = key.split("/")
         self.path = f"{root}/{key}"
+        self.marker = self.path + POISON_ENDING
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
         folder = local_disk.open_folder(root, folders)
         try:
             self.fd = local_disk.open_file(folder, name, os.O_RDWR | os.O_APPEND)
             try:
                 self.lock_fd = local_lock.open_lock(folder)
+                self.lock = local_lock.Locked(self.lock_fd)
             except OSError:
                 os.close(self.fd)
                 raise
@@ -192,6 +206,8 @@ class _Log:
         found = os.fstat(self.fd)
         self.identity = (found.st_dev, found.st_ino)
         self.digest = rules.first_line_digest(_first_line(self.fd))
+        self.end: tuple[Version, int] = ABSENT, 0
+        """Version and length as our last append left them."""
 
     @property
     def is_open(self) -> bool:
