@@ -1,0 +1,7 @@
+"""Search over the prompts and texts of all sessions of a store: a local index that can be made anew at any time."""
+
+from treering.search.find import Filters, Hit
+from treering.search.index import Index, forget, open_index
+from treering.search.update import Updated
+
+__all__ = ["Filters", "Hit", "Index", "Updated", "forget", "open_index"]

@@ -1,0 +1,368 @@
+"""The index on disk: SQLite with its full-text search, FTS5. Everything in it can be read again from the store.
+
+Rule 1: whatever is written to a session's row takes that the row is as it was read (`turn`); else somebody else was at
+work, and the store is looked at again. So two processes never index one record twice, nor bring back what was erased.
+Rule 2: a file of another schema, or one that SQLite finds damaged, is removed and begun anew. A file that a user named
+and that never was an index is refused instead.
+Rule 3: what leaves because it was erased or deleted leaves the file: FTS5 keeps deleted words until it merges, so it
+is made to, SQLite overwrites what it frees, and the write-ahead log is emptied.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from treering.errors import UnavailableError, UsageError
+from treering.format.register import Card
+from treering.search.query import printable, spaced
+from treering.search.walk import Row
+from treering.storage.requests import Version
+
+SCHEMA_VERSION: Final = 1
+APPLICATION_ID: Final = 0x54724978  # "TrIx", in the header of the file: it is ours, and may be removed
+BUSY_SECONDS_MAX: Final = 60.0  # others write for as long as a segment's texts take; the first index of FTS5 merges too
+_DIGEST_BYTES: Final = 8
+
+_SCHEMA: Final = f"""
+CREATE TABLE sessions (
+    id INTEGER PRIMARY KEY,
+    name TEXT NOT NULL UNIQUE,   -- as in keys of the store
+    turn INTEGER NOT NULL,       -- another number with every change of this row
+    session BLOB NOT NULL,       -- ids are UTF-8 and may hold halves of surrogate pairs, which TEXT must not
+    life TEXT NOT NULL,          -- empty: deleted
+    epoch INTEGER NOT NULL,
+    "end" INTEGER DEFAULT 0,     -- one past the last position that was read
+    last TEXT DEFAULT '',        -- the append that wrote that record
+    edited INTEGER DEFAULT 0,    -- something in it is amended or retracted
+    tail TEXT,                   -- the version that was read to its end; NULL: not finished
+    card TEXT DEFAULT '',        -- how its card looked in the list
+    title TEXT,
+    project TEXT,
+    cwd TEXT
+);
+CREATE TABLE entries (
+    id INTEGER PRIMARY KEY,      -- the rowid of its text
+    session INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    node BLOB NOT NULL,
+    kind TEXT NOT NULL,
+    role TEXT NOT NULL,
+    time INTEGER NOT NULL,
+    digest BLOB NOT NULL         -- of kind and text: equal ones are folded
+);
+CREATE INDEX entries_of_session ON entries (session, at);
+CREATE INDEX entries_by_time ON entries (kind, time);
+CREATE VIRTUAL TABLE texts USING fts5 (text, tokenize = "unicode61 remove_diacritics 2");
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {SCHEMA_VERSION};
+"""
+
+
+class Known(NamedTuple):
+    """What the index knows of a session."""
+
+    id: int
+    name: str
+    turn: int
+    session: str
+    life: str
+    epoch: int
+    end: int
+    last: str
+    edited: bool
+    tail: Version | None
+    card: str
+
+
+class _ForeignError(sqlite3.DatabaseError):
+    """A database of somebody else's."""
+
+
+class OvertakenError(Exception):
+    """Another process changed the row of a session meanwhile."""
+
+
+class Database:
+    """A connection to an index.
+
+    Args:
+        path: The file; None for one in memory.
+        chosen: The user named it, so it is only removed if it is an index.
+    """
+
+    def __init__(self, path: str | None, *, chosen: bool) -> None:
+        self._path = path
+        self._chosen = chosen
+        self._notices: list[str] = []
+        self._connection = self._open()
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def take_notices(self) -> tuple[str, ...]:
+        """Why the index was begun anew since this was asked last."""
+        notices, self._notices = tuple(self._notices), []
+        return notices
+
+    # the file
+
+    def _open(self) -> sqlite3.Connection:
+        if self._path is None:
+            connection = _connect(":memory:")
+            _begin(connection)
+            return connection
+        with _alone(self._path):
+            try:
+                return self._connect_checked(self._path)
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error):
+                    raise
+                if self._chosen:
+                    raise UsageError(
+                        f"the file is not a search index. path={self._path!r}", kind="index",
+                        remedy="name another file, or remove it",
+                    ) from error  # fmt: skip
+                self._remove(f"the search index was damaged ({error}) and is made anew")
+            return self._connect_checked(self._path)
+
+    def _connect_checked(self, path: str) -> sqlite3.Connection:
+        connection = _connect(path)
+        try:
+            owner, version = (_ask(connection, f"PRAGMA {name}") for name in ("application_id", "user_version"))
+            if owner == APPLICATION_ID and version != SCHEMA_VERSION:
+                connection.close()
+                self._remove(f"the search index was of version {version} and is made anew")
+                connection = _connect(path)
+            if not (owner == APPLICATION_ID and version == SCHEMA_VERSION):
+                _begin(connection)
+            connection.execute("PRAGMA journal_mode = WAL")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _remove(self, why: str) -> None:
+        for ending in ("", "-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._path}{ending}")
+        self._notices.append(why)
+
+    def renew(self, why: str) -> None:
+        """Begin anew, with nothing in the index."""
+        self._connection.close()
+        if self._path is not None:
+            with _alone(self._path):
+                self._remove(why)
+        self._connection = self._open()
+
+    # sessions
+
+    def sessions(self) -> dict[str, Known]:
+        """All sessions, by their names in keys."""
+        rows = self._connection.execute(f"SELECT {_KNOWN} FROM sessions")  # noqa: S608
+        return {row[1]: _known(row) for row in rows}
+
+    def session(self, name: str) -> Known | None:
+        """One session."""
+        statement = f"SELECT {_KNOWN} FROM sessions WHERE name = ?"  # noqa: S608
+        row = self._connection.execute(statement, (name,)).fetchone()
+        return None if row is None else _known(row)
+
+    def begin(self, known: Known | None, name: str, card: Card, *, life: str, epoch: int) -> Known:
+        """Begin a session anew: whatever there was of it leaves the index."""
+        with self._turn(known, name) as turn:
+            if known is not None:
+                self._drop(known, for_good=(known.life, known.epoch) != (life, epoch))
+            self._connection.execute(
+                "INSERT INTO sessions (name, turn, session, life, epoch) VALUES (?, ?, ?, ?, ?)",
+                (name, turn, encode(card.session), life, epoch),
+            )
+            self._set_facts(name, card)
+        found = self.session(name)
+        if found is None or found.turn != turn:
+            raise OvertakenError
+        return found
+
+    def add(self, known: Known, rows: Sequence[Row], *, end: int, last: str, edited: bool) -> Known:
+        """Add texts of a session, which was read up to `end`."""
+        with self._turn(known, known.name) as turn:
+            for row in rows:
+                self._add(known.id, row)
+            self._connection.execute(
+                'UPDATE sessions SET turn = ?, "end" = ?, last = ?, edited = ? WHERE id = ?',
+                (turn, end, last, edited, known.id),
+            )
+        return known._replace(turn=turn, end=end, last=last, edited=edited)
+
+    def _add(self, session: int, row: Row) -> None:
+        digest = hashlib.blake2b(f"{row.kind}\n{row.text}".encode(), digest_size=_DIGEST_BYTES).digest()
+        values = (session, row.at, encode(row.node), row.kind, printable(row.role), row.time_ms, digest)
+        cursor = self._connection.execute(
+            "INSERT INTO entries (session, at, node, kind, role, time, digest) VALUES (?, ?, ?, ?, ?, ?, ?)", values
+        )
+        self._connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, spaced(row.text)))
+
+    def settle(self, known: Known, card: Card, *, tail: Version, seen: str) -> None:
+        """Take note that a session was read to its end.
+
+        Args:
+            known: The session.
+            card: Its card as of now.
+            tail: The version of the tail it was read from.
+            seen: How its card looked in the list.
+        """
+        with self._turn(known, known.name) as turn:
+            self._connection.execute(
+                "UPDATE sessions SET turn = ?, tail = ?, card = ? WHERE id = ?", (turn, tail, seen, known.id)
+            )
+            self._set_facts(known.name, card)
+
+    def _set_facts(self, name: str, card: Card) -> None:
+        facts = map(printable, (card.title, card.project, card.cwd))
+        self._connection.execute("UPDATE sessions SET title = ?, project = ?, cwd = ? WHERE name = ?", (*facts, name))
+
+    def remove(self, known: Known) -> None:
+        """Drop a session that is not in the store any more."""
+        with self._turn(known, known.name):
+            self._drop(known, for_good=True)
+
+    def forget(self, name: str, node: str | None) -> None:
+        """Drop the texts of a node, or of a whole session, and look at the session again at the next update."""
+        with self.transaction():
+            known = self.session(name)
+            if known is None:
+                return
+            if node is None:
+                self._drop(known, for_good=True)
+                return
+            self._drop_texts("session = ? AND node = ?", (known.id, encode(node)), for_good=True)
+            self._connection.execute("UPDATE sessions SET turn = ?, tail = NULL WHERE id = ?", (_new_turn(), known.id))
+
+    def _drop(self, known: Known, *, for_good: bool) -> None:
+        self._drop_texts("session = ?", (known.id,), for_good=for_good)
+        self._connection.execute("DELETE FROM sessions WHERE id = ?", (known.id,))
+
+    def _drop_texts(self, which: str, values: tuple[object, ...], *, for_good: bool) -> None:
+        self._connection.execute(f"DELETE FROM texts WHERE rowid IN (SELECT id FROM entries WHERE {which})", values)  # noqa: S608
+        dropped = self._connection.execute(f"DELETE FROM entries WHERE {which}", values).rowcount  # noqa: S608
+        if dropped and for_good:
+            self._connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+
+    def empty_log(self) -> None:
+        """Bring the write-ahead log into the file and cut it to nothing; it may hold what was dropped."""
+        self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    # how
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Write all of a block, or nothing; no other process writes meanwhile."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def _turn(self, known: Known | None, name: str) -> Iterator[int]:
+        """A transaction in which a session's row is as it is known; yields the number for its next state."""
+        with self.transaction():
+            now = self.session(name)
+            if (now and now.turn) != (known and known.turn):
+                raise OvertakenError
+            yield _new_turn()
+
+    def rows(self, statement: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Run a query and yield its rows."""
+        yield from self._connection.execute(statement, values)
+
+
+_KNOWN: Final = 'id, name, turn, session, life, epoch, "end", last, edited, tail, card'
+
+
+def _known(row: tuple[Any, ...]) -> Known:
+    known = Known(*row)
+    tail = None if known.tail is None else Version(known.tail)
+    return known._replace(session=decode(row[3]), edited=bool(known.edited), tail=tail)
+
+
+def _new_turn() -> int:
+    return secrets.randbits(62)
+
+
+def encode(identifier: str) -> bytes:
+    """Return an id as it stands in the index."""
+    return identifier.encode("utf-8", "surrogatepass")
+
+
+def decode(stored: bytes) -> str:
+    """Return an id from the index."""
+    return stored.decode("utf-8", "surrogatepass")
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS_MAX, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may cost the last sessions, never the file
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _ask(connection: sqlite3.Connection, statement: str) -> object:
+    return connection.execute(statement).fetchone()[0]
+
+
+def _begin(connection: sqlite3.Connection) -> None:
+    """Make an empty database an index."""
+    if _ask(connection, "SELECT count(*) FROM sqlite_master"):
+        raise _ForeignError("it holds something else")
+    connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
+
+
+@contextlib.contextmanager
+def _alone(path: str) -> Iterator[None]:
+    """While no other process opens or removes an index in this folder; makes folder and file if need be.
+
+    The lock is the folder's: a lock on a file that is removed locks nothing, and closing any descriptor of a database
+    gives up the locks that SQLite has on it.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(FileExistsError):  # else SQLite would make it readable for others
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        yield
+    finally:
+        os.close(lock)
+
+
+_DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Tell whether an error says that the file is no index, or not a whole one."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    return isinstance(error, _ForeignError) or code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_READONLY_DBMOVED
+
+
+def explain(error: sqlite3.Error | OSError, path: str | None) -> UnavailableError:
+    """Return the error for callers: what is wrong with the place of the index, not with the store."""
+    return UnavailableError(
+        f"the search index cannot be used: {error}. path={path!r}", kind="index",
+        remedy="name another place for it; nothing was lost",
+    )  # fmt: skip

@@ -1,0 +1,152 @@
+"""Search the prompts and texts of all sessions of a store.
+
+The index is derived: everything in it can be read again from the store, and nothing is lost with it. It lies in a file
+of its own beside the user's other caches, never in the store.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+
+from treering.format.paths import encode_id
+from treering.search.database import Database, explain, is_damage
+from treering.search.find import Filters, Hit, Order, check, find
+from treering.search.place import default_path
+from treering.search.update import Progress, Update, Updated
+from treering.session.store import Store
+
+if TYPE_CHECKING:
+    from treering.session.async_store import AsyncStore
+
+T = TypeVar("T")
+
+
+def open_index(store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> Index:
+    """Open the search index of a store, making it if need be. The store is not read before `update`.
+
+    Args:
+        store: The store; a namespace is one of its own.
+        path: The file of the index. By default one in the user's cache folder, named after the store's address; or in
+            memory for a store that has none: `memory://`, and one made from a filesystem object.
+
+    Raises:
+        UsageError: The file at `path` is there and was never an index.
+        UnavailableError: The file cannot be opened.
+    """
+    return Index(store, path)
+
+
+def forget(
+    store: Store | AsyncStore, session: str, node: str | None = None, *, path: str | os.PathLike[str] | None = None
+) -> bool:
+    """Drop the texts of a node, or of a whole session, from the index of a store, if there is one.
+
+    The bytes leave the file before this returns. An update does the same for what was erased or deleted; this does it
+    at once. What is still in the store comes back with the next update.
+
+    Returns:
+        Whether there is an index.
+    """
+    place = store._place  # noqa: SLF001  # of the same package
+    where = default_path(place) if path is None else os.fspath(path)
+    if where is None or not os.path.exists(where):
+        return False
+    with Index(store, path) as index:
+        index.forget(session, node)
+    return True
+
+
+class Index:
+    """The search index of one store. A context manager; usable from several threads, one after the other."""
+
+    def __init__(self, store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> None:
+        self._place = store._place  # noqa: SLF001  # of the same package
+        self.path = default_path(self._place) if path is None else os.path.abspath(os.fspath(path))
+        """The file of the index; None if it is in memory."""
+        self._lock = threading.RLock()
+        try:
+            self._database = Database(self.path, chosen=path is not None)
+        except (sqlite3.Error, OSError) as error:
+            raise explain(error, self.path) from error
+
+    def update(self, progress: Progress | None = None) -> Updated:
+        """Read what changed in the store since the last time.
+
+        One LIST per 1,000 sessions and a conditional GET for each, which is answered without a body if nothing changed;
+        of a changed session, both registers and what was added. What was amended, retracted, erased or deleted leaves
+        the index; a session with such a change is read whole.
+
+        Args:
+            progress: Told how many of the changed sessions were read.
+
+        Raises:
+            UnavailableError: The store does not answer, or the index cannot be written.
+        """
+        return self._safely(lambda: Update(self._database, self._place, progress).run())
+
+    def search(
+        self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]
+    ) -> list[Hit]:
+        """Find texts, as the index was at the last `update`. Equal ones that come next to each other are one hit.
+
+        Args:
+            query: Words that must all occur; `"a phrase"`; `begin*`. Nothing in it is an error. Empty: all texts, the
+                newest first.
+            order: `best` first, by BM25, and the newer first of equals; or the `newest`.
+            limit: Most hits.
+            filters: What to look at; see `Filters`.
+
+        Raises:
+            UsageError: There is no such filter, kind or order, or there are more than 1,000 words.
+        """
+        check(filters, order)
+        return self._safely(lambda: find(self._database, query, filters, order=order, limit=limit))
+
+    def forget(self, session: str, node: str | None = None) -> None:
+        """Drop the texts of a node, or of a whole session. The bytes leave the file before this returns.
+
+        What is still in the store comes back with the next update.
+        """
+
+        def work() -> None:
+            self._database.forget(encode_id(session), node)
+            self._database.empty_log()
+
+        self._safely(work)
+
+    def rebuild(self) -> None:
+        """Drop everything; the next update reads the whole store."""
+        self._safely(lambda: self._database.renew("the search index is made anew, as was asked"))
+
+    def close(self) -> None:
+        """Close the file; the index cannot be used any more."""
+        with self._lock:
+            self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _safely(self, work: Callable[[], T]) -> T:
+        """Do something with the database; if it turns out to be damaged, make it anew from the store and try again."""
+        with self._lock:
+            try:
+                try:
+                    return work()
+                except sqlite3.DatabaseError as error:
+                    if not is_damage(error):
+                        raise
+                    self._database.renew(f"the search index was damaged ({error}) and is made anew")
+                Update(self._database, self._place).run()
+                return work()
+            except (sqlite3.Error, OSError) as error:
+                raise explain(error, self.path) from error

@@ -1,0 +1,22 @@
+"""Where the index of a store lies: in the user's cache folder, never inside the store."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+from treering.session.store import Place
+
+
+def default_path(place: Place) -> str | None:
+    """Return the file for the index of a store and namespace; None for a store that has no lasting address.
+
+    Stores in memory end with the process, and so do their indexes. Neither has a filesystem object an address that
+    another process would recognise.
+    """
+    if place.address is None:
+        return None
+    import platformdirs
+
+    name = hashlib.sha256(f"{place.address}\n{place.prefix}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return os.path.join(platformdirs.user_cache_dir("treering", appauthor=False), "search", f"{name}.sqlite")

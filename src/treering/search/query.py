@@ -1,0 +1,71 @@
+"""From what a user typed to an expression of FTS5 that is always well formed.
+
+Words must all occur. `"Two words"` in quotes are a phrase, and `rest*` matches what begins so. Everything else, FTS5's
+own operators included, is taken as text.
+
+Chinese, Japanese and Korean text is searched by characters. FTS5's `unicode61` takes a run of letters for one word, and
+these languages put no spaces between theirs (Korean puts them behind particles). So a zero-width space, which parts
+words, goes behind each of their characters, in the text and in the query, and a word becomes a phrase of characters.
+FTS5's `trigram` would need an index of its own, several times larger, and finds nothing shorter than three characters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from treering.errors import UsageError
+
+TERMS_MAX: Final = 1000  # a pasted stack trace; FTS5 was seen to take 5,000
+
+_GAP: Final = "\u200b"
+_UNSPACED: Final = re.compile(
+    "([\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    "\U00020000-\U0003ffff])"
+)
+_TERM: Final = re.compile(r'"(?P<phrase>[^"]*)"?(?P<open>\*)?|(?P<word>[^\s"]+)')
+_NOTHING: Final = '""'
+
+
+def spaced(text: str) -> str:
+    """Return text as it goes into the index."""
+    return _UNSPACED.sub(rf"\1{_GAP}", text)
+
+
+def joined(text: str) -> str:
+    """Return text from the index as people read it."""
+    return text.replace(_GAP, "")
+
+
+def printable(text: str) -> str:
+    """Return text that SQLite takes: no NUL, no marks of ours, and no halves of surrogate pairs."""
+    return text.translate(_UNWANTED).encode("utf-8", "replace").decode()
+
+
+MARKS: Final = ("\x02", "\x03")
+"""Stand around a match in what FTS5 returns; never in a text of the index."""
+_UNWANTED: Final = dict.fromkeys(map(ord, ("\0", *MARKS)), " ")
+
+
+def expression(text: str) -> str | None:
+    """Return the FTS5 expression for what a user typed; None if that is nothing.
+
+    Raises:
+        UsageError: It has more than `TERMS_MAX` words.
+    """
+    if not text.strip():
+        return None
+    terms = [_term(match) for match in _TERM.finditer(spaced(printable(text)))]
+    if len(terms) > TERMS_MAX:
+        raise UsageError(f"too many words. got={len(terms)}, max={TERMS_MAX}", kind="query")
+    return " ".join(filter(None, terms)) or _NOTHING
+
+
+def _term(match: re.Match[str]) -> str:
+    if match["phrase"] is not None:
+        text, prefix = match["phrase"], match["open"] is not None
+    else:
+        text, prefix = match["word"].rstrip("*"), match["word"].endswith("*")
+    if not text.strip():
+        return ""
+    return f'"{text}"' + "*" * prefix

@@ -1,0 +1,61 @@
+"""What of a record is searched: its texts, by kind, cut to a bounded length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from treering.search.query import printable
+from treering.transcript.parts import Part, parts_of
+
+KINDS: Final = ("prompt", "text", "thinking", "call", "result")
+"""What the user said; other text, summaries included; what a model thought; calls of tools; their results."""
+SAID: Final = ("prompt", "text")
+"""What a search looks at unless told otherwise."""
+
+SAID_CHARACTERS_MAX: Final = 64 * 1024
+"""Searched of a prompt or text: some 10,000 words, from its beginning."""
+OTHER_CHARACTERS_MAX: Final = 8 * 1024
+"""Searched of anything else: results of tools are most of what a session holds, and tell what they are early."""
+
+
+class Text(NamedTuple):
+    """One text of one node."""
+
+    kind: str
+    """One of `KINDS`."""
+    text: str
+
+
+def texts_of(kind: str, role: str, payload: object) -> Iterator[Text]:
+    """Yield what is searched of a node: at most one text of each kind. Data that is no text is left out.
+
+    Args:
+        kind: The node's kind, for example `message`.
+        role: Its role.
+        payload: Its payload, blobs restored.
+    """
+    found: dict[str, list[str]] = {}
+    for part in parts_of(payload):
+        if part.kind != "data":
+            found.setdefault(part.kind, []).append(_shown(part))
+    for name, texts in found.items():
+        sort = "prompt" if (name, kind, role) == ("text", "message", "user") else name
+        limit = SAID_CHARACTERS_MAX if sort in SAID else OTHER_CHARACTERS_MAX
+        if text := printable(_head(texts, limit)).strip():
+            yield Text(sort, text)
+
+
+def _shown(part: Part) -> str:
+    return f"{part.title} {part.text}" if part.kind == "call" else part.text
+
+
+def _head(texts: list[str], limit: int) -> str:
+    """The beginning of some texts, one below the other."""
+    parts, left = [], limit
+    for text in texts:
+        if left <= 0:
+            break
+        parts.append(text[:left])
+        left -= len(text) + 1
+    return "\n".join(parts)

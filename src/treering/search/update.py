@@ -1,0 +1,135 @@
+"""Bring an index up to date with its store: one LIST, a conditional GET per session, and what is new of the changed."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple, Protocol, TypeVar
+
+from treering.errors import NotFoundError, TreeringError, UnavailableError
+from treering.format.paths import decode_id
+from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.journal.view import View
+from treering.search import walk
+from treering.search.database import Database, Known, OvertakenError
+from treering.search.walk import StaleError, Walk
+from treering.session.store import Place
+from treering.storage.requests import Entry, Found, Get, Steps
+from treering.storage.run import ask, run
+
+T = TypeVar("T")
+
+LOOKS_MAX = 20  # each further look means that another process indexed the same session at this moment
+
+
+class Updated(NamedTuple):
+    """What an update did."""
+
+    sessions: int
+    """In the store, deleted ones that left a tombstone included."""
+    read: int
+    """New or changed ones, which were read."""
+    problems: tuple[tuple[str, TreeringError], ...]
+    """Sessions that could not be read, and why; they are tried again next time."""
+    notices: tuple[str, ...]
+    """Why the index was begun anew, if it was."""
+
+
+class Progress(Protocol):
+    """Told how many of the changed sessions were read."""
+
+    def __call__(self, done: int, total: int) -> None: ...
+
+
+class Update:
+    """One update of one index."""
+
+    def __init__(self, database: Database, place: Place, progress: Progress | None = None) -> None:
+        self._database = database
+        self._place = place
+        self._progress = progress
+
+    def run(self) -> Updated:
+        """Do it; each part of a session is kept as soon as it was read, so what is cut short goes on next time."""
+        cards = self._run(walk.list_cards(self._place.prefix))
+        known = self._database.sessions()
+        gone = [each for name, each in known.items() if name not in cards]
+        for each in gone:
+            self._drop(each)
+        changed = self._changed(cards, known)
+        problems: list[tuple[str, TreeringError]] = []
+        for done, name in enumerate(changed):
+            if self._progress is not None:
+                self._progress(done, len(changed))
+            try:
+                self._take(name, cards[name])
+            except TreeringError as error:
+                problems.append((decode_id(name) or name, error))
+        if changed or gone:
+            self._database.empty_log()
+        return Updated(len(cards), len(changed), tuple(problems), self._database.take_notices())
+
+    def _run(self, steps: Steps[T]) -> T:
+        return run(steps, self._place.driver)
+
+    def _drop(self, known: Known) -> None:
+        with suppress(OvertakenError):  # whoever changed it saw more of it
+            self._database.remove(known)
+
+    def _changed(self, cards: dict[str, Entry], known: dict[str, Known]) -> list[str]:
+        """Names of the sessions that are not as they were, the most recently written first."""
+        same = [each for name in cards if (each := known.get(name)) and each.card == _stamp(cards[name])]
+        seen = [(self._place.keys(each.session), each.tail) for each in same if each.tail is not None]
+        kept = self._run(walk.unchanged(seen))
+        fresh = {keys.session for (keys, _), is_fresh in zip(seen, kept, strict=True) if is_fresh}
+        return [name for name in cards if (each := known.get(name)) is None or each.session not in fresh]
+
+    def _take(self, name: str, card: Entry) -> None:
+        """Bring one session up to date."""
+        for _ in range(LOOKS_MAX):
+            try:
+                self._follow(name, card, self._database.session(name))
+            except (OvertakenError, NotFoundError):  # by another process that indexes it, or deletes it
+                continue
+            return
+        raise UnavailableError("session changes faster than it can be indexed", kind="busy", key=card.key)
+
+    def _follow(self, name: str, card: Entry, known: Known | None) -> None:
+        keys = self._place.keys(known.session if known else self._session_of(name, card))
+        view, tail = self._run(walk.see(keys))
+        facts = Card(session=keys.session, life="", write="") if view is None else walk.card_of(view)
+        life, epoch = ("", 0) if view is None else (view.life, view.tail.header.epoch)
+        end = 0 if view is None else view.end
+        if known is None or (known.life, known.epoch) != (life, epoch) or known.end > end:
+            known = self._database.begin(known, name, facts, life=life, epoch=epoch)
+        if view is not None and known.tail != tail:
+            known = self._read(view, known, facts)
+        self._database.settle(known, facts, tail=tail, seen=_stamp(card))
+
+    def _session_of(self, name: str, card: Entry) -> str:
+        """The session that has this name in keys; a long one was hashed, and stands in its card."""
+        found = decode_id(name)
+        if found is None:
+            answer = self._run(ask(Get(card.key, start=0, end=CARD_BYTES_MAX, register=True), Found))
+            found = decode_card(answer.data, key=card.key).session
+        return found
+
+    def _read(self, view: View, known: Known, facts: Card) -> Known:
+        """Read what is new of a session; all of it if what was read before does not stand any more."""
+        edits = self._run(walk.edits_of(view)) if known.edited else None
+        walking = Walk(view, known.end, known.last, edits)
+        while not walking.done:
+            try:
+                rows = self._run(walking.step())
+            except StaleError:
+                known = self._database.begin(known, known.name, facts, life=known.life, epoch=known.epoch)
+                edits = self._run(walk.edits_of(view))
+                walking = Walk(view, edits=edits)
+                continue
+            edited = edits is not None and bool(edits.amended or edits.retracted)
+            known = self._database.add(known, rows, end=walking.at, last=walking.last, edited=edited)
+        return known
+
+
+def _stamp(card: Entry) -> str:
+    """What a card looks like in a list."""
+    return f"{card.size}:{card.modified_ms}"

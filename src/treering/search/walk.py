@@ -1,0 +1,207 @@
+"""Read from sessions what is searched: which ones changed, and the texts of their records from a position on.
+
+Rule 1: a session is as it was if its tail has the version that was seen. Nothing is recorded, amended, erased or
+deleted without another tail. Only a life that was born with its records has none; then its card must be as it was.
+Rule 2: positions only grow within one life and epoch. Where the last record that was read is still the same append,
+reading goes on behind it; a log on disk may show a record that a power cut then takes away.
+Rule 3: amended and retracted nodes, and erased positions, are left out wherever they stand. Whoever meets an edit on
+the way has shown too much already, and must begin anew with all edits at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from treering.errors import NotFoundError, TreeringError, UnavailableError
+from treering.format.blobs import blob_refs_in, text_refs_in
+from treering.format.paths import SessionKeys, session_of_latest
+from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
+from treering.format.register import Card
+from treering.journal.read import Survey, read_lines, skeletons
+from treering.journal.resume import look, resume
+from treering.journal.view import View
+from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
+from treering.session.catalogue import card_entries
+from treering.session.payload import decode_payload
+from treering.session.tally import Tally
+from treering.storage.requests import ABSENT, Entry, Found, Get, Steps, Unchanged, Version
+from treering.transcript.annotations import Annotations
+from treering.transcript.heads import Heads
+
+CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about as many connections
+BLOBS_AT_ONCE_MAX = 16
+BLOB_BYTES = 4 * SAID_CHARACTERS_MAX  # of a large text: what is searched of it, whatever its characters are
+EDITS = frozenset({"amend", "retract"})
+
+
+class Row(NamedTuple):
+    """One text of one node."""
+
+    at: int
+    """Position of the record that holds it."""
+    node: str
+    kind: str
+    role: str
+    time_ms: int
+    text: str
+
+
+class Edits(NamedTuple):
+    """What is known to be amended or retracted below some position."""
+
+    end: int
+    amended: Mapping[str, int]
+    """Position of the edit that holds the new payload, by node."""
+    retracted: frozenset[str]
+    targets: Mapping[str, Skeleton]
+    """The amended nodes."""
+
+
+class StaleError(Exception):
+    """What was read before does not stand as it was read: begin anew, with all edits at hand."""
+
+
+def list_cards(prefix: str) -> Steps[dict[str, Entry]]:
+    """List the cards of all sessions by their names in keys, the most recently written first."""
+    entries = yield from card_entries(prefix)
+    return {session_of_latest(each.key, prefix) or "": each for each in entries}
+
+
+def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:
+    """Tell for each session whether its tail still has a version: one conditional GET each, in parallel."""
+    found: list[bool] = []
+    for start in range(0, len(seen), CHECKS_AT_ONCE_MAX):
+        part = seen[start : start + CHECKS_AT_ONCE_MAX]
+        answers = yield tuple(Get(keys.tail, unless=version or None, register=True) for keys, version in part)
+        for (_, version), answer in zip(part, answers, strict=True):
+            none_still = version == ABSENT and isinstance(answer, NotFoundError)
+            found.append(none_still or isinstance(answer, Unchanged))
+    return found
+
+
+def see(keys: SessionKeys) -> Steps[tuple[View | None, Version]]:
+    """Look at a session: its view, None if it was deleted, and the version of its tail."""
+    seen = yield from look(keys)
+    if seen.dead or seen.absent:
+        return None, seen.tail_version
+    view = None if seen.torn else seen.view()
+    if view is None:
+        view = yield from resume(keys)
+    return view, view.tail_version
+
+
+def card_of(view: View) -> Card:
+    """The card with what the tail says beyond it: title, project, folder."""
+    tally = Tally(view.latest.card)
+    for line in view.fresh_lines:
+        record = decode_record(line)
+        tally.add(skeleton_of_record(record, len(line)), record)
+    return tally.card(Heads())
+
+
+def edits_of(view: View) -> Steps[Edits]:
+    """Read all edits of a session, from skeletons."""
+    _, rows = yield from skeletons(view.keys, view.life)
+    annotations = Annotations()
+    targets: dict[str, Skeleton] = {}
+    for row in rows[: view.end]:
+        annotations.add(row)
+        if row.type == "node":
+            targets.setdefault(row.id, row)
+    amended = dict(annotations.amended)
+    known = {name: targets[name] for name in amended if name in targets}
+    return Edits(view.end, amended, frozenset(annotations.retracted), known)
+
+
+class Walk:
+    """Reads the texts of a session, a segment in memory at a time.
+
+    Args:
+        view: The session; what was added since is left for the next time.
+        first: The position to begin at.
+        last: The append that wrote the record before it, as far as it is known.
+        edits: Of the whole session; None: there are none as far as it is known.
+    """
+
+    def __init__(self, view: View, first: int = 0, last: str = "", edits: Edits | None = None) -> None:
+        self.at = first - 1 if last else first
+        """The position that comes next. The record before the first is read once more, to see whose it is."""
+        self.last = ""
+        """The append that wrote the record before that."""
+        self._view = view
+        self._expected = last
+        self._edits = edits
+        self._known: Survey | None = None
+        self._erased = {at for at, _ in (*view.tail.header.erased, *view.latest.card.erased)}
+
+    @property
+    def done(self) -> bool:
+        return self.at >= self._view.end
+
+    def step(self) -> Steps[list[Row]]:
+        """Read the texts that come next, and go on behind them.
+
+        Raises:
+            StaleError: An earlier record is not the one that was read, or was edited since.
+            UnavailableError: The records that the view shows are not there any more.
+        """
+        records = [decode_record(line) for line in (yield from self._lines())]
+        self.at, self.last = self.at + len(records), records[-1].by
+        if self._expected and records.pop(0).by != self._expected:
+            raise StaleError
+        self._expected = ""
+        shown = [each for record in records if (each := self._shown(record)) is not None]
+        rows: list[Row] = []
+        for start in range(0, len(shown), BLOBS_AT_ONCE_MAX):
+            part = shown[start : start + BLOBS_AT_ONCE_MAX]
+            blobs = yield from self._blobs(part)
+            rows += [row for each in part for row in _rows(*each, blobs)]
+        return rows
+
+    def _lines(self) -> Steps[list[bytes]]:
+        base = self._view.tail.header.base
+        if self.at >= base:
+            return list(self._view.tail.lines[self.at - base :])
+        self._known, lines = yield from read_lines(self._view.keys, self.at, self._known, life=self._view.life)
+        if not lines:
+            raise UnavailableError("records vanished while they were read", kind="busy", key=self._view.keys.tail)
+        return lines[: self._view.end - self.at]
+
+    def _shown(self, record: Record) -> tuple[Record, Skeleton] | None:
+        """A record whose payload is shown, and the node it is shown for; None for all others."""
+        edits = self._edits
+        if record.type == "edit" and record.kind in EDITS and (edits is None or record.at >= edits.end):
+            raise StaleError
+        if record.at in self._erased:
+            return None
+        if record.type == "node":
+            hidden = edits is not None and (record.id in edits.retracted or record.id in edits.amended)
+            return None if hidden else (record, skeleton_of_record(record, 0))
+        target = record.target
+        if edits is None or target is None or edits.amended.get(target) != record.at or target in edits.retracted:
+            return None
+        return (record, edits.targets[target]) if target in edits.targets else None
+
+    def _blobs(self, shown: Sequence[tuple[Record, Skeleton]]) -> Steps[dict[str, bytes]]:
+        """The beginnings of large texts; nothing of other blobs."""
+        bodies = [bytes(record.body) for record, _ in shown if b'"$blob"' in bytes(record.body)]
+        found = {digest: b"" for body in bodies for digest in blob_refs_in(body)}
+        texts = sorted({digest for body in bodies for digest in text_refs_in(body)})
+        for start in range(0, len(texts), BLOBS_AT_ONCE_MAX):
+            part = texts[start : start + BLOBS_AT_ONCE_MAX]
+            keys = [self._view.keys.blob(self._view.life, digest) for digest in part]
+            answers = yield tuple(Get(key, start=0, end=BLOB_BYTES) for key in keys)
+            for digest, answer in zip(part, answers, strict=True):
+                if isinstance(answer, Found):
+                    found[digest] = answer.data
+                elif not isinstance(answer, NotFoundError):
+                    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+        return found
+
+
+def _rows(record: Record, node: Skeleton, blobs: Mapping[str, bytes]) -> Iterator[Row]:
+    payload = decode_payload(bytes(record.body), blobs)
+    role = node.role if node.kind == "message" and node.role else node.kind
+    for kind, text in texts_of(node.kind, node.role, payload):
+        yield Row(record.at, node.id, kind, role, node.time, text)
