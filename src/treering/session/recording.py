@@ -49,22 +49,27 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """Collects the records of one append, knowing where the session would stand behind each."""
 
+    put_off: tuple[Draft, ...] = ()
+    moved = False
+    compacts = False
+    """A compaction is among the records."""
+    made: Checkpoint | None = None
+
     def __init__(self, writer: Writer, *, head: str | None = None, expect: str | Here | None = HERE) -> None:
         self.writer = writer
         self.state: SessionState = writer.state
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
-        self.put_off: tuple[Draft, ...] = ()
-        self.moved = False
+        self.ids: Sequence[str] = ()
+        """Of the drafts that the caller handed in, recorded already or not."""
         self.head, self.node = self._place(head, expect)
         self.own_head = head is None or head == writer.at_head
         self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
         """Nodes and edits that `_context` does not show yet; most appends never ask for it."""
         self.checkpoint: Checkpoint | None = self.state.checkpoint
-        self.nodes: list[str] = []
+        self._nodes = 0
         self._asides: dict[str, str | None] = {}
-        self.made: Checkpoint | None = None
 
     def _place(self, head: str | None, expect: str | Here | None) -> tuple[str, str | None]:
         heads, writer = self.state.heads, self.writer
@@ -109,8 +114,13 @@ class Recording:
     def draft(self, draft: Draft) -> str:
         """Record a draft; return its id."""
         body, large = encode_payload(draft)
-        self.blobs |= large
-        identifier = draft.id or new_id()
+        if large:
+            self.blobs |= large
+        identifier, time = draft.id, draft.time_ms
+        if identifier is None:
+            identifier = new_id()
+        elif time is None and time_of(identifier) is None:
+            time = now_ms()
         parent, head = self._place_node(identifier, draft.parent) if draft.type == "node" else (None, "")
         record = Record(
             at=0,
@@ -122,7 +132,7 @@ class Recording:
             parent=parent,
             head=head,
             target=draft.target,
-            time=draft.time_ms if draft.time_ms is not None or time_of(identifier) is not None else now_ms(),
+            time=time,
             links=draft.links,
             brief=Raw(values.encode(draft.brief)) if draft.brief else EMPTY,
             body=body,
@@ -130,11 +140,13 @@ class Recording:
         self.records.append(record)
         if self.node == identifier or draft.type == "edit":
             self._added.append(record)
+        if draft.kind == "compaction":
+            self.compacts = True
         return identifier
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:
         """The parent and head of a new node. If it continues where the session stands, that goes along."""
-        self.nodes.append(node)
+        self._nodes += 1
         if parent is HERE or parent == self.node:
             parent, self.node = self.node, node
             self.moved = self.moved or self.own_head
@@ -174,7 +186,7 @@ class Recording:
             return
         due = schedule.due(
             now_ms=now_ms(),
-            nodes_since=self.state.nodes_since + len(self.nodes),
+            nodes_since=self.state.nodes_since + self._nodes,
             last_ms=self.checkpoint.time_ms if self.checkpoint else None,
             turn_ended=changed is not None,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -20,6 +20,8 @@ from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
 from treering.transcript.node import HERE, Draft, Here, change, compaction
+
+_NONE: frozenset[str | None] = frozenset()
 
 
 class Commit(NamedTuple):
@@ -115,37 +117,41 @@ def record(
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
     if writer.in_doubt:
         yield from writer.settle()
-    new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
-    ids = tuple([draft.id or "" for draft in new])
     chosen, named = _mentioned(writer, drafts)
-    if chosen or named:
-        known = yield from _require_sound(writer, chosen, named)
-        new = [draft for draft in new if draft.id not in known]
+    known = (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
     if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
-    elif writer.puts_off(new, ends_turn=changed is not None):
-        writer.waiting += new
-        return Commit(ids, None)
-    if not (writer.waiting or new) and not (changed and changed.says_something):
-        return Commit(ids, None)
-    done = yield from writer.write(lambda: _plan(writer, new, changed, head=head, expect=expect))
-    return Commit(ids, done.made.id if done.made else None)
+    elif writer.puts_off(drafts, ends_turn=changed is not None):
+        new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
+        writer.waiting += [draft for draft in new if draft.id not in known]
+        return Commit(tuple([draft.id or "" for draft in new]), None)
+    if len(known) == len(drafts) and not writer.waiting and not (changed and changed.says_something):
+        return Commit(tuple([draft.id or "" for draft in drafts]), None)
+    done = yield from writer.write(lambda: _plan(writer, drafts, changed, known, head=head, expect=expect))
+    return Commit(tuple(done.ids), done.made.id if done.made else None)
 
 
 def _plan(
-    writer: Writer, new: Sequence[Draft], changed: Change | None, *, head: str | None, expect: str | Here | None
+    writer: Writer,
+    drafts: Sequence[Draft] = (),
+    changed: Change | None = None,
+    known: Collection[str | None] = _NONE,
+    *,
+    head: str | None = None,
+    expect: str | Here | None = HERE,
 ) -> Steps[Recording]:
-    """What to record, seen from where the session stands now."""
+    """What to record, seen from where the session stands now; of `drafts`, those in `known` are recorded already."""
     if not writer.anchored:
         yield from writer.anchor()
     recording = Recording(writer, head=head, expect=expect)
-    recording.put_off = tuple(writer.waiting)
     if changed is not None and changed.context is not None:
         recording.context = yield from _explicit_context(writer, changed.context)
-    every = [*recording.put_off, *new]
-    for draft in every:
-        recording.draft(draft)
-    if any(draft.kind == "compaction" for draft in every) and recording.own_head and recording.context is None:
+    if writer.waiting:
+        recording.put_off = tuple(writer.waiting)
+        for draft in recording.put_off:
+            recording.draft(draft)
+    recording.ids = [recording.draft(draft) if draft.id not in known else draft.id or "" for draft in drafts]
+    if recording.compacts and recording.own_head and recording.context is None:
         recording.context = yield from _rebuilt(writer, recording)
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
@@ -156,13 +162,20 @@ def flush(writer: Writer) -> Steps[None]:
     """Record what was put off: durable when it returns."""
     yield from writer.settle()
     if writer.waiting:
-        yield from writer.write(lambda: _plan(writer, (), None, head=None, expect=HERE))
+        yield from writer.write(lambda: _plan(writer))
 
 
 def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
     """The drafts that choose an id, and the parents and targets that are not known to exist."""
-    chosen = [draft for draft in drafts if draft.id is not None]
-    named = {name for draft in drafts for name in (draft.parent, draft.target) if isinstance(name, str)}
+    chosen: list[Draft] = []
+    named: set[str] = set()
+    for draft in drafts:
+        if draft.id is not None:
+            chosen.append(draft)
+        if isinstance(draft.parent, str):
+            named.add(draft.parent)
+        if draft.target is not None:
+            named.add(draft.target)
     if named:
         named -= writer.state.lines.keys() | {writer.at_node}
     return chosen, named

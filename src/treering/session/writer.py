@@ -26,7 +26,6 @@ from treering.errors import (
     SessionHeldError,
     TreeringError,
     UnavailableError,
-    UsageError,
 )
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record
@@ -249,11 +248,8 @@ class Writer(Reader):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        if not self.begun:
-            planned = yield from plan()
-            _require_storable(planned.records)  # else a session would be made that never gets a record
-        if self.in_doubt or self._lost is not None or not self.begun:
-            yield from self.begin()
+        if self._view is None or self._doubt is not None or self._lost is not None:
+            yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
             end = self.state.end
             planned = yield from plan()
@@ -270,20 +266,14 @@ class Writer(Reader):
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
-    def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
-        try:
-            return (yield from self._append_once(planned))
-        except UsageError as error:
-            if error.kind != "tail_full" or not self.view.unsealed_lines:
-                raise
-        yield from self.seal()
-        if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
-            now = yield from resume(self.keys)
-            now.require_same_life(self.view.life)
-            return Overtaken(now, "")
-        return (yield from self._append_once(planned))
+    def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
+        """Begin the session if need be, and settle what is in doubt."""
+        if not self.begun:
+            planned = yield from plan()
+            _require_storable(planned.records)  # else a session would be made that never gets a record
+        yield from self.begin()
 
-    def _append_once(self, planned: Planned) -> Steps[Appended | Overtaken]:
+    def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
         by, view = f"{self.nonce}.{self._appends}", self.view
         self._doubt = _Doubt(view, by, planned)  # until there is an answer, also if the caller gives up
@@ -293,11 +283,21 @@ class Writer(Reader):
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
                 self._withdraw(planned)
-            raise
+            if error.kind != "tail_full":
+                raise
+            return (yield from self._append_to_sealed(planned))
         if isinstance(outcome, Overtaken):
             self._withdraw(planned)
         self._doubt = None
         return outcome
+
+    def _append_to_sealed(self, planned: Planned) -> Steps[Appended | Overtaken]:
+        yield from self.seal()
+        if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
+            now = yield from resume(self.keys)
+            now.require_same_life(self.view.life)
+            return Overtaken(now, "")
+        return (yield from self._append(planned))
 
     def _withdraw(self, planned: Planned) -> None:
         """Nothing of it was written: what had been put off still is."""
