@@ -90,6 +90,7 @@ def test_documents(recorded: Recorded, tmp_path: Path) -> None:
         ("ROW", run("tree", "tea")["rows"][0]),
         ("ENTRY", entries[0]),
         ("CHECKPOINT", checkpoint),
+        ("HIT", run("search", "total", "--index", tmp_path / "index")["hits"][0]),
         ("SIZES", run("stats", "tea")),
         ("SIZES", run("stats")["sessions"][0]),
         ("PLACE", run("fork", "tea", "tea-2")),

@@ -21,6 +21,7 @@ from treering.cli import (
     importing,
     listing,
     repairing,
+    searching,
     tree,
 )
 from treering.cli.settings import STORE_VARIABLE, Settings, store_options
@@ -87,7 +88,8 @@ def main() -> None:
 
 for _command in (
     listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
-    changes.branch, changes.fork, changes.rewind, listing.continue_, importing.import_, exporting.export,
-    exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm, demo.demo,
+    changes.branch, changes.fork, changes.rewind, listing.continue_, searching.search, importing.import_,
+    exporting.export, exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm,
+    demo.demo,
 ):  # fmt: skip
     main.add_command(_command)
