@@ -71,13 +71,9 @@ class Gateway:
 
     def __init__(self, behind: S3Server, *, drops: set[str] | None = None) -> None:
         self.drops = drops or set()
-        self.script: list[Act] = []
-        self.plan: Callable[[Seen], Act] = lambda _: "pass"
-        self.lands: Callable[[], bool] = lambda: False
         self.late: deque[Sent] = deque()
         self.released = threading.Event()
-        self.meet: threading.Barrier | None = None
-        self.seen: list[Seen] = []
+        self.reset()
         self._behind = behind
         self._listener = _Listener(("127.0.0.1", 0), _Handler)
         self._listener.gateway = self
@@ -97,6 +93,17 @@ class Gateway:
     def count(self, method: str) -> int:
         """Return how many requests with this method were seen."""
         return sum(each.method == method for each in self.seen)
+
+    def reset(self) -> None:
+        """Let everything late and hanging end, and do nothing special from now on."""
+        self.script: list[Act] = []
+        self.plan: Callable[[Seen], Act] = lambda _: "pass"
+        self.lands: Callable[[], bool] = lambda: False
+        self.meet: threading.Barrier | None = None
+        self.seen: list[Seen] = []
+        self.settle()
+        self.released.set()
+        self.released = threading.Event()
 
     def settle(self) -> None:
         """Let everything late take effect now, in its order."""
@@ -149,10 +156,12 @@ class _Listener(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or the body of an answer waits for its head to be acknowledged
     server: _Listener
 
     def _serve(self) -> None:
         gateway = self.server.gateway
+        released = gateway.released
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {name.lower(): value for name, value in self.headers.items()}
         sent = Sent(self.command, self.path, headers, body)
@@ -166,10 +175,10 @@ class _Handler(BaseHTTPRequestHandler):
             self._break()
             return
         if act == "hang":
-            gateway.released.wait()
+            released.wait()
         status, found, passed_on = gateway.pass_on(sent)
         if act == "mute":
-            gateway.released.wait()
+            released.wait()
         if act == "lose":
             self._break()
         elif act == "fail":

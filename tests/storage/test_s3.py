@@ -163,7 +163,7 @@ def test_a_register_too_large_for_one_request_is_refused(
     ("status", "expected", "kind"),
     [
         (403, AccessError, "permission"),
-        (409, ConflictError, "conflict"),
+        (409, UnavailableError, "server"),
         (500, UnavailableError, "server"),
         (503, UnavailableError, "server"),
     ],

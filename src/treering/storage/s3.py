@@ -1,7 +1,8 @@
 """A store on S3, or a server that speaks its protocol, through s3fs.
 
 Rule: every request of ours is exactly one HTTP request (a list may need more when it meets the placeholders that
-consoles make for folders, a delete one per 1,000 keys, and reading past the end of an object one to learn its size).
+consoles make for folders, a delete one per 1,000 keys, and reading past the end of an object one to learn its size;
+aiohttp sends once more by itself if a connection that was kept open breaks).
 Therefore only `_call_s3` is used. The public methods of s3fs send two or more, answer from a cache of listings that
 other processes make stale, or split an upload into parts, which drops its conditions.
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import os
+import re
 import threading
 from collections.abc import Mapping
 from datetime import datetime
@@ -52,6 +54,8 @@ REGISTER_BYTES_MAX = 64 * 1024 * 1024
 OBJECT_BYTES_MAX = 5 * 1024**3
 
 _DELETE_KEYS_MAX = 1000  # what S3 takes in one request
+
+_CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 _OPTIONS = {"use_listings_cache": False}
 _CONFIG = {
@@ -178,6 +182,7 @@ class _Bucket:
             head = await self._call("get_object", get.key, **options)
             async with head["Body"] as body:
                 data = await body.read()
+            return _found(get, data, head)
         except s3_errors.FAILURES as error:
             status = s3_errors.status_of(error)
             if status == s3_errors.NOT_MODIFIED:
@@ -185,18 +190,14 @@ class _Bucket:
             if status == s3_errors.BAD_RANGE:
                 return await self._nothing_there(get)
             return self._explain(error, get.key)
-        if len(data) != head["ContentLength"]:
-            return UnavailableError("the answer was cut short", kind="network", key=get.key)
-        size = int(head["ContentRange"].rpartition("/")[2]) if head.get("ContentRange") else len(data)
-        return Found(data, Version(head["ETag"]), size)
 
     async def _nothing_there(self, get: Get) -> Answer:
         """Answer a range that begins at or after the end: S3 refuses those, and tells neither version nor size."""
         try:
             head = await self._call("head_object", get.key)
+            return Found(b"", Version(head["ETag"]), head["ContentLength"])
         except s3_errors.FAILURES as error:
             return self._explain(error, get.key)
-        return Found(b"", Version(head["ETag"]), head["ContentLength"])
 
     async def put(self, put: Put) -> Answer:
         """Write in one request, whose condition the server checks."""
@@ -207,9 +208,9 @@ class _Bucket:
         condition = {"IfNoneMatch": "*"} if put.expect == ABSENT else {"IfMatch": put.expect}
         try:
             head = await self._call("put_object", put.key, Body=put.data, **condition)
+            return Written(Version(head["ETag"]))
         except s3_errors.FAILURES as error:
             return self._explain(error, put.key)
-        return Written(Version(head["ETag"]))
 
     async def list(self, request: List) -> Answer:
         """Name keys in the order of the server, which some (SeaweedFS) sort folder by folder."""
@@ -219,12 +220,13 @@ class _Bucket:
             options = {"Prefix": self._base + request.prefix, "StartAfter": after, "MaxKeys": limit}
             try:
                 page = await self._call("list_objects_v2", None, **options)
+                more = page["IsTruncated"]
+                found = page["Contents"] if more else page.get("Contents", ())
+                entries = tuple(self._entry(each) for each in found if not each["Key"].endswith("/"))
             except s3_errors.FAILURES as error:
                 return self._explain(error, request.prefix)
-            found = page.get("Contents", ())
-            entries = tuple(self._entry(each) for each in found if not each["Key"].endswith("/"))
-            if entries or not page["IsTruncated"]:
-                return Listed(entries, more=page["IsTruncated"])
+            if entries or not more:
+                return Listed(entries, more=more)
             after = found[-1]["Key"]
 
     def _entry(self, found: Mapping[str, Any]) -> Entry:
@@ -272,6 +274,28 @@ class _Bucket:
 
     def _explain(self, error: BaseException, key: str) -> TreeringError:
         return s3_errors.explain(error, key=key, bucket=self._bucket)
+
+
+def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:
+    """The bytes asked for, if all of them came.
+
+    Raises:
+        KeyError: This is no answer of S3.
+    """
+    version, part = Version(head["ETag"]), head.get("ContentRange")
+    if part is None:  # whole, also if a part was asked for: a cache in between may answer so
+        if len(data) != head["ContentLength"]:
+            return _cut_short(get)
+        return Found(data[get.start : get.end] if _range(get) else data, version, len(data))
+    said = _CONTENT_RANGE.fullmatch(part)
+    if said is None:
+        raise KeyError("Content-Range")
+    first, last, size = map(int, said.groups())
+    return Found(data, version, size) if len(data) == last - first + 1 else _cut_short(get)
+
+
+def _cut_short(get: Get) -> UnavailableError:
+    return UnavailableError("the answer was cut short", kind="network", key=get.key, remedy="try again later")
 
 
 def _range(get: Get) -> str | None:

@@ -15,18 +15,20 @@ FAILURES = (
     OSError,
     ValueError,
     RuntimeError,
+    KeyError,
     boto.BotoCoreError,
     boto.ClientError,
     aiohttp.ClientError,
     ResponseParserError,
 )
-"""Everything that a request through s3fs may raise: translated, or by any of the layers below it."""
+"""Everything that a request through s3fs may raise: translated, or by any of the layers below it. A `KeyError` is ours,
+for an answer that lacks what S3 always sends."""
 
 NOT_MODIFIED = 304
 NOT_FOUND = 404
 BAD_RANGE = 416
 
-_CONFLICT = (409, 412)
+_CONFLICT = 412
 _FORBIDDEN = (401, 403)
 _MOVED = (301, 307, 308)
 _WRONG_KEYS = {
@@ -83,7 +85,9 @@ def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
     if code == "NoSuchBucket":
         remedy = "create the bucket, or correct its name"
         return AccessError(f"bucket does not exist. bucket={bucket!r}", kind="bucket", key=key, remedy=remedy)
-    if status in _CONFLICT:
+    if (
+        status == _CONFLICT
+    ):  # 409 is none: another request for this key is under way, and S3 asks to send this one again
         return ConflictError(f"object has another version. code={code!r}", key=key)
     if status == NOT_FOUND:
         return rules.missing(key)
@@ -108,6 +112,9 @@ def _unanswered(error: BaseException, key: str) -> TreeringError:
     if isinstance(error, _WRONG_CALL) or (isinstance(error, ValueError) and not isinstance(error, OSError)):
         remedy = "check bucket, endpoint_url and region"
         return UsageError(f"the request could not be made. error={what}", kind="options", key=key, remedy=remedy)
+    if isinstance(error, KeyError):
+        text = f"the answer is not one of S3. missing={error.args[0]!r}"
+        return UnavailableError(text, kind="server", key=key, remedy="check endpoint_url")
     kind = "timeout" if isinstance(error, _TIMEOUTS) or "Timeout" in what else "network"
     remedy = "check the network and endpoint_url, or try again later"
     return UnavailableError(f"server did not answer. error={what}", kind=kind, key=key, remedy=remedy)
