@@ -126,7 +126,8 @@ class Update:
                 walking = Walk(view, edits=edits)
                 continue
             edited = edits is not None and bool(edits.amended or edits.retracted)
-            known = self._database.add(known, rows, end=walking.at, last=walking.last, edited=edited)
+            last = "" if view.durable else walking.last  # what is durable need not be looked at again
+            known = self._database.add(known, rows, end=walking.at, last=last, edited=edited)
         return known
 
 

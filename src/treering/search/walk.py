@@ -48,9 +48,8 @@ class Row(NamedTuple):
 
 
 class Edits(NamedTuple):
-    """What is known to be amended or retracted below some position."""
+    """What is amended or retracted in a session, by all the edits in it."""
 
-    end: int
     amended: Mapping[str, int]
     """Position of the edit that holds the new payload, by node."""
     retracted: frozenset[str]
@@ -111,7 +110,7 @@ def edits_of(view: View) -> Steps[Edits]:
             targets.setdefault(row.id, row)
     amended = dict(annotations.amended)
     known = {name: targets[name] for name in amended if name in targets}
-    return Edits(view.end, amended, frozenset(annotations.retracted), known)
+    return Edits(amended, frozenset(annotations.retracted), known)
 
 
 class Walk:
@@ -132,6 +131,7 @@ class Walk:
         self._view = view
         self._expected = last
         self._edits = edits
+        self._knows_all = edits is not None and first == 0
         self._known: Survey | None = None
         self._erased = {at for at, _ in (*view.tail.header.erased, *view.latest.card.erased)}
 
@@ -171,7 +171,7 @@ class Walk:
     def _shown(self, record: Record) -> tuple[Record, Skeleton] | None:
         """A record whose payload is shown, and the node it is shown for; None for all others."""
         edits = self._edits
-        if record.type == "edit" and record.kind in EDITS and (edits is None or record.at >= edits.end):
+        if record.type == "edit" and record.kind in EDITS and not self._knows_all:
             raise StaleError
         if record.at in self._erased:
             return None

@@ -1,0 +1,47 @@
+"""Stores to be searched, and what is found in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.session.backends import Backend, local_backend, memory_backend
+
+from treering.search import Hit, Index, open_index
+from treering.session.store import Store
+
+
+@pytest.fixture(params=["memory", "logs", "local"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """A place for sessions on each kind of driver."""
+    if request.param == "local":
+        return local_backend(tmp_path / "store")
+    return memory_backend(appends=request.param == "logs")
+
+
+@pytest.fixture
+def store(backend: Backend) -> Store:
+    """A store on each kind of driver."""
+    return backend.store()
+
+
+@pytest.fixture
+def index(store: Store, tmp_path: Path) -> Iterator[Index]:
+    """Its index, in a file of its own."""
+    with open_index(store, tmp_path / "index.sqlite") as opened:
+        yield opened
+
+
+def found(index: Index, query: str = "", **filters: object) -> list[str]:
+    """The snippets that an up-to-date index gives, in order of text."""
+    index.update()
+    return sorted(hit.snippet for hit in index.search(query, limit=1000, **filters))  # type: ignore[arg-type]
+
+
+def everything(index: Index) -> list[tuple[Hit, ...]]:
+    """All that an index holds, as searches show it: by time, and by a word that many texts have."""
+    kinds = ("prompt", "text", "thinking", "call", "result")
+    newest = index.search(kinds=kinds, limit=10_000)
+    best = index.search("common", kinds=kinds, limit=10_000)
+    return [tuple(newest), tuple(best)]
