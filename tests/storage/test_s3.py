@@ -229,11 +229,29 @@ def test_one_key_that_cannot_be_deleted_is_an_error(driver: S3Driver, gateway: G
         assert answer.key == "b"
 
 
-def test_a_page_that_is_no_s3_is_an_error(driver: S3Driver, gateway: Gateway) -> None:
-    """Something else than S3 at the other end is reported, whatever it sends."""
-    gateway.script = [(200, b"<html>Welcome!"), (502, b"<html>Bad gateway</html>")]
-    for _ in range(2):
-        assert isinstance(ask_any(driver, List("")), UnavailableError)
+@pytest.mark.parametrize("body", [b"", b"<html>Welcome!", b"<html><body>Log in</body></html>"])
+@pytest.mark.parametrize("status", [200, 502])
+def test_a_page_that_is_no_s3_is_an_error(driver: S3Driver, gateway: Gateway, status: int, body: bytes) -> None:
+    """Something else than S3 at the other end is reported for every request, whatever it sends."""
+    requests = (Get("a"), Get("a", 1), Put("a", b"x"), Put("a", b"x", ABSENT), List(""))
+    for request in requests:
+        gateway.script = [(status, body)]
+        assert isinstance(ask_any(driver, request), UnavailableError), request
+
+
+def test_a_list_that_never_ends_is_an_error(driver: S3Driver, gateway: Gateway) -> None:
+    """A page without keys that promises more could be asked for again and again."""
+    gateway.script = [(200, b"<ListBucketResult><IsTruncated>true</IsTruncated></ListBucketResult>")]
+    assert isinstance(ask_any(driver, List("")), UnavailableError)
+
+
+def test_a_part_is_cut_from_a_whole_answer(driver: S3Driver, gateway: Gateway) -> None:
+    """A cache in between may answer a range with everything; what was asked for is all that is passed on."""
+    ask(driver, Put("a", b"0123456789"), Written)
+    gateway.drops = {"range"}
+    for start, end, expected in ((2, 5, b"234"), (-3, None, b"789"), (None, 4, b"0123"), (7, None, b"789")):
+        found = ask(driver, Get("a", start, end), Found)
+        assert (found.data, found.size) == (expected, 10)
 
 
 def wrong_servers(server: S3Server) -> dict[str, tuple[str, dict[str, object], type[TreeringError], str]]:

@@ -13,7 +13,7 @@ from treering.storage.requests import Answer, Batch, Driver
 from treering.storage.wrapper import DriverWrapper
 
 ATTEMPTS_MAX = 5
-# No attempt begins later than this after the first; with the last one a caller waits for about 30 seconds at worst.
+# No attempt begins later than this after the first, so with the last one a caller waits for about 30 seconds at worst.
 SECONDS_MAX = 20.0
 
 _WAIT_SECONDS_FIRST = 0.1
@@ -33,6 +33,7 @@ class RetryingDriver(DriverWrapper):
         seconds_max: After this time nothing is sent again.
         sleep: How to wait when blocking.
         asleep: How to wait on an event loop.
+        clock: Tells seconds, from any beginning.
     """
 
     def __init__(
@@ -43,11 +44,14 @@ class RetryingDriver(DriverWrapper):
         seconds_max: float = SECONDS_MAX,
         sleep: Callable[[float], None] = time.sleep,
         asleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         super().__init__(inner)
-        self._stop = tenacity.stop_after_attempt(attempts_max) | tenacity.stop_after_delay(seconds_max)
+        self._attempts_max = attempts_max
+        self._seconds_max = seconds_max
         self._sleep = sleep
         self._asleep = asleep
+        self._clock = clock
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the batch, and what was not answered again."""
@@ -57,7 +61,7 @@ class RetryingDriver(DriverWrapper):
             return sent.take(self.inner.execute(sent.open))
 
         tenacity.Retrying(
-            sleep=self._sleep, stop=self._stop, wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
+            sleep=self._sleep, stop=self._stop(), wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
         )(send)
         return tuple(sent.answers)
 
@@ -69,9 +73,19 @@ class RetryingDriver(DriverWrapper):
             return sent.take(await self.inner.aexecute(sent.open))
 
         await tenacity.AsyncRetrying(
-            sleep=self._asleep, stop=self._stop, wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
+            sleep=self._asleep, stop=self._stop(), wait=_WAIT, retry=_UNANSWERED, retry_error_callback=_give_up
         )(send)
         return tuple(sent.answers)
+
+    def _stop(self) -> Callable[[tenacity.RetryCallState], bool]:
+        """When to give up: tenacity's own clock cannot be set, and it forgets the wait before the next attempt."""
+        latest = self._clock() + self._seconds_max
+
+        def is_over(state: tenacity.RetryCallState) -> bool:
+            next_at = self._clock() + _BACKOFF(state) + _JITTER_SECONDS
+            return state.attempt_number >= self._attempts_max or next_at > latest
+
+        return is_over
 
 
 class _Sent:
@@ -103,7 +117,6 @@ def _give_up(_: tenacity.RetryCallState) -> bool:
     return True  # the answers already say what is wrong
 
 
-_WAIT = tenacity.wait_exponential(multiplier=_WAIT_SECONDS_FIRST, max=_WAIT_SECONDS_MAX) + tenacity.wait_random(
-    0, _JITTER_SECONDS
-)
+_BACKOFF = tenacity.wait_exponential(multiplier=_WAIT_SECONDS_FIRST, max=_WAIT_SECONDS_MAX)
+_WAIT = _BACKOFF + tenacity.wait_random(0, _JITTER_SECONDS)
 _UNANSWERED = tenacity.retry_if_result(bool)

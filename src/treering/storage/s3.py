@@ -53,6 +53,12 @@ REGISTER_BYTES_MAX = 64 * 1024 * 1024
 # What S3 takes in one request.
 OBJECT_BYTES_MAX = 5 * 1024**3
 
+# The timeouts of the client begin anew with every byte that comes, and an upload that nobody reads has none at all. So
+# each request is over after this time, plus what a slow line may take for its bytes.
+REQUEST_SECONDS_MAX = 60.0
+BYTES_PER_SECOND_MIN = 10_000
+
+_POOL_USUAL = 10  # botocore's, for filesystems that users bring
 _DELETE_KEYS_MAX = 1000  # what S3 takes in one request
 
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
@@ -100,6 +106,7 @@ class S3Driver:
         self._given = usable(fs)
         self._options = dict(storage_options or {})
         self._fs: s3fs.S3FileSystem | None = None
+        self._slots = asyncio.Semaphore()
         self._pid = 0
         self._mutex = threading.Lock()
 
@@ -134,6 +141,8 @@ class S3Driver:
         with self._mutex:
             if self._fs is None or self._pid != os.getpid():
                 self._fs = self._connect()
+                # Who waits for a connection is in no request yet, so the time for it has not begun.
+                self._slots = asyncio.Semaphore(self._fs.config_kwargs.get("max_pool_connections", _POOL_USUAL))
                 self._pid = os.getpid()
             return self._fs
 
@@ -154,17 +163,18 @@ class S3Driver:
         if refused := rules.refusal(request, appends=False):
             return refused
         bucket = _Bucket(fs, self._bucket, self._base)
-        match request:
-            case Get():
-                return await bucket.get(request)
-            case Put():
-                return await bucket.put(request)
-            case List():
-                return await bucket.list(request)
-            case Delete():
-                return await bucket.delete(request)
-            case Append():
-                raise AssertionError("refused above")
+        async with self._slots:
+            match request:
+                case Get():
+                    return await bucket.get(request)
+                case Put():
+                    return await bucket.put(request)
+                case List():
+                    return await bucket.list(request)
+                case Delete():
+                    return await bucket.delete(request)
+                case Append():
+                    raise AssertionError("refused above")
 
 
 class _Bucket:
@@ -180,7 +190,7 @@ class _Bucket:
         options = {"Range": _range(get), "IfNoneMatch": get.unless}
         try:
             head = await self._call("get_object", get.key, **options)
-            async with head["Body"] as body:
+            async with head["Body"] as body, _patience(head["ContentLength"]):
                 data = await body.read()
             return _found(get, data, head)
         except s3_errors.FAILURES as error:
@@ -269,11 +279,17 @@ class _Bucket:
         kept = {name: value for name, value in options.items() if value is not None}
         if key is not None:
             kept["Key"] = self._base + key
-        answer: dict[str, Any] = await self._fs._call_s3(method, Bucket=self._bucket, **kept)  # noqa: SLF001
+        async with _patience(len(kept.get("Body", b""))):
+            answer: dict[str, Any] = await self._fs._call_s3(method, Bucket=self._bucket, **kept)  # noqa: SLF001
         return answer
 
     def _explain(self, error: BaseException, key: str) -> TreeringError:
         return s3_errors.explain(error, key=key, bucket=self._bucket)
+
+
+def _patience(size: int) -> asyncio.Timeout:
+    """How long so many bytes may take at most; `TimeoutError` after that."""
+    return asyncio.timeout(REQUEST_SECONDS_MAX + size / BYTES_PER_SECOND_MIN)
 
 
 def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:
