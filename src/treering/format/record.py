@@ -93,6 +93,7 @@ class Skeleton(msgspec.Struct, frozen=True, gc=False):
     critical: bool
 
 
+_encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _json_checker = msgspec.json.Decoder(Raw)
 _scanner = json.JSONDecoder()
@@ -107,12 +108,18 @@ def encode_record(record: Record) -> bytes:
     if len(record.body) > RECORD_BYTES_MAX:  # before anything reads through it
         raise _too_large(record, len(record.body))
     _check_json(record.body, "body")
+    _check_json(record.brief, "brief")
+    return encode_checked(record)
+
+
+def encode_checked(record: Record) -> bytes:
+    """Like `encode_record`, for a body and brief that `format.values` made: they are not looked through again."""
     if record.brief is not EMPTY:
-        _check_brief(record.brief)
+        _check_brief(bytes(record.brief))
     if record.time is not None and abs(record.time) > TIME_MS_MAX:
         raise UsageError(f"time is out of range. ms={record.time}")
     try:
-        fields = msgspec.json.encode(record)
+        fields = _encoder.encode(record)
     except UnicodeEncodeError:
         fields = _encode_slowly(record)
     if record.body is EMPTY:  # msgspec left it out, but a line always has a body to cut at
@@ -151,9 +158,7 @@ def _check_json_slowly(data: bytes, name: str) -> None:
         raise UsageError(f"{name} is not JSON: {error}") from error
 
 
-def _check_brief(raw: Raw) -> None:
-    _check_json(raw, "brief")
-    data = bytes(raw)
+def _check_brief(data: bytes) -> None:
     if len(data) > BRIEF_BYTES_MAX or data[:1] != b"{":
         raise UsageError(f"brief must be a JSON object of at most {BRIEF_BYTES_MAX} bytes. got={data[:80]!r}")
 

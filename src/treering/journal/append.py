@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UnavailableError, UsageError
-from treering.format.record import Record, decode_record, encode_record
+from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail, encode_tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.lines import joined
@@ -60,7 +60,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
 
     Args:
         view: What the journal is thought to be.
-        records: At least one; `at`, `by` and `more` are filled in here.
+        records: At least one; `at`, `by` and `more` are filled in here. Bodies and briefs are JSON on one line.
         by: `<writer nonce>.<append number>`, never used for another append.
         nonce: Names the tail if it is written anew.
 
@@ -72,7 +72,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     """
     first = view.end
     stamped = stamp(records, at=first, by=by)
-    lines = tuple(map(encode_record, stamped))
+    lines = tuple(map(encode_checked, stamped))
     request, tail = _request(view, lines, nonce, in_place=view.in_place)
     (answer,) = yield (request,)
     poisoned = isinstance(answer, PoisonedError)
@@ -158,7 +158,7 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
 def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:
     """The one request of an append, and the tail as it will stand."""
     kept = view.unsealed_lines
-    if in_place and len(kept) == len(view.tail.lines):
+    if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined(kept, lines))
         return Append(view.keys.tail, b"".join(lines), expect=view.tail_version), tail
     header = msgspec.structs.replace(view.tail.header, base=view.end - len(kept), nonce=nonce)

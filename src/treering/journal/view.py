@@ -49,12 +49,12 @@ class View(msgspec.Struct, frozen=True):
     @property
     def fresh_lines(self) -> Sequence[bytes]:
         """Lines that `latest` does not account for yet."""
-        return self.tail.lines[max(0, self.covers - self.tail.header.base) :]
+        return _from(self.covers, self.tail)
 
     @property
     def unsealed_lines(self) -> Sequence[bytes]:
-        """Lines that lie in no segment yet."""
-        return self.tail.lines[max(0, self.sealed - self.tail.header.base) :]
+        """Lines that lie in no segment yet; `tail.lines` itself if that is all of them."""
+        return _from(self.sealed, self.tail)
 
     def with_tail(self, tail: Tail, version: Version) -> View:
         """The same with a tail that we wrote."""
@@ -91,6 +91,11 @@ class View(msgspec.Struct, frozen=True):
                     key=self.keys.tail,
                     remedy="upgrade treering to seal this session; reading goes on",
                 )
+
+
+def _from(position: int, tail: Tail) -> Sequence[bytes]:
+    """The lines of a tail from `position` on."""
+    return tail.lines if position <= tail.header.base else tail.lines[position - tail.header.base :]
 
 
 def empty_tail(card: Card, session: str, nonce: str) -> Tail:

@@ -119,9 +119,12 @@ class SessionState:
     @property
     def lacks_lines(self) -> bool:
         """A record that the context shows is not at hand."""
-        if self._whole is not self.context and all(item.node in self.lines for item in self.context.items):
-            self._whole = self.context
-        return self._whole is not self.context
+        if self._whole is self.context:
+            return False
+        if any(item.node not in self.lines for item in self.context.items):
+            return True
+        self._whole = self.context
+        return False
 
     # forward
 
@@ -177,13 +180,11 @@ class SessionState:
 
     def _see(self, context: Context, node: str | None) -> None:
         """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
-        grew = len(context.items) > len(self.context.items)
-        ends = (context.items[0].node, context.items[-1].node) if grew else ()
-        was_whole = self._whole is self.context
-        self.context, self.context_at = context, node
-        if node not in ends:  # else it was only added to: at the end, or a summary in front
+        before, self.context, self.context_at = self.context, context, node
+        items = context.items
+        if len(items) <= len(before.items) or node not in (items[-1].node, items[0].node):
             self._forget()
-        elif was_whole:
+        elif self._whole is before:  # which was only added to: at the end, or a summary in front
             self._whole = context
 
     def _forget(self) -> None:

@@ -310,14 +310,15 @@ class Writer(Reader):
         Raises:
             ConflictError: Somebody else writes here, this session is exclusive, and nothing of ours was written.
         """
-        landed, state = isinstance(outcome, Appended), self.state
-        stood = state.heads.heads.get(self.at_head) == self.at_node
+        landed, moved = isinstance(outcome, Appended), False
         if isinstance(outcome, Appended):
             self._count(outcome)
-            if planned.moved and self.options.shared:
-                state.follow = planned.head
+            moved = planned.moved
+            if moved and self.options.shared:
+                self.state.follow = planned.head
+        stood = moved or self.state.heads.heads.get(self.at_head) == self.at_node
         foreign = self._fold(outcome)
-        if landed and planned.moved:
+        if moved:
             self.at_head, self.at_node = planned.head, planned.node
         elif stood and not foreign:
             self._move_along()  # an earlier append of ours landed late
@@ -356,12 +357,11 @@ class Writer(Reader):
 
     def _count(self, outcome: Appended) -> None:
         """Keep track of what the tail costs: its size, and how much of it was sent again."""
-        view = self.view
-        dropped = outcome.view.tail.header.base > view.tail.header.base
-        before = 0 if dropped else self._tail_bytes
-        if view.in_place and not dropped:
-            self._tail_bytes = before + outcome.sent_bytes
+        dropped = outcome.view.tail.header.base > self.view.tail.header.base
+        if self.view.in_place and not dropped:
+            self._tail_bytes += outcome.sent_bytes
             return
+        before = 0 if dropped else self._tail_bytes
         self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - before))
         self._tail_bytes = outcome.sent_bytes
 
