@@ -10,7 +10,9 @@ import pytest
 
 from tests.storage.processes import finish, start
 
-HEAVY = ["asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "tenacity"]
+HEAVY = [
+    "asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "sqlite3", "tenacity",
+]  # fmt: skip
 
 SEEN = """
 import sys

@@ -87,7 +87,8 @@ class Index:
         Raises:
             UnavailableError: The store does not answer, or the index cannot be written.
         """
-        return self._safely(lambda: Update(self._database, self._place, progress).run())
+        done = self._safely(lambda: Update(self._database, self._place, progress).run())
+        return done._replace(notices=self._database.take_notices())
 
     def search(
         self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]

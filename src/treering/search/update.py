@@ -30,7 +30,7 @@ class Updated(NamedTuple):
     """New or changed ones, which were read."""
     problems: tuple[tuple[str, TreeringError], ...]
     """Sessions that could not be read, and why; they are tried again next time."""
-    notices: tuple[str, ...]
+    notices: tuple[str, ...] = ()
     """Why the index was begun anew, if it was."""
 
 
@@ -66,7 +66,7 @@ class Update:
                 problems.append((decode_id(name) or name, error))
         if changed or gone:
             self._database.empty_log()
-        return Updated(len(cards), len(changed), tuple(problems), self._database.take_notices())
+        return Updated(len(cards), len(changed), tuple(problems))
 
     def _run(self, steps: Steps[T]) -> T:
         return run(steps, self._place.driver)
