@@ -11,7 +11,7 @@ from tests.checkpoint.records import Shelf, skeleton
 from treering.checkpoint.checkpoint import Checkpoint, chain_of, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.delta import apply_body, diff, needs, outweighs, resolve, write
-from treering.checkpoint.policy import DEFAULT_POLICY
+from treering.checkpoint.policies.default import DEFAULT_POLICY
 from treering.errors import CorruptError, UsageError
 from treering.format.values import encode
 from treering.ids import new_id

@@ -7,21 +7,14 @@ from hypothesis import given, strategies as st
 from tests.checkpoint.records import skeleton
 
 from treering.checkpoint.context import Context, Item, replace, without
-from treering.checkpoint.policy import (
-    DEFAULT_POLICY,
-    POLICIES,
-    VIEWS,
-    DefaultPolicy,
-    find_policy,
-    register_policy,
-    register_view,
-    render,
-)
+from treering.checkpoint.policies.default import DEFAULT_POLICY, DefaultPolicy
+from treering.checkpoint.policy import VIEWS, Seen, find_policy, register_policy, register_view, render
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 from treering.format.values import decode
 
 SUMMARY = "summary@1"
+SEEN = Seen("n", 5, {}, {})
 build, extend = DEFAULT_POLICY.build, DEFAULT_POLICY.extend
 
 
@@ -130,23 +123,24 @@ def test_settings_follow_changes_and_outlive_compactions() -> None:
 def test_views_make_messages_of_payloads() -> None:
     """Summaries are shown as the user's words with a line saying what they are; messages as they are."""
     message = {"role": "user", "content": "hi"}
-    assert render("", message) is message
-    assert render(SUMMARY, {"summary": "S"}) == {
+    assert render("", message, SEEN) is message
+    assert render(SUMMARY, {"summary": "S"}, SEEN) == {
         "role": "user",
         "content": "Earlier messages of this conversation were replaced by this summary:\n\nS",
     }
-    assert render("branch_summary@1", {"summary": "B"}) == {
+    assert render("branch_summary@1", {"summary": "B"}, SEEN) == {
         "role": "user",
         "content": "This conversation came back from another branch. Summary of that branch:\n\nB",
     }
     parts = [{"type": "text", "text": "t"}]
-    assert render("custom_message@1", {"custom_type": "x", "content": parts}) == {"role": "user", "content": parts}
+    shown = render("custom_message@1", {"custom_type": "x", "content": parts}, SEEN)
+    assert shown == {"role": "user", "content": parts}
 
 
 def test_an_unknown_view_is_of_a_newer_version() -> None:
     """A stored view that is not known here is never shown as something else."""
     with pytest.raises(FormatVersionError, match=r"summary@9"):
-        render("summary@9", {})
+        render("summary@9", {}, SEEN)
 
 
 def test_names_of_views_and_policies_are_taken_once() -> None:
@@ -156,8 +150,7 @@ def test_names_of_views_and_policies_are_taken_once() -> None:
     with pytest.raises(UsageError, match="next version"):
         register_policy(DefaultPolicy())
     with pytest.raises(UsageError, match="next version"):
-        register_view(SUMMARY, lambda payload: payload)
+        register_view(SUMMARY, lambda payload, _seen: payload)
     assert find_policy("default@1") is DEFAULT_POLICY
-    assert list(POLICIES) == ["default@1"]
     with pytest.raises(UsageError, match="unknown"):
         find_policy("mine@1")

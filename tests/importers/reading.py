@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import io
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from treering.importers.pi import PiSource
+from treering.importers.pi import DIALECT
+from treering.importers.reader import LinesSource
 from treering.importers.source import Imported, Problem
+from treering.importers.writing import encode_javascript
 from treering.transcript.node import Draft
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": "2026-01-05T08:00:00.000Z", "cwd": "/repo"}
@@ -41,12 +42,12 @@ class Read(NamedTuple):
 
 def read(data: bytes, name: str = "session.jsonl") -> Read:
     """Read a file with these bytes to its end."""
-    return collect(PiSource(lambda: io.BytesIO(data), Path(name)))
+    return collect(LinesSource(DIALECT, lambda: io.BytesIO(data), Path(name)))
 
 
-def collect(source: PiSource) -> Read:
-    """Read a source to its end."""
-    drafts = list(source.drafts())
+def collect(source: LinesSource) -> Read:
+    """Read a source to its end; the note with its header is left out."""
+    _, *drafts = source.drafts()
     return Read(source.header, drafts, source.leaf, source.problems)
 
 
@@ -66,5 +67,5 @@ def lines(*entries: Any, header: Any = HEADER) -> bytes:
 
 
 def line(record: Any) -> bytes:
-    """Return a record as a line."""
-    return json.dumps(record).encode() + b"\n"
+    """Return a record as a line, as JavaScript writes it."""
+    return encode_javascript(record) + b"\n"

@@ -14,7 +14,8 @@ from tests.importers.reading import HEADER, TIME, entry, line, lines, message, r
 
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
-from treering.importers.pi import PiSource
+from treering.importers.pi import DIALECT
+from treering.importers.reader import LinesSource
 from treering.transcript.node import Draft
 
 TIME_MS = 1767600001000
@@ -419,7 +420,7 @@ def test_a_second_header_is_a_note() -> None:
 def test_reading_again_gives_the_same() -> None:
     """A source can be read any number of times, also after a reader gave up, and each time tells the whole."""
     data = lines(message("a", None), message("a", "a"), message(None, "a")) + b"garbage\n"
-    source = PiSource(lambda: io.BytesIO(data), Path("s.jsonl"))
+    source = LinesSource(DIALECT, lambda: io.BytesIO(data), Path("s.jsonl"))
     next(source.drafts())
     assert source.leaf is None
     first = list(source.drafts())
@@ -491,7 +492,7 @@ class _Endless(io.RawIOBase):
 
 def test_memory_does_not_follow_the_file() -> None:
     """Reading 64 MB needs less than 4 MB: the lines pass through, what stays is two ids for each entry."""
-    source = PiSource(lambda: io.BufferedReader(_Endless(8_000, "x" * 8_000)), Path("s.jsonl"))
+    source = LinesSource(DIALECT, lambda: io.BufferedReader(_Endless(8_000, "x" * 8_000)), Path("s.jsonl"))
     tracemalloc.start()
     count = sum(1 for _ in source.drafts())
     peak = tracemalloc.get_traced_memory()[1]

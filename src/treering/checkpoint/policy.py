@@ -4,37 +4,42 @@ A policy is used while a session is written, never while it is resumed: its resu
 with the next release, but a view is named in stored contexts and must mean the same for ever; a different wording is a
 new view (`summary@2`).
 
-The default policy, for a path from a root to the newest node:
-
-| kind of node                                  | effect                                                        |
-|-----------------------------------------------|---------------------------------------------------------------|
-| `message`                                     | an item                                                       |
-| `custom_message`                              | an item, seen through `custom_message@1`                      |
-| `branch_summary`                              | an item, seen through `branch_summary@1`; none if it is empty |
-| `compaction`                                  | the latest on the path replaces what came before, see below   |
-| `model_change`, `thinking_change`, `mode_change` | settings; a value of null takes one back                   |
-| `custom` and any unknown kind                 | nothing                                                       |
-
-A brief of `{"context": false}` keeps a node out of the context. A compaction leaves its summary (`summary@1`) and the
-items from node `kept` (in its brief) up to itself; if `kept` is not on the path before the compaction, nothing is
-kept. Older compactions inside the kept range contribute nothing, neither summary nor items. Settings outlive
-compactions. (The same rules as pi 1.5, whose sessions are imported.)
+The policies that come with Treering are in `treering.checkpoint.policies`, one module for each family. A name tells its
+family by the word it begins with, and the module is imported when a name of it is first asked for. So a session that
+was imported shows its messages wherever it is resumed, and a program that has none of these sessions loads nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol
+import re
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Final, NamedTuple, Protocol
 
-from treering.checkpoint.context import Context, Item
+from treering.checkpoint.context import Context
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
-from treering.format.values import decode
 
-SUMMARY = "summary@1"
-_SHOWN = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}
-_NO_BRIEF = b"{}"
-_CHANGES = frozenset({"model_change", "thinking_change", "mode_change"})
+_FAMILIES: Final = {
+    "default": "default",
+    "summary": "default",
+    "branch_summary": "default",
+    "custom_message": "default",
+    "evva": "evva",
+    "kit": "kit",
+    "omp": "omp",
+    "operator": "operator",
+    "pi": "pi",
+}
+"""The module of `treering.checkpoint.policies` that registers the names which begin with a word."""
+_FIRST_WORD: Final = re.compile(r"[a-z_]*")
+
+
+class Recorded(Protocol):
+    """The nodes of a session in the order in which they were recorded, whatever branch they are on."""
+
+    def between(self, first: str, last: str) -> Sequence[Skeleton]:
+        """Return the nodes from `first` up to, and without, `last`; none if either is missing."""
 
 
 class Policy(Protocol):
@@ -44,8 +49,13 @@ class Policy(Protocol):
     def name(self) -> str:
         """The name and version stored with every context it made, such as `default@1`."""
 
-    def build(self, path: Sequence[Skeleton]) -> Context:
-        """Return the context at the end of `path`, which runs from a root to the newest node."""
+    def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
+        """Return the context at the end of `path`.
+
+        Args:
+            path: From a root to the newest node.
+            recorded: All nodes of the session, for programs that look at the order of the file and not at the path.
+        """
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return what `build` would give for the path of `context` and then `skeleton`.
@@ -53,99 +63,26 @@ class Policy(Protocol):
         None means that this cannot be told without the path: then the caller builds.
         """
 
-
-class DefaultPolicy:
-    """The rules in the table above."""
-
-    @property
-    def name(self) -> str:
-        """The name stored with contexts of this policy."""
-        return "default@1"
-
-    def build(self, path: Sequence[Skeleton]) -> Context:
-        """Return the context at the end of `path`, which runs from a root to the newest node."""
-        settings: dict[str, object] = {}
-        latest = -1
-        for index, skeleton in enumerate(path):
-            settings = _settings(settings, skeleton)
-            latest = index if skeleton.kind == "compaction" else latest
-        head = [Item(path[latest].id, SUMMARY)] if latest >= 0 else []
-        shown = [*path[_kept_from(path, latest) : max(latest, 0)], *path[latest + 1 :]]
-        return Context((*head, *(item for skeleton in shown for item in _items(skeleton))), settings)
-
-    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None if a compaction keeps from a node that shows no item.
-
-        Such a node may be none of the path, one that never shows (a change of model), or one that an earlier compaction
-        left out; only the path can tell.
-        """
-        settings = _settings(context.settings, skeleton)
-        if skeleton.kind != "compaction":
-            return Context((*context.items, *_items(skeleton)), settings)
-        kept = _brief(skeleton).get("kept")
-        if kept is None or kept == skeleton.id:
-            return Context((Item(skeleton.id, SUMMARY),), settings)
-        # A summary stands at the front, not where its compaction stands on the path.
-        messages = [item for item in context.items if item.view != SUMMARY]
-        first = next((index for index, item in enumerate(messages) if item.node == kept), None)
-        return None if first is None else Context((Item(skeleton.id, SUMMARY), *messages[first:]), settings)
+    def state(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return the settings of a context under the names that the program of this policy has for them."""
 
 
-def _kept_from(path: Sequence[Skeleton], latest: int) -> int:
-    """Return the index on `path` from which the compaction at `latest` keeps; `latest` itself keeps nothing."""
-    if latest < 0:
-        return 0
-    kept = _brief(path[latest]).get("kept")
-    return next((index for index in range(latest) if path[index].id == kept), latest)
+class Seen(NamedTuple):
+    """What a view is told of a node besides its payload."""
+
+    node: str
+    time_ms: int
+    """Milliseconds since 1970."""
+    links: Mapping[str, str]
+    brief: Mapping[str, object]
+    argument: str = ""
+    """What follows the colon in the name of the view, as in `omp.stripped@1:call_1`."""
 
 
-def _items(skeleton: Skeleton) -> tuple[Item, ...]:
-    view = _SHOWN.get(skeleton.kind)
-    if view is None or (skeleton.brief != _NO_BRIEF and _hides(skeleton)):
-        return ()
-    return (Item(skeleton.id, view),)
+View = Callable[[object, Seen], object]
+"""From a node's payload, and what else is known of it, to the message a model is given."""
 
-
-def _hides(skeleton: Skeleton) -> bool:
-    brief = _brief(skeleton)
-    return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
-
-
-def _settings(settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-    if skeleton.kind not in _CHANGES:
-        return settings
-    changed = settings | _brief(skeleton)
-    return {name: value for name, value in changed.items() if value is not None}
-
-
-def _brief(skeleton: Skeleton) -> dict[str, object]:
-    value = decode(skeleton.brief)
-    return value if isinstance(value, dict) else {}
-
-
-View = Callable[[object], object]
-"""From a node's payload to the message a model is given."""
-
-
-def _field(payload: object, name: str) -> object:
-    return payload.get(name, "") if isinstance(payload, dict) else payload
-
-
-def _summary(payload: object) -> object:
-    text = f"Earlier messages of this conversation were replaced by this summary:\n\n{_field(payload, 'summary')}"
-    return {"role": "user", "content": text}
-
-
-def _branch_summary(payload: object) -> object:
-    text = f"This conversation came back from another branch. Summary of that branch:\n\n{_field(payload, 'summary')}"
-    return {"role": "user", "content": text}
-
-
-def _custom_message(payload: object) -> object:
-    return {"role": "user", "content": _field(payload, "content")}
-
-
-VIEWS: dict[str, View] = {SUMMARY: _summary, "branch_summary@1": _branch_summary, "custom_message@1": _custom_message}
+VIEWS: dict[str, View] = {}
 POLICIES: dict[str, Policy] = {}
 
 
@@ -170,17 +107,19 @@ def register_policy(policy: Policy) -> None:
 
 
 def find_policy(name: str) -> Policy:
-    """Return the policy registered under `name`.
+    """Return the policy registered under `name`, or one of those that come with Treering.
 
     Raises:
         UsageError: There is none.
     """
     if name not in POLICIES:
+        _load_family(name)
+    if name not in POLICIES:
         raise UsageError(f"policy is unknown, register it first. policy={name!r}, known={sorted(POLICIES)}")
     return POLICIES[name]
 
 
-def render(view: str, payload: object) -> object:
+def render(view: str, payload: object, seen: Seen) -> object:
     """Return the message that `view` makes of a node's payload; the empty view is the payload itself.
 
     Raises:
@@ -188,10 +127,17 @@ def render(view: str, payload: object) -> object:
     """
     if not view:
         return payload
-    if view not in VIEWS:
-        raise FormatVersionError(f"view is unknown, upgrade or register it. view={view!r}, known={sorted(VIEWS)}")
-    return VIEWS[view](payload)
+    name, _, argument = view.partition(":")
+    if name not in VIEWS:
+        _load_family(name)
+    if name not in VIEWS:
+        raise FormatVersionError(f"view is unknown, upgrade or register it. view={name!r}, known={sorted(VIEWS)}")
+    return VIEWS[name](payload, seen._replace(argument=argument) if argument else seen)
 
 
-DEFAULT_POLICY = DefaultPolicy()
-register_policy(DEFAULT_POLICY)
+def _load_family(name: str) -> None:
+    """Import the module that registers `name`, if it is one of ours; importing it again does nothing."""
+    first = _FIRST_WORD.match(name)
+    module = _FAMILIES.get(first[0]) if first else None
+    if module is not None:
+        import_module(f"treering.checkpoint.policies.{module}")

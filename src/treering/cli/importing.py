@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -14,9 +13,8 @@ from treering.cli.output import Output, Step, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line
 from treering.errors import ConflictError, TreeringError
-from treering.importers import Imported, ImportSource, Problem, find, open_source
+from treering.importers import ImportSource, Problem, find, open_source
 from treering.session.store import LoadFacts, Store
-from treering.transcript.node import Draft
 
 PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
 TITLE_CHARACTERS_MAX = 200  # the card is read by every list and must stay small; the note of the import has it all
@@ -122,18 +120,8 @@ def load(store: Store, source: ImportSource, session: str, project: str = "", pr
     }
     if header.created_ms is not None:
         facts["created_ms"] = header.created_ms
-    store.load(session, _drafts(source), leaf=lambda: source.leaf, facts=facts, progress=report)
+    store.load(session, source.drafts(), leaf=lambda: source.leaf, facts=facts, progress=report)
     return done
-
-
-def _drafts(source: ImportSource) -> Iterator[Draft]:
-    """The records of the file behind a note that keeps all its header says."""
-    yield Draft(type="note", kind="import", parent=None, payload=_header(source.header))
-    yield from source.drafts()
-
-
-def _header(header: Imported) -> dict[str, object]:
-    return {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
 
 
 def _print(out: Output, outcome: Outcome, problems_max: int | None) -> None:

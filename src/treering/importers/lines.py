@@ -67,10 +67,16 @@ class Value(NamedTuple):
     offset: int
     intact: bool
     """It had its line to itself, so that other programs will have read it too."""
+    raw: bytes = b""
+    """The bytes it was read from, white space around it included."""
+    damage: str = ""
+    """The kind of problem for which there is no value: `torn`, `garbage` or `nesting`; then `value` is None."""
 
 
 def read_values(stream: io.BufferedIOBase, report: Report, is_record: IsRecord) -> Iterator[Value]:
-    """Yield the JSON values of a file in its order; blank lines are passed over.
+    """Yield the JSON values of a file in its order, and the bytes in which there are none.
+
+    Blank lines and NUL bytes are passed over.
 
     Args:
         stream: Stands at the beginning of the file.
@@ -123,10 +129,12 @@ def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Valu
         value = _decode(at, report)
     except RecursionError:
         report(line.number, start, "nesting", f"record is nested too deeply to be read, skipped. bytes={len(core)}")
+        yield Value(None, at.number, at.offset, intact=False, raw=core, damage="nesting")
     except ValueError:
         yield from _mend(at, report, is_record)
     else:
-        yield Value(value, at.number, at.offset, intact=len(core) == len(bare))
+        intact = len(core) == len(bare)
+        yield Value(value, at.number, at.offset, intact, line.data if len(core) == len(data) else core)
 
 
 def _decode(record: Line, report: Report) -> object:
@@ -186,23 +194,26 @@ def _mend(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
     """Yield the complete records in a line that is not one JSON value, and report the rest of it."""
     place = count = 0
     for start, end in _spans(line.data, is_record):
-        _report_gap(line, place, start, report)
+        yield from _gap(line, place, start, report)
         record = Line(line.number, line.offset + start, line.data[start:end])
         if count:
             report(record.number, record.offset, "glued", "another record on the same line, taken apart")
-        yield Value(_decode(record, report), record.number, record.offset, intact=False)
+        yield Value(_decode(record, report), record.number, record.offset, intact=False, raw=record.data)
         place, count = end, count + 1
-    _report_gap(line, place, len(line.data), report)
+    yield from _gap(line, place, len(line.data), report)
 
 
-def _report_gap(line: Line, start: int, end: int, report: Report) -> None:
+def _gap(line: Line, start: int, end: int, report: Report) -> Iterator[Value]:
     gap = line.data[start:end].strip(_WHITE)
     if not gap:
         return
     kind = "torn" if gap.startswith(b"{") else "garbage" if gap.strip(_PADDING) else "nul"
     text = {"torn": "this is no complete record", "garbage": "this is no record", "nul": "NUL bytes"}[kind]
     excerpt = gap[:EXCERPT_BYTES].decode("utf-8", "replace")
-    report(line.number, line.offset + start, kind, f"{text}, skipped. bytes={len(gap)}, text={excerpt!r}")
+    offset = line.offset + start
+    report(line.number, offset, kind, f"{text}, skipped. bytes={len(gap)}, text={excerpt!r}")
+    if kind != "nul":
+        yield Value(None, line.number, offset, intact=False, raw=gap, damage=kind)
 
 
 def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:

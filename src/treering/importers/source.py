@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Protocol
@@ -16,6 +17,7 @@ from typing import Final, Protocol
 import msgspec
 
 from treering.errors import AccessError, NotFoundError, UnavailableError, UsageError
+from treering.importers.entry import RAW, Entry, as_text
 from treering.transcript.node import Draft
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -73,12 +75,32 @@ class ImportSource(Protocol):
     def problems(self) -> list[Problem]:
         """What was skipped or mended, in file order; complete when `drafts` has ended."""
 
-    def drafts(self) -> Iterator[Draft]:
-        """Yield every record of the file, in its order; each call reads the file anew.
+    def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
+        """Yield every record of the file, in its order, with what becomes of it; each call reads the file anew.
 
-        Nodes have an id and an explicit parent, which may be missing or come later if the file has it so. No id is used
-        twice. Memory does not hold more than one payload at a time.
+        What is no entry (the header, bytes in which there is no record) comes with None. The last draft of an entry is
+        its own; others before it stand in for something.
         """
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield what becomes of the file, in its order; each call reads the file anew.
+
+        The first is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which may be
+        missing or come later if the file has it so. No id is used twice. Memory does not hold more than one payload at
+        a time.
+        """
+
+
+def header_note(header: Imported, raw: bytes) -> Draft:
+    """Return the note of the kind `import`, which keeps all that a header says, and its bytes."""
+    facts = {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
+    return Draft(type="note", kind="import", parent=None, payload=facts, source={RAW: as_text(raw)})
+
+
+def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes) -> Draft:
+    """Return the note of the kind `damage`, which keeps bytes in which there is no record."""
+    payload = {"kind": kind, "line": line, "offset": offset, "bytes": raw}
+    return Draft(type="note", kind="damage", id=identifier, parent=None, payload=payload)
 
 
 class Importer(Protocol):
@@ -87,8 +109,12 @@ class Importer(Protocol):
     def detect(self, head: bytes) -> bool:
         """Tell whether a file that begins with `head` is of this format; `HEAD_BYTES` are enough."""
 
-    def open_source(self, path: str | os.PathLike[str]) -> ImportSource:
+    def open_source(self, path: str | os.PathLike[str], *, blobs: Path | None = None) -> ImportSource:
         """Open a session file, compressed by gzip or not.
+
+        Args:
+            path: The file.
+            blobs: The folder with the parts that the program keeps beside its files; None: where it usually is.
 
         Raises:
             UsageError: The file has another format; the message says what was found.
@@ -112,6 +138,16 @@ class ProblemLog:
             self.problems.append(Problem(line, offset, kind, message[:MESSAGE_CHARACTERS]))
         elif len(self.problems) == PROBLEMS_MAX:
             self.problems.append(Problem(line, offset, "more", "from here on problems are no longer listed"))
+
+
+def uncompressed(head: bytes) -> bytes:
+    """Return the beginning of a file, uncompressed if it begins like gzip; nothing if that fails."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return b""
 
 
 def open_stream(path: Path) -> io.BufferedIOBase:

@@ -116,7 +116,7 @@ class Loader:
 
     def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
         """Let the session stand at a node: with a given context and state, or what the policy makes of the path."""
-        context = kept.context if kept else self.policy.build(self._visible_path(node))
+        context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
         yield from self.add(Record(at=0, by="", type="head", kind="checkout", id=new_id(), head=head, target=node))
         yield from self.seal()
         self.state.lines |= yield from self._context_lines([item.node for item in context.items])

@@ -8,11 +8,12 @@ from typing import NamedTuple
 from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
-from treering.checkpoint.policy import Policy, render
+from treering.checkpoint.policy import Policy, Seen, render
 from treering.errors import NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
+from treering.ids import time_of
 from treering.journal.read import record_at, records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -204,7 +205,9 @@ class Reader:
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
         if inline is not None:
             return decode_payload(inline, self.blobs)
-        return render(view, decode_payload(bytes(decode_record(line).body), self.blobs))
+        record = decode_record(line)
+        payload = decode_payload(bytes(record.body), self.blobs)
+        return render(view, payload, _seen(record)) if view else payload
 
     def restore(
         self, node: str | None, *, checkpoint: str | None = None, head: str | None = None, before: int | None = None
@@ -233,7 +236,8 @@ class Reader:
         # What a checkpoint shows was edited when it was made; what the policy added behind it was not.
         done = found.context.nodes if found and extended else ()
         since = dict.fromkeys(done, index.checkpoint(checkpoint).at) if checkpoint else {}
-        context = yield from self.edited(index, extended or self.policy.build(path), since=since, before=before)
+        built = extended or self.policy.build(path, index.graph)
+        context = yield from self.edited(index, built, since=since, before=before)
         lines = yield from self.context_lines(index, context)
         lines |= yield from self._state_lines(index, found)
         yield from self.fetch_blobs(lines.values(), context)
@@ -341,6 +345,12 @@ class Reader:
         if self.blobs.keys() - wanted:
             needed = wanted | _blobs_of(self._shown_lines(), self.state.context)
             self.blobs = {digest: data for digest, data in self.blobs.items() if digest in needed}
+
+
+def _seen(record: Record) -> Seen:
+    brief = values.decode(record.brief)
+    time = record.time if record.time is not None else time_of(record.id) or 0
+    return Seen(record.id, time, record.links or {}, brief if isinstance(brief, dict) else {})
 
 
 def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:

@@ -261,7 +261,7 @@ def _rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
     index = yield from writer.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
     path = [*index.graph.path(writer.at_node), *(row for row in new if row.head == recording.head)]
-    context = yield from writer.edited(index, writer.policy.build(path))
+    context = yield from writer.edited(index, writer.policy.build(path, index.graph))
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.context_lines(index, old)
     yield from writer.fetch_blobs(lines.values(), old)

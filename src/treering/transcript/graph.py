@@ -168,6 +168,11 @@ class Graph:
         walked = [] if node is None else list(self._walk_up(self._row(node)))
         return [self._nodes[row] for row in reversed(walked)]
 
+    def between(self, first: str, last: str) -> list[Skeleton]:
+        """Return the nodes recorded from `first` up to, and without, `last`, of all branches; none if either is missing."""
+        end = self._rows.get(last, 0)
+        return self._nodes[self._rows.get(first, end) : end]
+
     def _walk_up(self, row: int) -> Iterator[int]:
         while row != _NONE:
             yield row

@@ -1,0 +1,192 @@
+"""What pi sends to a model: `pi` as version 0.73 does it, `pi-1.5` as version 1.5.
+
+| kind of node     | `pi`                                         | `pi-1.5`                                         |
+|------------------|----------------------------------------------|--------------------------------------------------|
+| `message`        | as it is                                     | as it is; a content of null becomes an empty one |
+| `custom_message` | role `custom`                                | likewise; no content becomes `[]`                |
+| `branch_summary` | role `branchSummary`; none if it is empty    | likewise                                         |
+| `compaction`     | role `compactionSummary`, then what it keeps | before it, the system message that it carries;   |
+|                  |                                              | system messages are not kept                     |
+| `context_edit`   | nothing                                      | hides its target, or shows it with another       |
+|                  |                                              | content, while both are in sight                 |
+
+Settings: the last change of the thinking level; the last of a change of model and a message of an assistant. (Read from
+the programs' answers and their published packages.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from treering.checkpoint.context import Context, Item
+from treering.checkpoint.policies.walk import Walk, brief_of
+from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
+from treering.format.record import Skeleton
+
+SYSTEM: Final = "pi.system@1"
+CHECKPOINT: Final = "pi.checkpoint@1"
+COMPACTION: Final = "pi.compaction@1"
+FILLED: Final = "pi.filled@1"
+EDITED: Final = "pi.edited@1"
+
+_SHOWN: Final = {"message": "", "branch_summary": "pi.branch_summary@1", "custom_message": "pi.custom_message@1"}
+_MODEL: Final = {"provider": "provider", "model": "model"}
+
+
+class Pi(Walk):
+    """pi up to version 0.73."""
+
+    name = "pi"
+    summary = COMPACTION
+    front = frozenset({COMPACTION})
+    shown = _SHOWN
+    changes = {"thinking_change": {"thinking": "thinking"}, "model_change": _MODEL}  # noqa: RUF012
+
+    def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
+        """Return the settings behind a node; an assistant's message is a change of model, too."""
+        if skeleton.kind != "message" or skeleton.role != "assistant":
+            return super().settle(settings, skeleton)
+        brief = brief_of(skeleton)
+        return settings | {name: brief[name] for name in _MODEL if name in brief}
+
+    def state(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return `thinkingLevel` and `model`, an object with `provider` and `modelId`, or None."""
+        known = "model" in settings or "provider" in settings
+        model = {"provider": settings.get("provider"), "modelId": settings.get("model")} if known else None
+        return {"thinkingLevel": settings.get("thinking", "off"), "model": model}
+
+
+class Pi15(Pi):
+    """pi from version 1.0 on."""
+
+    name = "pi-1.5"
+    shown = _SHOWN | {"custom_message": "pi.custom_message@2"}
+    front = frozenset({CHECKPOINT, COMPACTION})
+    own = frozenset({"", SYSTEM})
+
+    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
+        """Return `build` of the longer path, or None behind an edit, or a compaction of what was edited."""
+        compacts = skeleton.kind == "compaction"
+        edited = any(item.view.startswith(EDITED) for item in context.items) if compacts else False
+        if skeleton.kind == "context_edit" or edited:
+            return None
+        extended = super().extend(context, skeleton)
+        if extended is None or not compacts:
+            return extended
+        return extended.with_items([item for item in extended.items if item.view != SYSTEM])
+
+    def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return the summary, and before it the system message in force, if the compaction carries it."""
+        summary = super().compacted(skeleton)
+        return (Item(skeleton.id, CHECKPOINT), *summary) if brief_of(skeleton).get("system") else summary
+
+    def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
+        """Return the nodes that stay, without system messages: the one in force stands before the summary."""
+        return [row for row in super().kept(path, latest, recorded) if row.kind != "message" or row.role != "system"]
+
+    def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return what a node shows."""
+        items = super().items(skeleton)
+        if skeleton.kind != "message" or not items:
+            return items
+        if brief_of(skeleton).get("blank"):
+            return (Item(skeleton.id, FILLED),)
+        return (Item(skeleton.id, SYSTEM),) if skeleton.role == "system" else items
+
+    def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
+        """Return the items as the context edits in sight leave them; of two about one target, the last counts."""
+        edits = {brief.get("target"): (row.id, brief) for row in shown if (brief := _edit(row))}
+        if not edits:
+            return items
+        return tuple(new for item in items for new in _edited(item, *edits.get(item.node, ("", {}))))
+
+
+def _edit(skeleton: Skeleton) -> dict[str, object]:
+    return brief_of(skeleton) if skeleton.kind == "context_edit" else {}
+
+
+def _edited(item: Item, edit: str, brief: dict[str, object]) -> tuple[Item, ...]:
+    if brief.get("edit") == "retract":
+        return ()
+    return (Item(edit, f"{EDITED}:{item.node}"),) if brief.get("edit") == "amend" else (item,)
+
+
+def _present(**fields: object) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _fields(payload: object) -> dict[str, Any]:
+    return payload if isinstance(payload, dict) else {}
+
+
+def _time(payload: object, seen: Seen) -> object:
+    """The time of an entry in milliseconds; an importer says so in the payload where the entry has none."""
+    return _fields(payload).get("timestamp", seen.time_ms)
+
+
+def _compaction(payload: object, seen: Seen) -> object:
+    return {
+        "role": "compactionSummary",
+        **_present(summary=_fields(payload).get("summary"), tokensBefore=seen.brief.get("tokens_before")),
+        "timestamp": _time(payload, seen),
+    }
+
+
+def _checkpoint(payload: object, _seen: Seen) -> object:
+    return _fields(payload).get("systemMessage")
+
+
+def _branch_summary(payload: object, seen: Seen) -> object:
+    fields = _fields(payload)
+    return {
+        "role": "branchSummary",
+        **_present(summary=fields.get("summary"), fromId=fields.get("fromId", seen.links.get("source", "root"))),
+        "timestamp": _time(payload, seen),
+    }
+
+
+def custom_message(payload: object, seen: Seen) -> dict[str, object]:
+    """Return the message that pi makes of an extension's entry, without those of its fields that are not there."""
+    fields = _fields(payload)
+    names = {"custom_type": "customType", "content": "content", "display": "display", "details": "details"}
+    named = {new: fields[old] for old, new in names.items() if old in fields}
+    return {"role": "custom", **named, "timestamp": _time(payload, seen)}
+
+
+def _custom_message_2(payload: object, seen: Seen) -> object:
+    message = custom_message(payload, seen)
+    return message if message.get("content") is not None else message | {"content": []}
+
+
+def _filled(payload: object, _seen: Seen) -> object:
+    message = _fields(payload)
+    return message | {"content": "" if message.get("role") == "system" else []}
+
+
+def _edited_message(payload: object, _seen: Seen) -> object:
+    """The message that an edit is about, with the content of the edit; an importer has put it beside that."""
+    fields = _fields(payload)
+    message, content = _fields(fields.get("message")), _fields(fields.get("replacement")).get("content")
+    if isinstance(content, str) and message.get("role") in ("assistant", "toolResult"):
+        content = [{"type": "text", "text": content}]
+    return message | {"content": content}
+
+
+def _as_it_is(payload: object, _seen: Seen) -> object:
+    return payload
+
+
+for _policy in (Pi(), Pi15()):
+    register_policy(_policy)
+for _name, _view in {
+    SYSTEM: _as_it_is,
+    CHECKPOINT: _checkpoint,
+    COMPACTION: _compaction,
+    FILLED: _filled,
+    EDITED: _edited_message,
+    "pi.branch_summary@1": _branch_summary,
+    "pi.custom_message@1": custom_message,
+    "pi.custom_message@2": _custom_message_2,
+}.items():
+    register_view(_name, _view)

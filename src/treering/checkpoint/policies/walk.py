@@ -1,0 +1,131 @@
+"""One way along a path for all policies; what differs between programs is written down in tables.
+
+Rule 1: the latest compaction on the path replaces what came before it. It leaves its own items and those of the nodes
+it keeps. Older compactions contribute nothing, neither their summaries nor what they kept.
+Rule 2: settings are folded over the whole path. No compaction takes them back.
+Rule 3: `extend` gives what `build` would give, or None. It is called for every append, so it looks at the new node and
+at the items, never at the path.
+
+A policy of another program is a subclass that fills in the tables below. Where a program differs in a rule and not in a
+word, it overrides the one method that holds the rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from treering.checkpoint.context import Context, Item
+from treering.checkpoint.policy import Recorded
+from treering.format.record import Skeleton
+from treering.format.values import decode
+
+_NO_BRIEF = b"{}"
+
+
+class Walk:
+    """A policy made of tables."""
+
+    name: ClassVar[str]
+    """Under which it is registered and stored."""
+    shown: ClassVar[Mapping[str, str]] = {}
+    """Kinds of nodes that are messages, and the view each is seen through; other kinds show nothing."""
+    summary: ClassVar[str]
+    """The view of a compaction."""
+    front: ClassVar[frozenset[str]]
+    """The views of all that a compaction puts in front."""
+    changes: ClassVar[Mapping[str, Mapping[str, str]]] = {}
+    """By kind of node: the fields of its brief that are settings, and their names as settings.
+
+    A field that the brief does not have, or has as null, sets null."""
+    own: ClassVar[frozenset[str]] = frozenset({""})
+    """Views that show the message of a node itself; what others show was made or altered by the program."""
+
+    def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
+        """Return the context at the end of `path`, which runs from a root to the newest node."""
+        latest = next((at for at in reversed(range(len(path))) if path[at].kind == "compaction"), -1)
+        head = self.compacted(path[latest]) if latest >= 0 else ()
+        shown = [*self.kept(path, latest, recorded), *path[latest + 1 :]] if latest >= 0 else path
+        items = (*head, *(item for skeleton in shown for item in self.items(skeleton)))
+        return Context(self.edited(items, shown), self.settings(path))
+
+    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
+        """Return `build` of the longer path, or None if a compaction keeps from a node that shows no item.
+
+        Such a node may be none of the path, one that never shows (a change of model), or one that an earlier compaction
+        left out; only the path can tell.
+        """
+        settings = self.settle(context.settings, skeleton)
+        if skeleton.kind != "compaction":
+            return Context((*context.items, *self.items(skeleton)), settings)
+        head = self.compacted(skeleton)
+        kept = brief_of(skeleton).get("kept")
+        if kept is None or kept == skeleton.id:
+            return Context(head, settings)
+        # A summary stands at the front, not where its compaction stands on the path.
+        messages = [item for item in context.items if item.view not in self.front]
+        first = next((index for index, item in enumerate(messages) if item.node == kept), None)
+        return None if first is None else Context((*head, *messages[first:]), settings)
+
+    def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return the items that a compaction puts in the place of what came before."""
+        return (Item(skeleton.id, self.summary),)
+
+    def kept(
+        self,
+        path: Sequence[Skeleton],
+        latest: int,
+        recorded: Recorded | None,  # noqa: ARG002  # kit's
+    ) -> Sequence[Skeleton]:
+        """Return the nodes before the compaction at `latest` that stay: from the one it names, which is on the path."""
+        kept = brief_of(path[latest]).get("kept")
+        first = next((index for index in range(latest) if path[index].id == kept), latest)
+        return path[first:latest]
+
+    def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return what a node shows: usually one item or none."""
+        view = self.shown.get(skeleton.kind)
+        if view is None or (skeleton.brief != _NO_BRIEF and self.hides(skeleton)):
+            return ()
+        return (Item(skeleton.id, view),)
+
+    def hides(self, skeleton: Skeleton) -> bool:
+        """Tell whether the brief of a node that could be shown keeps it out."""
+        brief = brief_of(skeleton)
+        return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
+
+    def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:  # noqa: ARG002  # pi's
+        """Return the items as some of the `shown` nodes change them.
+
+        A policy that overrides this must see to it that its `extend` says None to such nodes.
+        """
+        return items
+
+    def settings(self, path: Iterable[Skeleton]) -> dict[str, object]:
+        """Return what the nodes of a path set, the last one counts."""
+        settings: dict[str, object] = {}
+        for skeleton in path:
+            settings = self.settle(settings, skeleton)
+        return settings
+
+    def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
+        """Return the settings behind a node; the same object if it changes none."""
+        names = self.changes.get(skeleton.kind)
+        if names is None:
+            return settings
+        brief = brief_of(skeleton)
+        return settings | {new: brief.get(old) for old, new in names.items()}
+
+    def state(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return the settings under the program's own names."""
+        return dict(settings)
+
+    def is_own(self, item: Item) -> bool:
+        """Tell whether an item is the message of its node, and not one that the program made or altered."""
+        return item.message is None and item.view.partition(":")[0] in self.own
+
+
+def brief_of(skeleton: Skeleton) -> dict[str, object]:
+    """Return the brief of a node; a foreign one that is no object counts as empty."""
+    value = decode(skeleton.brief)
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,101 @@
+"""The formats that are known, and which of them a file has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from treering.errors import UsageError
+from treering.importers.entry import Entry, Fields
+from treering.importers.rules import Rules
+from treering.importers.source import HEAD_BYTES, Importer, open_stream
+from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.importers.session_file import SessionFile
+
+FORMATS: Final = {"pi": "treering.importers.pi"}
+"""Modules of formats by name, in the order in which they are asked whether a file is theirs.
+
+Each is imported when it is needed. oh-my-pi comes before pi, whose files it can read, and takes only what pi did not
+write."""
+
+
+class Format(Importer, Protocol):
+    """What the module of a format offers."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802  # a constant of the module
+        """As in `FORMATS`."""
+
+    @property
+    def POLICIES(self) -> tuple[str, ...]:  # noqa: N802
+        """The policies of the program in its versions; the first is the one that imported sessions get."""
+
+    @property
+    def RULES(self) -> Rules:  # noqa: N802
+        """How the program finds its way in a file."""
+
+    def folders(self, home: Path, environ: Mapping[str, str]) -> list[Path]:
+        """Return the folders in which the program keeps sessions, whether they exist or not.
+
+        Args:
+            home: The user's home.
+            environ: The environment, which may name other places.
+        """
+
+    def restore(self, entries: Sequence[Entry]) -> str | None:
+        """Return the id of the entry at which the program goes on; None is the place before the first one."""
+
+    def listing(self, file: SessionFile) -> dict[str, object]:
+        """Return what the program's own list shows of a session, under its names."""
+
+    def to_record(self, draft: Draft, parent: str | None) -> Fields:
+        """Return the record of which a draft was made, without regard to bytes or order that are kept in its source.
+
+        Args:
+            draft: As the importer made it, or made of a node, note or edit in a store.
+            parent: What the record names as its parent.
+        """
+
+    def encode(self, record: Mapping[str, object]) -> bytes:
+        """Return a record as the program writes it, without a line break."""
+
+
+def find_format(name: str) -> Format:
+    """Return the format of that name.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(FORMATS)}", kind="format")
+    return cast(Format, import_module(FORMATS[name]))  # modules have no types of their own
+
+
+def detect_format(path: Path) -> Format:
+    """Return the format of a file by its content.
+
+    Raises:
+        UsageError: It is none of those known.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    with open_stream(path) as stream:
+        head = stream.read(HEAD_BYTES)
+        if head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
+            head += b"".join(stream.readline() for _ in range(_LINES_MIN))
+    for name in FORMATS:
+        found = find_format(name)
+        if found.detect(head):
+            return found
+    raise UsageError(
+        f"this is no session file that is known. path={str(path)!r}, known={sorted(FORMATS)}",
+        kind="format",
+        remedy="name a session file, or its format",
+    )
+
+
+_LINES_MIN: Final = 2  # a title slot and a header

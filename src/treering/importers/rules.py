@@ -1,0 +1,31 @@
+"""How the programs find their way in a session file, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a program differs from the others in reading a tree of entries. The defaults are pi's."""
+
+    moment: Callable[[object], float | None] | None
+    """Makes a number of a time, or None of what is no time: children are ordered by it, equal ones by the file. Without
+    it they are ordered by the file alone."""
+    time: str = "timestamp"
+    """The field that holds it."""
+    roots_ordered: bool = False
+    """Roots are ordered like children; else by the file."""
+    orphans: bool = True
+    """An entry whose parent is not there is a root of the tree; else it is not in the tree."""
+    outside: frozenset[str] = frozenset()
+    """Types of entries that are not in the tree."""
+    unknown: str = "last"
+    """What the context of an entry that is not there is: that of the `last` one, or `empty`."""
+    label: tuple[str, str, str] | None = ("label", "targetId", "label")
+    """Type of the entries that are labels, and their fields for target and text. A label without text takes it off."""
+    labelled_tree: bool = True
+    """The nodes of the tree have their labels beside them."""
+    title: tuple[str, str] | None = ("session_info", "name")
+    """Type of the entries that are titles, and their field for it. The last one counts."""

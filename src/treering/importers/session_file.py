@@ -1,0 +1,289 @@
+"""A session file as its program sees it: entries, tree, paths, and what goes to the model at each place.
+
+Rule 1: nothing is read or shown in a second way. Entries become the same drafts as in a store, and go through the same
+policies and views.
+Rule 2: damage costs what it destroyed, and no more. Entries that stand beside it are here, also where the program loses
+them.
+Rule 3: nothing loops. A path ends where it would come round again.
+
+The whole file is in memory, with everything in it. A store takes files of any size, one entry at a time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from functools import cmp_to_key
+from pathlib import Path
+from typing import NamedTuple
+
+from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policy import Seen, find_policy, render
+from treering.format import values
+from treering.format.record import Skeleton
+from treering.importers.entry import RAW, Entry, Fields
+from treering.importers.formats import Format, detect_format, find_format
+from treering.importers.lines import decode
+from treering.importers.reader import text_of
+from treering.importers.source import Imported, ImportSource, Problem
+from treering.transcript.node import Draft
+
+Tree = list[object]
+"""`[id, label, [children]]`, or `[id, [children]]` where the program's tree has no labels."""
+
+
+class ContextMessage(NamedTuple):
+    """One message that goes to the model."""
+
+    source: str | None
+    """The entry whose message it is; None if the program made it, or altered it."""
+    message: object
+    """A JSON object, as the program sends it on."""
+
+
+class FileContext(NamedTuple):
+    """What goes to the model at one place of a session."""
+
+    messages: list[ContextMessage]
+    state: dict[str, object]
+    """Thinking level, model and the like, under the program's names."""
+
+
+def read(
+    path: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002  # as it is called everywhere here
+    blobs: str | os.PathLike[str] | None = None,
+) -> SessionFile:
+    """Read a session file of another program.
+
+    Args:
+        path: The file, compressed by gzip or not. It is never written.
+        format: Its format; by default it is told by the content.
+        blobs: The folder with the parts that the program keeps beside its files; by default where it usually is.
+
+    Raises:
+        UsageError: It is no session file of a format that is known, or not of the one named.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    place = Path(path)
+    found = find_format(format) if format is not None else detect_format(place)
+    return SessionFile(found, found.open_source(place, blobs=Path(blobs) if blobs is not None else None))
+
+
+class SessionFile:
+    """A session file, read whole."""
+
+    def __init__(self, found: Format, source: ImportSource) -> None:
+        self._format = found
+        self.entries: list[Entry] = []
+        """In the order of the file; without the header, and without types that are no entries."""
+        self._drafts: list[list[Draft]] = []
+        self._header_note: Draft | None = None
+        for entry, drafts in source.records():
+            if entry is not None:
+                self.entries.append(entry)
+                self._drafts.append(drafts)
+            elif self._header_note is None:
+                self._header_note = drafts[0]
+        self.header: Imported = source.header
+        """What the file says about the session."""
+        self.problems: list[Problem] = source.problems
+        """What was skipped or mended."""
+        self._index = {entry.id: at for at, entry in enumerate(self.entries)}
+        self._nodes: _Nodes | None = None
+
+    @property
+    def format(self) -> str:
+        """`pi`, `omp`, `operator`, `kit` or `evva`."""
+        return self._format.NAME
+
+    @property
+    def header_record(self) -> Fields:
+        """The header as it stands in the file."""
+        raw = (self._header_note.source or {}).get(RAW) if self._header_note else None
+        value = decode(raw if isinstance(raw, bytes) else str(raw or "{}").encode())[0]
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def leaf(self) -> str | None:
+        """The entry at which the program would go on; None is the place before the first one."""
+        return self._format.restore(self.entries)
+
+    @property
+    def entry_ids(self) -> list[str | None]:
+        """The ids of all entries, in the order of the file."""
+        return [entry.id for entry in self.entries]
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Label by the entry that has it; the last one counts, and an empty one takes it off."""
+        labels: dict[str, str] = {}
+        if self._format.RULES.label is not None:
+            kind, target, text = self._format.RULES.label
+            for record in (entry.record for entry in self.entries if entry.type == kind):
+                labels[text_of(record.get(target))] = text_of(record.get(text))
+        return {target: text for target, text in labels.items() if text and target in self._index}
+
+    @property
+    def title(self) -> str:
+        """The title given last; empty if there is none."""
+        if self._format.RULES.title is None:
+            return self.header.title
+        kind, field = self._format.RULES.title
+        titles = [entry.record.get(field) for entry in self.entries if entry.type == kind]
+        return str(titles[-1] or "").strip() if titles else self.header.title
+
+    def listing(self) -> dict[str, object]:
+        """Return what the program's own list of sessions shows, under its names."""
+        return self._format.listing(self)
+
+    # the tree
+
+    def path(self, leaf: str | None) -> list[str]:
+        """Return the ids of the entries from a root to `leaf`; none if it is None or not there."""
+        at = self._index.get(leaf) if leaf is not None else None
+        return [entry.id for at in self._places(at) if (entry := self.entries[at]).id is not None]
+
+    def _places(self, at: int | None) -> list[int]:
+        """The positions of the entries from a root to the one at `at`."""
+        path: dict[int, None] = {}
+        while at is not None and at not in path:
+            path[at] = None
+            parent = self.entries[at].parent
+            at = self._index.get(parent) if parent is not None else None
+        return [*path][::-1]
+
+    def tree(self) -> list[Tree]:
+        """Return the roots with all below them, as the program's own tree has them.
+
+        Of two entries with one id, the later stands in the places of both.
+        """
+        rules = self._format.RULES
+        roots: list[int] = []
+        below: dict[int, list[int]] = {}
+        for entry in self.entries:
+            if entry.type in rules.outside:
+                continue
+            at, above = self._index[entry.id], self._above(entry)
+            if above is not None:
+                below.setdefault(above, []).append(at)
+            elif entry.parent is None or entry.parent == entry.id or rules.orphans:
+                roots.append(at)
+        below = {at: self._ordered(children) for at, children in below.items()}
+        return self._grow(self._ordered(roots) if rules.roots_ordered else roots, below)
+
+    def _above(self, entry: Entry) -> int | None:
+        """The position of the entry's parent; None if it is a root, or its own parent."""
+        if entry.parent is None or entry.parent == entry.id:
+            return None
+        return self._index.get(entry.parent)
+
+    def _ordered(self, places: list[int]) -> list[int]:
+        """Order entries by time, as JavaScript does: what is no time is neither before nor after any other."""
+        rules = self._format.RULES
+        moment = rules.moment
+        if moment is None:
+            return places
+        times = {at: moment(self.entries[at].record.get(rules.time)) for at in places}
+
+        def compare(one: int, other: int) -> int:
+            first, second = times[one], times[other]
+            return 0 if first is None or second is None else (first > second) - (first < second)
+
+        return sorted(places, key=cmp_to_key(compare))
+
+    def _grow(self, roots: list[int], below: dict[int, list[int]]) -> list[Tree]:
+        """Build the tree without recursion, as a session may be as deep as it is long; what comes round is left out."""
+        labels, labelled = self.labels, self._format.RULES.labelled_tree
+        grown: list[Tree] = []
+        above: set[int] = set()
+        stack: list[tuple[int, list[Tree] | None]] = [(at, grown) for at in reversed(roots)]
+        while stack:
+            at, siblings = stack.pop()
+            if siblings is None:
+                above.remove(at)
+            elif at not in above:
+                above.add(at)
+                children: list[Tree] = []
+                name = self.entries[at].id
+                siblings.append([name, labels.get(name or ""), children] if labelled else [name, children])
+                stack.append((at, None))
+                stack.extend((child, children) for child in reversed(below.get(at, ())))
+        return grown
+
+    # what the model sees
+
+    def context(self, leaf: str | None, policy: str | None = None) -> FileContext:
+        """Return what goes to the model at an entry.
+
+        Args:
+            leaf: The entry; None is the place before the first one. For one that is not there, the program's own answer
+                is given: that for the last entry of the file, or none.
+            policy: Whose rules; by default those of the newest version of the program.
+        """
+        chosen = find_policy(policy or self._format.POLICIES[0])
+        at = self._index.get(leaf) if leaf is not None else None
+        if at is None and leaf is not None and self._format.RULES.unknown == "last" and self.entries:
+            at = len(self.entries) - 1
+        nodes = self._recorded()
+        path = [row for place in self._places(at) for row in nodes.of_entry(place)]
+        context = chosen.build(path, nodes)
+        messages = []
+        for item in context.items:
+            row, draft, place = nodes.find(item.node)
+            message = values.decode(item.message) if item.message is not None else _rendered(item.view, row, draft)
+            own = chosen.is_own(item) if isinstance(chosen, Walk) else not item.view
+            messages.append(ContextMessage(self.entries[place].id if own else None, message))
+        return FileContext(messages, chosen.state(context.settings))
+
+    def _recorded(self) -> _Nodes:
+        if self._nodes is None:
+            self._nodes = _Nodes(self._drafts)
+        return self._nodes
+
+
+class _Nodes:
+    """The nodes that the entries of a file become."""
+
+    def __init__(self, drafts: Iterable[list[Draft]]) -> None:
+        self._rows: list[Skeleton] = []
+        self._drafts: list[Draft] = []
+        self._starts: list[int] = []
+        self._entries: list[int] = []
+        for at, made in enumerate(drafts):
+            self._starts.append(len(self._rows))
+            for draft in made:
+                if draft.type == "node":
+                    self._rows.append(_skeleton(len(self._rows), draft))
+                    self._drafts.append(draft)
+                    self._entries.append(at)
+        self._starts.append(len(self._rows))
+        self._places = {row.id: at for at, row in enumerate(self._rows)}
+
+    def of_entry(self, at: int) -> list[Skeleton]:
+        """The nodes of the entry at a position: one, or none, or one more that stands in for something."""
+        return self._rows[self._starts[at] : self._starts[at + 1]]
+
+    def find(self, node: str) -> tuple[Skeleton, Draft, int]:
+        """A node, its draft, and the position of its entry."""
+        at = self._places[node]
+        return self._rows[at], self._drafts[at], self._entries[at]
+
+    def between(self, first: str, last: str) -> Sequence[Skeleton]:
+        """See `Recorded`."""
+        return self._rows[self._places.get(first, len(self._rows)) : self._places.get(last, 0)]
+
+
+def _skeleton(at: int, draft: Draft) -> Skeleton:
+    parent = draft.parent if isinstance(draft.parent, str) else None
+    brief = values.encode(draft.brief) if draft.brief else b"{}"
+    time = draft.time_ms or 0
+    return Skeleton(
+        at, "node", draft.kind, draft.id or "", parent, "", draft.role, None, time, draft.links, brief, 0, False
+    )
+
+
+def _rendered(view: str, row: Skeleton, draft: Draft) -> object:
+    return render(view, draft.payload, Seen(row.id, row.time, row.links or {}, draft.brief or {}))

@@ -1,0 +1,112 @@
+"""JSON as other programs write it, to the byte.
+
+msgspec writes what they write, but for some numbers, lone surrogates, and what Go escapes. So it goes first, and only
+what holds one of these is written again, slowly.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+_ODD: Final = re.compile(rb"\d[eE][-+]?\d|\.0[,\]}]|-0[,\]}]")
+"""Numbers that JavaScript and Go may write otherwise than msgspec. It is met in texts, too; that costs only time."""
+_ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
+_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+_GO_ESCAPES: Final = {
+    b"<": b"\\u003c",
+    b">": b"\\u003e",
+    b"&": b"\\u0026",
+    "\u2028".encode(): b"\\u2028",
+    "\u2029".encode(): b"\\u2029",
+}
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode_javascript(record: object) -> bytes:
+    """Return a value as `JSON.stringify` writes it (ECMA-262, SerializeJSONProperty), in UTF-8."""
+    try:
+        fast = _encoder.encode(record)
+    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
+        return _javascript(record)
+    return _javascript(record) if _ODD.search(fast) else fast
+
+
+def _javascript(record: object) -> bytes:
+    return "".join(_javascript_parts(record)).encode("utf-8")
+
+
+def _javascript_parts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield "{"
+        for index, (name, part) in enumerate(value.items()):
+            yield f"{',' if index else ''}{_javascript_text(str(name))}:"
+            yield from _javascript_parts(part)
+        yield "}"
+    elif isinstance(value, list | tuple):
+        yield "["
+        for index, part in enumerate(value):
+            yield "," if index else ""
+            yield from _javascript_parts(part)
+        yield "]"
+    elif isinstance(value, str):
+        yield _javascript_text(value)
+    else:
+        yield javascript_number(value) if isinstance(value, float) else json.dumps(value)
+
+
+def _javascript_text(text: str) -> str:
+    return f'"{_ESCAPED.sub(_escape, text)}"'
+
+
+def _escape(match: re.Match[str]) -> str:
+    return _SHORT.get(match[0]) or f"\\u{ord(match[0]):04x}"
+
+
+def javascript_number(value: float) -> str:
+    """Return a number as JavaScript writes it (ECMA-262, Number::toString); what is not finite is null in its JSON."""
+    if not math.isfinite(value):
+        return "null"
+    if value == 0:
+        return "0"
+    sign, digits, exponent = _decimal(value)
+    if 0 < exponent <= 21:
+        whole, rest = digits[:exponent].ljust(exponent, "0"), digits[exponent:]
+        return sign + whole + (f".{rest}" if rest else "")
+    if -6 < exponent <= 0:
+        return f"{sign}0.{'0' * -exponent}{digits}"
+    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{exponent - 1:+d}"
+
+
+def _decimal(value: float) -> tuple[str, str, int]:
+    """Return the sign, the shortest digits that give the number again, and where the point stands among them."""
+    mantissa, _, power = f"{abs(value)!r}".partition("e")
+    whole, _, rest = mantissa.partition(".")
+    digits = (whole + rest).lstrip("0")
+    point = len(whole) if whole.strip("0") else len(digits) - len(rest)
+    return "-" if value < 0 else "", digits.rstrip("0"), point + int(power or 0)
+
+
+def encode_go(record: object) -> bytes:
+    """Return a value as Go's `encoding/json` writes it: like JavaScript, but `<`, `>`, `&` and U+2028 are escaped.
+
+    Fields keep the order they have; that of a Go map, which is sorted, is up to the caller.
+    """
+    data = encode_javascript(record)
+    for plain, escaped in _GO_ESCAPES.items():
+        data = data.replace(plain, escaped)
+    return data
+
+
+def encode_python(record: object) -> bytes:
+    """Return a value as pydantic's `model_dump_json` writes it."""
+    try:
+        return _encoder.encode(record)
+    except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
