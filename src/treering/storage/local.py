@@ -9,6 +9,9 @@ written in place; see `local_log`.
 A write with a condition compares and renames under the lock of its folder, a file `.lock` beside the object. Every
 write to a log takes that lock, with or without a condition, because an append in progress must not lose its file.
 
+A register that was read and that others wrote may not last yet: its writer may have been killed before the sync of the
+folder. What is written next may build on it, so its folder is synced first. For logs see rule 4 of `local_log`.
+
 Names that start with a dot are ours: locks and temporary files. `NAME.poisoned` marks a log whose sync failed. Lists
 hide both. Reading and listing never create anything; a store that does not exist is an empty one.
 """
@@ -66,6 +69,10 @@ class LocalDriver:
         self._sync = sync
         self._logs = LocalLogs(self._root, sync)
         self._settled: set[str] = set()
+        self._lasting: dict[
+            str, Version
+        ] = {}  # of registers: what lasts once its folder is not doubtful
+        self._doubtful: dict[str, int] = {}  # folders by how often something was read that others wrote
         self._mutex = threading.Lock()
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
@@ -105,10 +112,12 @@ class LocalDriver:
         try:
             match request:
                 case Append():  # first, because most requests are
+                    self._settle_doubtful()
                     return self._logs.append(request)
                 case Get():
                     return self._get(request)
                 case Put():
+                    self._settle_doubtful()
                     return self._put(request)
                 case List():
                     return list_folder(self._root, request)
@@ -123,9 +132,35 @@ class LocalDriver:
         try:
             if rules.is_log(get.key):
                 return _get_log(fd, get)
-            return _get_whole(fd, get) if (get.start, get.end) == (None, None) else _get_part(fd, get)
+            if (get.start, get.end) != (None, None):
+                return _get_part(fd, get)
+            answer = _get_whole(fd, get)
         finally:
             os.close(fd)
+        if get.register and isinstance(answer, Found) and self._lasting.get(get.key) != answer.version:
+            self._doubt(get.key, answer.version)
+        return answer
+
+    def _doubt(self, key: str, version: Version) -> None:
+        """Take note that a register was read which somebody else wrote, perhaps without syncing its name."""
+        folder = os.path.dirname(key)
+        with self._mutex:
+            self._remember(key, version)
+            self._doubtful[folder] = self._doubtful.get(folder, 0) + 1
+
+    def _remember(self, key: str, version: Version) -> None:
+        if len(self._lasting) >= _SETTLED_MAX:
+            self._lasting.clear()
+        self._lasting[key] = version
+
+    def _settle_doubtful(self) -> None:
+        """Sync the names of what was read; until that is done, nobody builds on it."""
+        for folder, times in tuple(self._doubtful.items()):
+            with contextlib.suppress(FileNotFoundError), self._folder(f"{folder}/") as fd:
+                self._sync.whole(fd)
+            with self._mutex:
+                if self._doubtful.get(folder) == times:  # else more was read meanwhile
+                    del self._doubtful[folder]
 
     def _put(self, put: Put) -> Answer:
         name = os.path.basename(put.key)
@@ -147,7 +182,11 @@ class LocalDriver:
             if is_log:
                 self._logs.cure(put.key, folder)
                 self._logs.know(put.key, rules.log_version(put.data))
-        return Written(_version_of(put.key, put.data))
+        version = _version_of(put.key, put.data)
+        if not is_log and put.expect is not None:
+            with self._mutex:
+                self._remember(put.key, version)
+        return Written(version)
 
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
         """Give the temporary file its name if the condition holds."""

@@ -212,7 +212,8 @@ def temporary(folder: int) -> Iterator[tuple[int, str]]:
     try:
         yield fd, name
     finally:
-        with contextlib.suppress(FileNotFoundError):
+        # What it became is there all the same; what cannot be removed now, whoever writes here next sweeps away.
+        with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)
         os.close(fd)
 

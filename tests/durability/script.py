@@ -1,0 +1,117 @@
+"""A script of real session calls, and what the session must be like after each of them."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests.durability.disk import Crash, Disk, restore
+from tests.session.backends import kill, local_backend
+from tests.session.oracle import Operation, Oracle, describe, draw, expect, names_of, play
+
+from treering.session.blocking import Session
+from treering.session.store import Place, Store
+
+REOPENINGS = {"close", "kill"}
+
+
+def plan(seed: int, length: int) -> tuple[list[Operation], list[Oracle]]:
+    """Operations, and what the session is like before the first and after each of them.
+
+    Each kind of operation is among them, and now and then the session is closed, or its process killed.
+    """
+    rng = random.Random(seed)
+    forced = ["append", "commit", "seal", "append", "rewind", "append", "seal", "tidy", "checkout", "commit", "branch"]
+    operations: list[Operation] = []
+    stages = [Oracle()]
+    while len(operations) < length:
+        number = len(operations)
+        operation = draw(rng, stages[-1], f"{seed}.{number}")
+        wanted = forced[number] if number < len(forced) else operation[0]
+        while operation[0] != wanted:
+            operation = draw(rng, stages[-1], f"{seed}.{number}")
+        if number % 7 == 6:
+            operation = (rng.choice(sorted(REOPENINGS)), {})
+            after = stages[-1]
+        else:
+            after = stages[-1].copy()
+            getattr(after, operation[0])(**operation[1])
+        operations.append(operation)
+        stages.append(after)
+    return operations, stages
+
+
+class Player:
+    """Plays a script on a disk, reopening the session where the script says so."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+        self.session = self._open()
+        self.names: dict[str, str] = {}
+
+    def _open(self) -> Session:
+        return Store(Place(self.disk.driver())).session("s")
+
+    def play(self, operation: Operation) -> None:
+        """Do one operation; it is acknowledged when this returns."""
+        if operation[0] in REOPENINGS:
+            kill(self.session) if operation[0] == "kill" else self.session.close()
+            self.reopen()
+        else:
+            play(self.session, self.names, operation)
+
+    def reopen(self) -> None:
+        """Open the session in a new process."""
+        self.session = self._open()
+        self.learn()
+
+    def learn(self) -> None:
+        """Find out the ids of all nodes by their texts."""
+        self.names = names_of(self.session) if self.session.heads else {}
+
+    def kill(self) -> None:
+        """The process is gone."""
+        kill(self.session)
+
+
+def found_stage(folder: Path, stages: list[Oracle], acknowledged: int) -> Oracle:
+    """What a session is like: everything acknowledged, and perhaps what was under way; anything else fails."""
+    possible = stages[acknowledged : acknowledged + 2]
+    store = local_backend(folder).store()
+    if not store.sessions().rows:
+        assert not possible[0].parents, "the session is gone"
+        return possible[0]
+    found = describe(store.view("s"))
+    expected = [expect(each) for each in possible]
+    assert found in expected, "not what was acknowledged"
+    return possible[expected.index(found)]
+
+
+def go_on(folder: Path, oracle: Oracle) -> None:
+    """A later writer appends, seals and merges; nothing is missing afterwards, and all of it is sound."""
+    oracle = oracle.copy()
+    with local_backend(folder).store().session("s") as session:
+        for text in ("later", "later still"):
+            session.append(text)
+            oracle.append([text])
+            session.seal()
+        session.tidy(everything=True)
+    assert describe(local_backend(folder).store().view("s")) == expect(oracle)
+    assert [each for each in local_backend(folder).store().verify("s") if each.severity == "damage"] == []
+
+
+def check(crashes: Iterable[Crash], stages: list[Oracle], base: Path, go_on_every: int) -> None:
+    """After each power cut the session is there, as it was acknowledged; after some it is gone on with."""
+    for number, crash in enumerate(crashes):
+        folder = base / f"cut-{number}"
+        folder.mkdir()
+        restore(crash.tree, folder)
+        try:
+            oracle = found_stage(folder / "store", stages, crash.acknowledged)
+            if number % go_on_every == 0:
+                go_on(folder / "store", oracle)
+        except Exception as error:
+            raise AssertionError(f"cut after {crash.acknowledged} acknowledgements, {crash.how}: {error!r}") from error
+        shutil.rmtree(folder)

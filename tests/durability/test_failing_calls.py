@@ -1,0 +1,96 @@
+"""Any call to the system fails once: the caller gets a typed error or never hears of it, and nothing is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from pathlib import Path
+
+import pytest
+from tests.durability.disk import FAILS, Disk, installed
+from tests.durability.script import REOPENINGS, Player, check, plan
+from tests.faultlog import FaultLog, rounds
+from tests.session.oracle import Operation, Oracle, describe, expect
+
+from treering.errors import AccessError, TreeringError, UnavailableError
+
+SEED, LENGTH = 5, 20
+TRIED = 4  # places in the script at which each call fails
+GO_ON_EVERY = 4
+
+
+def start(folder: Path) -> Disk:
+    """A disk in a folder of its own."""
+    (folder / "disk").mkdir(parents=True)
+    disk = Disk(folder / "disk" / "store")
+    disk.watching = False
+    return disk
+
+
+def try_one(disk: Disk, player: Player, operation: Operation, stages: list[Oracle], *, reopen: bool) -> str:
+    """Do an operation, and do it again if a call failed under it and it did not happen; return what was told."""
+    told = refusal(player, operation)
+    if told is None:
+        return ""
+    disk.note(always=True)
+    if reopen or operation[0] in REOPENINGS:
+        player.kill()
+        player.reopen()
+    else:
+        player.session.refresh()
+        player.learn()
+    found = describe(player.session) if player.session.heads else expect(Oracle())
+    assert found in [expect(stage) for stage in stages], "neither done nor not done"
+    if found != expect(stages[1]):
+        player.play(operation)
+    assert told.key
+    assert told.kind
+    return type(told).__name__
+
+
+def refusal(player: Player, operation: Operation) -> TreeringError | None:
+    """The error that an operation raises; any but these two would be one of ours."""
+    try:
+        player.play(operation)
+    except (UnavailableError, AccessError) as error:
+        return error
+    return None
+
+
+def play(disk: Disk, call: str, number: int, code: int, *, reopen: bool) -> tuple[list[Oracle], set[str]]:
+    """Play the script while one call fails; return its stages, and what was told."""
+    operations, stages = plan(SEED, LENGTH)
+    told = {""}
+    with installed(disk), contextlib.ExitStack() as stack:
+        player = Player(disk)
+        stack.callback(player.kill)
+        disk.fail(call, number, code)
+        for place, operation in enumerate(operations):
+            failed = disk.failed
+            told.add(try_one(disk, player, operation, stages[place : place + 2], reopen=reopen))
+            disk.acknowledge()
+            if disk.failed and not failed:
+                disk.note(always=True)
+        disk.note(always=True)
+    return stages, told - {""}
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [pytest.param(call, code, id=f"{call}-{errno.errorcode[code]}") for call, codes in FAILS.items() for code in codes],
+)
+def test_a_call_that_fails_once_loses_nothing(call: str, code: int, tmp_path: Path, fault_log: FaultLog) -> None:
+    """Wherever it fails: what was acknowledged is there, also after a power cut, and the session goes on."""
+    sound = start(tmp_path / "sound")
+    play(sound, "", 0, 0, reopen=False)
+    count = sound.calls[call]
+    tried = min(count, rounds(TRIED))
+    for number in {1 + place * count // tried for place in range(tried)}:
+        folder = tmp_path / f"{number}"
+        disk = start(folder)
+        stages, told = play(disk, call, number, code, reopen=number % 2 == 0)
+        assert disk.failed
+        check(disk.crashes.values(), stages, folder, GO_ON_EVERY)
+        outcome = ", ".join(sorted(told)) or "the caller need not care"
+        fault_log.record("local disk", f"{call} fails: {errno.errorcode[code]}", outcome)
+        fault_log.record("local disk", "power cut after a failed call", "nothing acknowledged lost", len(disk.crashes))

@@ -1,0 +1,60 @@
+"""The power goes at any step of real session calls: nothing that was acknowledged is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.durability.disk import Disk, installed
+from tests.durability.script import Player, check, plan
+from tests.faultlog import FaultLog, rounds
+
+SEEDS = 2
+LENGTH = 26
+GO_ON_EVERY = 7  # of the states that a power cut can leave
+
+
+def run(disk: Disk, seed: int) -> list[Any]:
+    """Play a script; after each call everything that counts must be on the platters."""
+    operations, stages = plan(seed, LENGTH)
+    with installed(disk):
+        player = Player(disk)
+        for operation in operations:
+            player.play(operation)
+            disk.acknowledge()
+            assert disk.unsynced() == [], operation[0]
+        player.kill()
+    return stages
+
+
+@pytest.mark.parametrize("seed", range(rounds(SEEDS)))
+def test_nothing_acknowledged_is_lost(seed: int, tmp_path: Path, fault_log: FaultLog) -> None:
+    """Whatever of the unsynced bytes and names lasts, at every call to the system of a whole script."""
+    disk = Disk(tmp_path / "disk" / "store")
+    (tmp_path / "disk").mkdir()
+    stages = run(disk, seed)
+    crashes = list(disk.crashes.values())
+    assert len(crashes) > 5 * LENGTH
+    check(crashes, stages, tmp_path, GO_ON_EVERY)
+    fault_log.record("local disk", "power cut at a call to the system", "nothing acknowledged lost", len(crashes))
+
+
+class Forgetful(Disk):
+    """A disk whose driver leaves out some of its syncs."""
+
+    def __init__(self, root: Path, forgets: str) -> None:
+        super().__init__(root)
+        self.sync = self.sync._replace(**{forgets: lambda _: None})
+
+
+@pytest.mark.parametrize("forgets", ["data", "whole"])
+def test_a_forgotten_sync_would_be_noticed(forgets: str, tmp_path: Path) -> None:
+    """Without the syncs of data, or without those of files and folders, these tests fail."""
+    disk = Forgetful(tmp_path / "disk" / "store", forgets)
+    (tmp_path / "disk").mkdir()
+    with pytest.raises(AssertionError):
+        run(disk, seed=0)
+    crashes = [crash for crash in disk.crashes.values() if crash.how == "names written, bytes written"]
+    with pytest.raises(AssertionError):
+        check(crashes, plan(0, LENGTH)[1], tmp_path, GO_ON_EVERY)
