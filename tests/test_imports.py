@@ -11,7 +11,8 @@ import pytest
 from tests.storage.processes import finish, start
 
 HEAVY = [
-    "asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "sqlite3", "tenacity",
+    "asyncio", "botocore", "aiobotocore", "boto3", "click", "fsspec", "platformdirs", "rich", "s3fs", "sqlite3",
+    "tenacity",
 ]  # fmt: skip
 
 SEEN = """

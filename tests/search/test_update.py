@@ -35,6 +35,17 @@ def test_an_unchanged_store_costs_a_list_and_a_conditional_get_a_session(*, appe
     assert all(isinstance(each, List) or (isinstance(each, Get) and each.unless) for each in driver.requests)
 
 
+def test_new_sessions_are_looked_at_together(backend: Backend) -> None:
+    """A new session costs two requests while it is not sealed, and 16 of them one wait."""
+    store, driver = backend.counted()
+    _fill(store, 40)
+    driver.reset()
+    with open_index(store) as index:
+        assert index.update().read == 40
+    assert driver.counts == {"List": 1, "Get": 80}
+    assert driver.batches == 1 + 3
+
+
 def test_a_changed_session_costs_two_requests_more(backend: Backend) -> None:
     """What was added is in the tail: both registers are read, and no segment."""
     store, driver = backend.counted()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ from treering.format.register import CARD_BYTES_MAX, Card, decode_card
 from treering.journal.view import View
 from treering.search import walk
 from treering.search.database import Database, Known, OvertakenError
-from treering.search.walk import StaleError, Walk
+from treering.search.walk import Looked, StaleError, Walk
 from treering.session.store import Place
 from treering.storage.requests import Entry, Found, Get, Steps
 from treering.storage.run import ask, run
@@ -56,12 +57,15 @@ class Update:
         for each in gone:
             self._drop(each)
         changed = self._changed(cards, known)
+        looks: dict[str, Looked] = {}
         problems: list[tuple[str, TreeringError]] = []
         for done, name in enumerate(changed):
             if self._progress is not None:
                 self._progress(done, len(changed))
+            if done % walk.LOOKS_AT_ONCE_MAX == 0:
+                looks = self._look_at(changed[done : done + walk.LOOKS_AT_ONCE_MAX])
             try:
-                self._take(name, cards[name])
+                self._take(name, cards[name], known.get(name), looks.get(name))
             except TreeringError as error:
                 problems.append((decode_id(name) or name, error))
         if changed or gone:
@@ -83,19 +87,25 @@ class Update:
         fresh = {keys.session for (keys, _), is_fresh in zip(seen, kept, strict=True) if is_fresh}
         return [name for name in cards if (each := known.get(name)) is None or each.session not in fresh]
 
-    def _take(self, name: str, card: Entry) -> None:
-        """Bring one session up to date."""
+    def _look_at(self, names: Sequence[str]) -> dict[str, Looked]:
+        """Look at some sessions at once; those whose name was hashed are looked at one by one."""
+        keys = {name: self._place.keys(found) for name in names if (found := decode_id(name)) is not None}
+        return dict(zip(keys, self._run(walk.look_at(list(keys.values()))), strict=True)) if keys else {}
+
+    def _take(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
+        """Bring one session up to date; `known` is of a moment before `looked`."""
         for _ in range(LOOKS_MAX):
             try:
-                self._follow(name, card, self._database.session(name))
+                self._follow(name, card, known, looked)
             except (OvertakenError, NotFoundError):  # by another process that indexes it, or deletes it
+                known, looked = self._database.session(name), None
                 continue
             return
         raise UnavailableError("session changes faster than it can be indexed", kind="busy", key=card.key)
 
-    def _follow(self, name: str, card: Entry, known: Known | None) -> None:
+    def _follow(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
         keys = self._place.keys(known.session if known else self._session_of(name, card))
-        view, tail = self._run(walk.see(keys))
+        view, tail = self._run(walk.see(keys, looked))
         facts = Card(session=keys.session, life="", write="") if view is None else walk.card_of(view)
         life, epoch = ("", 0) if view is None else (view.life, view.tail.header.epoch)
         end = 0 if view is None else view.end

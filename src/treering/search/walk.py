@@ -11,7 +11,7 @@ the way has shown too much already, and must begin anew with all edits at hand.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from treering.errors import NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in, text_refs_in
@@ -19,20 +19,24 @@ from treering.format.paths import SessionKeys, session_of_latest
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
 from treering.format.register import Card
 from treering.journal.read import Survey, read_lines, skeletons
-from treering.journal.resume import look, resume
+from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
 from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
 from treering.session.catalogue import card_entries
 from treering.session.payload import decode_payload
 from treering.session.tally import Tally
-from treering.storage.requests import ABSENT, Entry, Found, Get, Steps, Unchanged, Version
+from treering.storage.requests import ABSENT, Answer, Entry, Found, Get, Steps, Unchanged, Version
 from treering.transcript.annotations import Annotations
 from treering.transcript.heads import Heads
 
 CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about as many connections
 BLOBS_AT_ONCE_MAX = 16
 BLOB_BYTES = 4 * SAID_CHARACTERS_MAX  # of a large text: what is searched of it, whatever its characters are
+LOOKS_AT_ONCE_MAX = 16  # both registers of a session, whole, are in memory meanwhile
 EDITS = frozenset({"amend", "retract"})
+
+Looked: TypeAlias = tuple[Answer, Answer]
+"""What was answered for the two registers of a session: card and tail."""
 
 
 class Row(NamedTuple):
@@ -79,9 +83,20 @@ def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:
     return found
 
 
-def see(keys: SessionKeys) -> Steps[tuple[View | None, Version]]:
-    """Look at a session: its view, None if it was deleted, and the version of its tail."""
-    seen = yield from look(keys)
+def look_at(sessions: Sequence[SessionKeys]) -> Steps[list[Looked]]:
+    """Read both registers of some sessions, in parallel."""
+    answers = yield tuple(Get(key, register=True) for keys in sessions for key in (keys.latest, keys.tail))
+    return list(zip(answers[::2], answers[1::2], strict=True))
+
+
+def see(keys: SessionKeys, looked: Looked | None = None) -> Steps[tuple[View | None, Version]]:
+    """Look at a session: its view, None if it was deleted, and the version of its tail.
+
+    Args:
+        keys: The session.
+        looked: A look that was taken already.
+    """
+    seen = (yield from look(keys)) if looked is None else Registers(keys, *looked)
     if seen.dead or seen.absent:
         return None, seen.tail_version
     view = None if seen.torn else seen.view()
