@@ -16,7 +16,10 @@ from treering.transcript.node import Draft
 if TYPE_CHECKING:
     from treering.importers.session_file import SessionFile
 
-FORMATS: Final = {"pi": "treering.importers.pi"}
+FORMATS: Final = {
+    "omp": "treering.importers.omp",
+    "pi": "treering.importers.pi",
+}
 """Modules of formats by name, in the order in which they are asked whether a file is theirs.
 
 Each is imported when it is needed. oh-my-pi comes before pi, whose files it can read, and takes only what pi did not

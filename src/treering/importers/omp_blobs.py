@@ -72,9 +72,17 @@ def loader(folder: Path | None) -> Load:
     return load
 
 
-def holds_references(data: bytes) -> bool:
-    """Tell whether a record may hold references at all; most do not, and need not be walked through."""
-    return b"blob:" in data or b"\\u" in data
+def has_reference(value: object) -> bool:
+    """Tell whether there is a text that looks like a reference; most records have none, and need not be built anew."""
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, str):
+            if part.startswith(PREFIX):
+                return True
+        elif isinstance(part, dict | list):
+            stack.extend(part.values() if isinstance(part, dict) else part)
+    return False
 
 
 def resolve(value: object, load: Load, missing: Missing, key: str = "") -> object:

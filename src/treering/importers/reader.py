@@ -65,6 +65,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     write: Callable[[Draft, str | None], Fields]
     """Makes a record again of a draft, with the parent that it names."""
     encode: Encode
+    one_header: bool = True
+    """Further headers are no entries."""
     passed: frozenset[str] = frozenset()
     """Types of records that may stand before the header and are no entries."""
 
@@ -186,7 +188,7 @@ class Reader:
             yield from self._read_no_object(value)
         elif record.get("type") in self.dialect.passed and not self._headed:
             return
-        elif not self.dialect.is_header(record):
+        elif not self.dialect.is_header(record) or (self._headed and not self.dialect.one_header):
             yield self._read_entry(record, value)
         elif self._headed:
             self._count(value, "")
@@ -258,12 +260,14 @@ class Reader:
         names, kind, record = self.dialect, entry.type, entry.record
         envelope = ("type", names.id, names.parent, names.time)
         rest = {name: part for name, part in record.items() if name not in envelope}
-        time = self._read_time(record, rest, value)
+        time = self._read_time(record, value)
         if not kind:
             self._report(value, "no_type", "entry has no type, kept as a note")
             rest |= {name: record[name] for name in ("type",) if name in record}
         fields: Fields = {"type": "note" if note else "node", "kind": kind or "unknown"}
         fields |= names.readers.get(kind, names.unknown)(rest, place, self)
+        if record.get(names.time) != names.write_time(time):
+            rest[names.time] = record.get(names.time)
         self._check_place(record, rest, place, value)
         parent = None if note else place.parent
         links: dict[str, str] = fields.pop("links", {})
@@ -278,7 +282,7 @@ class Reader:
             return [draft]
         return [Draft(kind=kind, id=place.stand_in, parent=place.parent, time_ms=time), draft]
 
-    def _read_time(self, record: Fields, rest: Fields, value: Value) -> int | None:
+    def _read_time(self, record: Fields, value: Value) -> int | None:
         """Return the time of an entry; if it has none, that of its message, else that of the entry before."""
         stamp = record.get(self.dialect.time)
         time = self.dialect.read_time(stamp)
@@ -287,8 +291,6 @@ class Reader:
             time = self.dialect.read_time(_fields(record.get("message")).get(self.dialect.time))
             self._report(value, "timestamp", f"time of the entry is not readable. timestamp={stamp!r}")
         self._time = self._time if time is None else time
-        if stamp != self.dialect.write_time(self._time):
-            rest[self.dialect.time] = stamp
         return self._time
 
     def _check_place(self, record: Fields, rest: Fields, place: Place, value: Value) -> None:

@@ -1,0 +1,147 @@
+"""How oh-my-pi words what it shows. A view is stored by its name, so what it means never changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from treering.checkpoint.policy import Seen, register_view
+
+COMPACTION: Final = "omp.compaction@1"
+CUSTOM_MESSAGE: Final = "omp.custom_message@1"
+STRIPPED: Final = "omp.stripped@1"
+"""Followed by the numbers of the tool calls that are taken out, counted from 0."""
+ROW: Final = "omp.row@1"
+"""The same for a person, who is told how many they are."""
+DIVIDER: Final = "omp.divider@1"
+SUPERSEDED: Final = "omp.superseded@1"
+
+_SUPERSEDED_SUMMARY: Final = "[Superseded compaction summary elided after a newer compaction]"
+_SUPERSEDED_SHORT: Final = "Superseded compaction elided"
+_DEFAULT_CUSTOM_TYPE: Final = "custom-message"
+_REPLAY: Final = "openaiRemoteCompaction"
+_ARCHIVE: Final = "snapcompact"
+
+
+def _compaction(payload: object, seen: Seen) -> object:
+    """The summary; with it, what the provider replays itself, and the pictures that older history was made into."""
+    fields = _fields(payload)
+    return _summary(fields, seen, fields, replay=replay_of(_fields(fields.get("preserveData"))))
+
+
+def _divider(payload: object, seen: Seen) -> object:
+    fields = _fields(payload)
+    return _summary(fields, seen, fields)
+
+
+def _superseded(payload: object, seen: Seen) -> object:
+    fields = {name: value for name, value in _fields(payload).items() if name != "preserveData"}
+    return _summary(fields, seen, {"summary": _SUPERSEDED_SUMMARY, "shortSummary": _SUPERSEDED_SHORT})
+
+
+def _summary(
+    fields: Mapping[str, object], seen: Seen, texts: Mapping[str, object], *, replay: object = None
+) -> dict[str, object]:
+    blocks = _archived(_fields(_fields(fields.get("preserveData")).get(_ARCHIVE)))
+    images = [block for block in blocks if block["type"] == "image"]
+    message = {
+        "role": "compactionSummary",
+        "summary": texts.get("summary"),
+        "shortSummary": texts.get("shortSummary"),
+        "tokensBefore": seen.brief.get("tokens_before"),
+        "tokensAfter": seen.brief.get("tokens_after"),
+        "method": fields.get("method"),
+        "providerPayload": replay,
+        "blocks": blocks or None,
+        "images": images or None,
+        "warning": fields.get("warning"),
+    }
+    present = {name: value for name, value in message.items() if value is not None}
+    return {**present, "timestamp": fields.get("timestamp", seen.time_ms)}
+
+
+def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
+    """Return the history that a provider made itself, from what a compaction preserved; None if there is none."""
+    remote = _fields(kept.get(_REPLAY))
+    provider, items = remote.get("provider"), remote.get("replacementHistory")
+    if not (isinstance(provider, str) and provider and isinstance(items, list)):
+        return None
+    return {"type": "openaiResponsesHistory", "provider": provider, "items": items}
+
+
+def _archived(archive: Mapping[str, object]) -> list[dict[str, object]]:
+    """Return what an archive of pictures shows: its oldest text, the pictures, its newest text."""
+    head, tail = ([_text(text)] if (text := archive.get(name)) else [] for name in ("textHead", "textTail"))
+    return [*head, *(_picture(frame) for frame in _list(archive.get("frames")) if _is_frame(frame)), *tail]
+
+
+def _is_frame(frame: object) -> bool:
+    numbers = ("cols", "rows", "chars")
+    fields = _fields(frame)
+    texts = isinstance(fields.get("data"), str) and isinstance(fields.get("mimeType"), str)
+    return texts and all(isinstance(fields.get(name), int | float) for name in numbers)
+
+
+def _picture(frame: Mapping[str, object]) -> dict[str, object]:
+    if not frame["data"]:
+        return _text("[A picture of older messages was here. Its file is missing.]")
+    detail = {"detail": frame["detail"]} if frame.get("detail") else {}
+    return {"type": "image", "data": frame["data"], "mimeType": frame["mimeType"], **detail}
+
+
+def _text(text: object) -> dict[str, object]:
+    return {"type": "text", "text": text}
+
+
+def _custom_message(payload: object, seen: Seen) -> object:
+    fields = _fields(payload)
+    name = fields.get("custom_type")
+    message = {
+        "role": "custom",
+        "customType": name if isinstance(name, str) and name else _DEFAULT_CUSTOM_TYPE,
+        "content": fields.get("content"),
+        "display": fields.get("display") is True,
+        "details": fields.get("details"),
+    }
+    if "attribution" in fields:
+        message["attribution"] = "user" if fields["attribution"] == "user" else "agent"
+    present = {name: value for name, value in message.items() if value is not None}
+    return {**present, "timestamp": fields.get("timestamp", seen.time_ms)}
+
+
+def _stripped(payload: object, seen: Seen) -> object:
+    """The message without some of its tool calls, and without what a provider would find to be out of place then."""
+    message = _fields(payload)
+    gone = {int(number) for number in seen.argument.split(",")}
+    number, content = -1, []
+    for block in _list(message.get("content")):
+        kind = block.get("type") if isinstance(block, dict) else None
+        number += kind == "toolCall"
+        if kind == "redactedThinking" or (kind == "toolCall" and number in gone):
+            continue
+        unsigned = kind == "thinking" and block.get("thinkingSignature")
+        content.append({k: v for k, v in block.items() if k != "thinkingSignature"} if unsigned else block)
+    return message | {"content": content}
+
+
+def _row(payload: object, seen: Seen) -> object:
+    return {**_fields(_stripped(payload, seen)), "strippedToolCalls": len(seen.argument.split(","))}
+
+
+def _fields(payload: object) -> dict[str, Any]:
+    return payload if isinstance(payload, dict) else {}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+for _name, _view in {
+    COMPACTION: _compaction,
+    CUSTOM_MESSAGE: _custom_message,
+    STRIPPED: _stripped,
+    DIVIDER: _divider,
+    SUPERSEDED: _superseded,
+    ROW: _row,
+}.items():
+    register_view(_name, _view)

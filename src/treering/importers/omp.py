@@ -1,0 +1,436 @@
+"""Session files of oh-my-pi: pi's format with a title slot, more types of entries, and images in files of their own.
+
+What becomes of each type of entry stands in `docs/reference/import-omp.md`; how a file is read, in
+`treering.importers.reader`. Here is what differs from pi.
+
+References to blobs are resolved before anything is made of an entry, so drafts hold images as a model gets them. On the
+way back they become references again, which is checked at import: whatever would be written otherwise keeps its bytes.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from hashlib import blake2b, sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from treering.checkpoint.policies.omp import DIGEST_CHARACTERS
+from treering.checkpoint.policies.omp_views import replay_of
+from treering.format import values
+from treering.importers import pi
+from treering.importers.chain import Place
+from treering.importers.entry import Entry, Fields, as_text
+from treering.importers.lines import read_values
+from treering.importers.omp_blobs import Load, externalise, find_folder, has_reference, loader, resolve
+from treering.importers.omp_title import TitleSlot, title_slot_of
+from treering.importers.reader import Dialect, LinesSource, ReadEntry, Reader, Record, take, take_small, text_of
+from treering.importers.rules import Rules
+from treering.importers.source import Imported, open_stream, uncompressed
+from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.importers.session_file import SessionFile
+
+NAME: Final = "omp"
+POLICIES: Final = ("omp", "omp-transcript")
+RULES: Final = Rules(moment=pi.read_time, title=None)
+SLOT: Final = "slot"
+"""In the `source` of the note of the import: the bytes of the title slot."""
+
+CALLS_CHARACTERS_MAX: Final = 320
+"""What the digests of one message's calls may take of its brief. With more than 35 calls each gets a shorter one."""
+CALLS_MAX: Final = 100
+"""Calls of one message that are looked at; further ones count as answered."""
+SMALL_BYTES_MAX: Final = 360
+"""What data of a mode, or a list of rules, may take of a brief."""
+
+_NOTES: Final = frozenset({"label", "model_usage", "title_change"})
+_OWN_TYPES: Final = frozenset({
+    "archive", "credential_pin", "mode_change", "model_usage", "reset_boundary", "service_tier_change", "session_init",
+    "title_change", "ttsr_injection",
+})  # fmt: skip
+_OWN_FIELDS: Final = {
+    "session": ("titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"),
+    "thinking_level_change": ("configured",),
+    "model_change": ("resolvedModelIsFallback",),
+    "compaction": ("shortSummary", "fromExtension", "providerReplayThroughEntryId", "preserveData"),
+    "branch_summary": ("fromExtension",),
+    "custom_message": ("attribution",),
+}
+"""Fields that only oh-my-pi writes, by type of entry."""
+_FAMILIES: Final = ("openai", "anthropic", "google")
+_TIERS: Final = frozenset({"auto", "default", "flex", "scale", "priority"})
+
+read_time = pi.read_time
+find = pi.find
+encode = pi.encode
+restore = pi.restore
+
+
+def detect(head: bytes) -> bool:
+    """Tell whether a file that begins with `head` is a session of oh-my-pi: it has what pi does not write.
+
+    That is a title slot, or a header or entry with a type or field of its own. A file that has none of these could be
+    of both, and is taken for pi's.
+    """
+    found = read_values(io.BytesIO(uncompressed(head)), lambda *_: None, pi.is_entry)
+    records = [value.value for value in found if isinstance(value.value, dict)]
+    slot = bool(records) and title_slot_of(records[0]) is not None
+    rest = records[1:] if slot else records
+    if not rest or not pi.is_header(rest[0]):
+        return False
+    return slot or any(_is_own(record) for record in rest)
+
+
+def _is_own(record: Fields) -> bool:
+    kind = text_of(record.get("type"))
+    if kind in _OWN_TYPES:
+        return "parentId" in record
+    return any(name in record for name in _OWN_FIELDS.get(kind, ()))
+
+
+def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> OmpSource:
+    """Open a session file of oh-my-pi, compressed by gzip or not.
+
+    Args:
+        path: The file.
+        blobs: The folder with the images; by default the nearest one named `blobs` above the file.
+
+    Raises:
+        UsageError: The file is empty, or its first JSON object is neither title slot nor session header.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    place = Path(path)
+    return OmpSource(place, loader(blobs or find_folder(place)))
+
+
+def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return where oh-my-pi keeps its sessions for a user with this home and environment."""
+    return [agent_folder(home, environ) / "sessions"]
+
+
+def agent_folder(home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the folder with sessions, blobs and breadcrumbs."""
+    named = environ.get("PI_CODING_AGENT_DIR")
+    return Path(named).expanduser() if named else home / (environ.get("PI_CONFIG_DIR") or ".omp") / "agent"
+
+
+def listing(file: SessionFile) -> dict[str, object]:
+    """Return what oh-my-pi's own list of sessions shows of one."""
+    shown = pi.listing(file)
+    return {"title" if name == "name" else name: value for name, value in shown.items()}
+
+
+class OmpSource(LinesSource):
+    """A session file of oh-my-pi. See `ImportSource` for what its members promise."""
+
+    def __init__(self, path: Path, load: Load) -> None:
+        self._missing: list[str] = []
+        super().__init__(_dialect(load, self._missing.append), partial(open_stream, path), path)
+        with open_stream(path) as stream:
+            first = next(read_values(stream, lambda *_: None, pi.is_entry), None)
+        begins = isinstance(first.value, dict) and first.value.get("type") == "title" if first is not None else False
+        self._slot_raw = first.raw if first is not None and begins else b""
+        if first is not None and (slot := title_slot_of(first.value)):
+            self.header = with_slot(self.header, slot)
+
+    def records(self) -> Iterator[Record]:
+        """Yield the records of the file with their drafts, in its order; the slot is kept beside the header."""
+        for entry, drafts in super().records():
+            if self._slot_raw and entry is None and drafts[0].kind == "import":
+                note = drafts[0]
+                kept = (note.source or {}) | {SLOT: as_text(self._slot_raw)}
+                yield None, [msgspec.structs.replace(note, source=kept)]
+            else:
+                self._report_missing(entry)
+                yield entry, drafts
+
+    def _report_missing(self, entry: Entry | None) -> None:
+        line, offset = (entry.line, entry.offset) if entry is not None else (0, 0)
+        for reference in self._missing:
+            message = f"a blob is missing or damaged, a text stands in its place. reference={reference!r}"
+            self._log.report(line, offset, "blob", message)
+        self._missing.clear()
+
+
+def with_slot(header: Imported, slot: TitleSlot) -> Imported:
+    """Return what the header says once the title slot goes before it."""
+    extra = {name: value for name, value in header.extra.items() if name not in ("title", "titleSource")}
+    extra |= {"titleSource": slot.source} if slot.source else {}
+    return msgspec.structs.replace(header, title=slot.title, extra=extra)
+
+
+def _read_header(header: Fields, path: Path) -> Imported:
+    return msgspec.structs.replace(pi.read_header(header, path), format=NAME)
+
+
+# From an entry to a draft, where that differs from pi.
+
+
+def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
+    """What decides whether and how a message is shown is in its brief."""
+    fields = pi.read_message(rest, place, reader)
+    message = fields.get("payload")
+    if not isinstance(message, dict):
+        return fields
+    role = fields["role"]
+    brief = fields["brief"]
+    brief.pop("blank", None)
+    if role == "assistant":
+        brief |= _turn(message)
+    elif role == "toolResult":
+        brief["result"] = _digest(message.get("toolCallId"))
+    elif role == "custom":
+        brief |= take_small({"customType": message.get("customType")}, customType="custom_type")
+    return fields
+
+
+def _turn(message: Fields) -> Fields:
+    content = message.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    kinds = [text_of(block.get("type")) for block in blocks]
+    calls = [block.get("id") for block in blocks if block.get("type") == "toolCall"]
+    facts = {
+        "calls": _digests(calls),
+        "bare": bool(calls) and {"toolCall", "redactedThinking"}.issuperset(kinds),
+        "failed": message.get("stopReason") in ("error", "aborted"),
+        "retried": bool(message.get("retryRecovery")),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _digests(calls: Sequence[object]) -> str:
+    size = min(DIGEST_CHARACTERS, CALLS_CHARACTERS_MAX // max(1, len(calls[:CALLS_MAX])) - 1)
+    return " ".join(_digest(call)[:size] for call in calls[:CALLS_MAX])
+
+
+def _digest(call: object) -> str:
+    data = text_of(call).encode("utf-8", "surrogatepass")
+    return blake2b(data, digest_size=DIGEST_CHARACTERS // 2).hexdigest()
+
+
+def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
+    """A replay that a provider made itself stands for what was kept; then only what is behind its end is shown."""
+    fields = pi.read_compaction(rest, place, reader)
+    fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
+    fields["brief"] |= take_small(rest, tokensAfter="tokens_after")
+    kept = fields["payload"].get("preserveData")
+    if isinstance(kept, dict) and replay_of(kept):
+        through = reader.chain.find(rest.get("providerReplayThroughEntryId"))
+        fields["brief"] |= {"replay": True, "through": _above(reader, through, place)}
+    return fields
+
+
+def _above(reader: Reader, name: str | None, place: Place) -> str | None:
+    """The node at or above an entry on the way to `place`; the entry itself if it is not on it."""
+    on_the_way = reader.chain.kept_from(name, place) != name
+    return reader.chain.node_at(name) if on_the_way else name
+
+
+def _read_branch_summary(rest: Fields, place: Place, reader: Reader) -> Fields:
+    fields = pi.read_branch_summary(rest, place, reader)
+    fields["payload"] |= take(rest, "fromExtension")
+    return fields
+
+
+def _read_custom(rest: Fields, place: Place, reader: Reader) -> Fields:
+    fields = pi.read_custom(rest, place, reader)
+    fields["payload"] |= take(rest, "attribution")
+    return fields
+
+
+def _read_custom_message(rest: Fields, place: Place, reader: Reader) -> Fields:
+    fields = _read_custom(rest, place, reader)
+    if not isinstance(fields["payload"].get("content"), str | list):
+        fields["brief"]["context"] = False
+    return fields
+
+
+def _read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """The default model is that of the session, as in other formats; those for other roles stand beside it."""
+    payload = take(rest, "model", "role", "resolvedModelIsFallback")
+    name, role = text_of(payload.get("model")), payload.get("role")
+    if not name:
+        return {"payload": payload}
+    if role is not None and role != "default":
+        return {"payload": payload, "brief": {"models": {str(role): name}}}
+    provider, slash, model = name.partition("/")
+    return {"payload": payload, "brief": {"provider": provider, "model": model} if slash else {"model": name}}
+
+
+def _read_thinking_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    return {"kind": "thinking_change", "brief": take_small(rest, thinkingLevel="thinking", configured="configured")}
+
+
+def _read_tier_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    return {"brief": {"tiers": _tiers(rest.get("serviceTier"))}, "payload": take(rest, "serviceTier")}
+
+
+def _tiers(value: Any) -> dict[str, str] | None:
+    """Return tiers by family of models; old files have one word for all of them."""
+    if isinstance(value, dict):
+        return {family: value[family] for family in _FAMILIES if _is_tier(value.get(family))} or None
+    if value == "priority":
+        return dict.fromkeys(_FAMILIES, "priority")
+    if value in ("openai-only", "claude-only"):
+        return {"openai" if value == "openai-only" else "anthropic": "priority"}
+    return {"openai": value} if _is_tier(value) else None
+
+
+def _is_tier(value: object) -> bool:
+    return isinstance(value, str) and value in _TIERS
+
+
+def _read_mode_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """The data of a mode is a setting as long as it is small."""
+    payload = take(rest, "data")
+    brief = take_small(rest, mode="mode")
+    return {"payload": payload, "brief": brief | ({"data": payload["data"]} if _is_small(payload.get("data")) else {})}
+
+
+def _read_rules(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """Rules are a setting: their names, as many as fit."""
+    payload = take(rest, "injectedRules")
+    names = payload.get("injectedRules")
+    rules = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    while not _is_small(rules):
+        rules.pop()
+    return {"payload": payload, "brief": {"rules": rules}}
+
+
+def _is_small(value: object) -> bool:
+    return value is not None and len(values.encode(value)) <= SMALL_BYTES_MAX
+
+
+def _read_title_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """What a title was changed to when. The title in force is that of the slot."""
+    return {"payload": take(rest, "title", "previousTitle", "source", "trigger")}
+
+
+def _read_usage(rest: Fields, place: Place, reader: Reader) -> Fields:
+    return {"kind": "usage", **pi.read_usage(rest, place, reader)}
+
+
+_READERS: Final[Mapping[str, ReadEntry]] = {
+    "branch_summary": _read_branch_summary,
+    "compaction": _read_compaction,
+    "custom": _read_custom,
+    "custom_message": _read_custom_message,
+    "label": pi.read_label,
+    "message": _read_message,
+    "mode_change": _read_mode_change,
+    "model_change": _read_model_change,
+    "model_usage": _read_usage,
+    "service_tier_change": _read_tier_change,
+    "thinking_level_change": _read_thinking_change,
+    "title_change": _read_title_change,
+    "ttsr_injection": _read_rules,
+}
+
+
+# From a draft back to an entry.
+
+
+_WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
+    "branch_summary": ("fromId", "summary", "details", "fromExtension"),
+    "compaction": (
+        "summary", "shortSummary", "firstKeptEntryId", "tokensBefore", "tokensAfter", "method",
+        "providerReplayThroughEntryId", "details", "fromExtension", "preserveData", "warning",
+    ),
+    "custom": ("customType", "data"),
+    "custom_message": ("customType", "content", "display", "details", "attribution"),
+    "label": ("targetId", "label"),
+    "message": ("message",),
+    "mode_change": ("mode", "data"),
+    "model_change": ("model", "role", "resolvedModelIsFallback"),
+    "service_tier_change": ("serviceTier",),
+    "thinking_level_change": ("thinkingLevel", "configured"),
+    "title_change": ("title", "source", "previousTitle", "trigger"),
+    "ttsr_injection": ("injectedRules",),
+}  # fmt: skip
+"""The fields of each type of entry, in the order in which oh-my-pi writes them."""
+_TYPES: Final = {"thinking_change": "thinking_level_change"}
+_BRIEFS: Final = {
+    "firstKeptEntryId": "kept",
+    "tokensBefore": "tokens_before",
+    "tokensAfter": "tokens_after",
+    "thinkingLevel": "thinking",
+    "configured": "configured",
+    "mode": "mode",
+    "label": "label",
+}
+"""Fields that are in the brief, and their names there."""
+_NULLABLE: Final = frozenset({"thinkingLevel", "configured"})
+"""Fields of which oh-my-pi writes null; others it leaves out then."""
+
+
+def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
+    """Return oh-my-pi's way of writing such files, for a file with these blobs."""
+    return msgspec.structs.replace(
+        pi.DIALECT,
+        name=NAME,
+        notes=_NOTES,
+        readers={kind: _Resolving(read, load, missing) for kind, read in _READERS.items()},
+        unknown=_Resolving(pi.read_unknown, load, missing),
+        recalled=frozenset(),
+        read_header=_read_header,
+        write=_written,
+        one_header=False,
+        passed=frozenset({"title"}),
+    )
+
+
+class _Resolving(NamedTuple):
+    """Reads an entry as another function does, with what its references stand for in their places."""
+
+    read: ReadEntry
+    load: Load
+    missing: Callable[[str], None]
+
+    def __call__(self, rest: Fields, place: Place, reader: Reader) -> Fields:
+        if has_reference(rest):
+            rest |= {name: resolve(part, self.load, self.missing, name) for name, part in rest.items()}
+        return self.read(rest, place, reader)
+
+
+def _written(draft: Draft, parent: str | None) -> Fields:
+    record = externalise(to_record(draft, parent), lambda data: sha256(data).hexdigest())
+    return record if isinstance(record, dict) else {}
+
+
+def to_record(draft: Draft, parent: str | None) -> Fields:
+    """Return the entry of which a draft was made, with its images in it."""
+    left = dict(draft.source or {})
+    kind = "model_usage" if draft.type == "note" and draft.kind == "usage" else _TYPES.get(draft.kind, draft.kind)
+    envelope = {
+        "id": left.pop("id", draft.id),
+        "parentId": left.pop("parentId", parent),
+        "timestamp": left.pop("timestamp", pi.write_time(draft.time_ms)),
+    }
+    own = _own_fields(kind, draft)
+    first = kind in ("custom", "custom_message")
+    return {"type": left.pop("type", kind), **(own if first else envelope), **(envelope if first else own), **left}
+
+
+def _own_fields(kind: str, draft: Draft) -> Fields:
+    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    names = _WRITTEN.get(kind)
+    if names is None:
+        return dict(payload)
+    brief = draft.brief or {}
+    found = {name: payload[name] for name in names if name in payload}
+    told = {name: brief[_BRIEFS[name]] for name in names if _BRIEFS.get(name) in brief}
+    found |= {name: value for name, value in told.items() if value is not None or name in _NULLABLE}
+    if kind == "message" and draft.payload is not None:
+        found["message"] = draft.payload
+    if "custom_type" in payload:
+        found["customType"] = payload["custom_type"]
+    if "targetId" in names and draft.target is not None:
+        found["targetId"] = draft.target
+    return {name: found[name] for name in names if name in found}
