@@ -19,10 +19,10 @@ Report = tuple[int, int, str, str]
 
 
 def read(data: bytes) -> tuple[list[Value], list[Report]]:
-    """Return the values and the problems of a file."""
+    """Return the values and the problems of a file; the bytes in which there are none are looked at elsewhere."""
     problems: list[Report] = []
-    stream = io.BytesIO(data)
-    return list(read_values(stream, lambda *problem: problems.append(problem), is_record)), problems
+    found = read_values(io.BytesIO(data), lambda *problem: problems.append(problem), is_record)
+    return [value for value in found if not value.damage], problems
 
 
 def is_record(value: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from tests.importers.reading import HEADER, collect, line, lines, message, read
 
 from treering.errors import AccessError, NotFoundError, UsageError
 from treering.importers import Problem, detect, find, open_source, pi
+from treering.importers.reader import LinesSource
 from treering.importers.source import HEAD_BYTES, PROBLEMS_MAX, Importer, ImportSource
 
 SESSION = lines(message("a", None), message("b", "a"))
@@ -187,7 +188,7 @@ def test_messages_of_problems_are_short() -> None:
 def test_the_module_is_an_importer() -> None:
     """What other importers will be asked for, this one has."""
     importer: Importer = pi
-    source: ImportSource = pi.PiSource(lambda: io.BytesIO(SESSION), Path("s.jsonl"))
+    source: ImportSource = LinesSource(pi.DIALECT, lambda: io.BytesIO(SESSION), Path("s.jsonl"))
     assert importer.detect(SESSION)
-    assert [draft.id for draft in source.drafts()] == ["a", "b"]
+    assert [draft.id for draft in source.drafts()] == [None, "a", "b"]
     assert (source.header.session_id, source.leaf, source.problems) == ("s-1", "b", [])
