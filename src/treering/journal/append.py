@@ -90,9 +90,11 @@ def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
     """Give records the positions from `at` on, as one atomic group."""
     if not records:
         raise UsageError("an append needs at least one record")
-    last = len(records) - 1
-    replace = msgspec.structs.replace
-    return tuple([replace(record, at=at + place, by=by, more=place < last) for place, record in enumerate(records)])
+    last = at + len(records) - 1
+    stamped = []
+    for place, record in enumerate(records, at):
+        stamped.append(msgspec.structs.replace(record, at=place, by=by, more=place < last))
+    return tuple(stamped)
 
 
 def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:

@@ -90,7 +90,7 @@ class Writer(Reader):
     """One handle that records in a session."""
 
     def __init__(
-        self, keys: SessionKeys, policy: Policy, card: Card, options: Options, prepare: Callable[[], Steps[None]]
+        self, keys: SessionKeys, policy: Policy | None, card: Card, options: Options, prepare: Callable[[], Steps[None]]
     ) -> None:
         super().__init__(keys, policy)
         self.options = options
@@ -227,7 +227,7 @@ class Writer(Reader):
         if view.end and not self.options.shared:
             self._refuse_others(raising=True)
         self._view = view
-        self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+        self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
         self._absorb(view)
         self._move_along()
 
@@ -310,13 +310,13 @@ class Writer(Reader):
         Raises:
             ConflictError: Somebody else writes here, this session is exclusive, and nothing of ours was written.
         """
-        landed, moved = isinstance(outcome, Appended), False
+        landed, state = isinstance(outcome, Appended), self.state
+        moved = landed and planned.moved
+        stood = moved or state.heads.heads.get(self.at_head) == self.at_node
+        if moved and self.options.shared:
+            state.follow = planned.head
         if isinstance(outcome, Appended):
             self._count(outcome)
-            moved = planned.moved
-            if moved and self.options.shared:
-                self.state.follow = planned.head
-        stood = moved or self.state.heads.heads.get(self.at_head) == self.at_node
         foreign = self._fold(outcome)
         if moved:
             self.at_head, self.at_node = planned.head, planned.node
@@ -357,8 +357,9 @@ class Writer(Reader):
 
     def _count(self, outcome: Appended) -> None:
         """Keep track of what the tail costs: its size, and how much of it was sent again."""
-        dropped = outcome.view.tail.header.base > self.view.tail.header.base
-        if self.view.in_place and not dropped:
+        view = self.view
+        dropped = outcome.view.tail.header.base > view.tail.header.base
+        if view.in_place and not dropped:
             self._tail_bytes += outcome.sent_bytes
             return
         before = 0 if dropped else self._tail_bytes

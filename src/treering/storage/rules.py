@@ -36,7 +36,7 @@ def refusal(request: Request, *, appends: bool) -> UsageError | None:
     """Return why a driver must not even try `request`, or None if it is well formed."""
     match request:
         case Append():
-            return _key_refusal(request.key) or _append_refusal(request, appends=appends)
+            return _append_refusal(request, appends=appends) or _key_refusal(request.key)
         case Get():
             return _key_refusal(request.key) or _range_refusal(request)
         case Put():
@@ -72,9 +72,9 @@ def _range_refusal(get: Get) -> UsageError | None:
 
 
 def _append_refusal(append: Append, *, appends: bool) -> UsageError | None:
-    if not (appends and is_log(append.key)):
+    if not (appends and append.key.endswith(_LOG_ENDING)):
         return UsageError("this key cannot be appended to in place", kind="append", key=append.key)
-    if not append.data.endswith(b"\n") or b"\0" in append.data:
+    if not append.data.endswith(b"\n") or 0 in append.data:  # found several times as fast as `b"\0"`
         return UsageError("a log takes complete lines without NUL bytes only", kind="append", key=append.key)
     if append.expect == ABSENT:
         return UsageError("a log is created by a put, with its first line", kind="append", key=append.key)
