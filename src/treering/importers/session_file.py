@@ -238,6 +238,14 @@ class SessionFile:
             messages.append(ContextMessage(self.entries[place].id if own else None, message))
         return FileContext(messages, chosen.state(context.settings))
 
+    def transcript(self, leaf: str | None) -> list[ContextMessage]:
+        """Return what the program shows to a person at an entry, where that is another thing than it sends to a model.
+
+        So far only oh-my-pi does: also what stands before a compaction or a reset, and turns that failed.
+        """
+        shown = f"{self._format.POLICIES[0]}-transcript"
+        return self.context(leaf, shown if shown in self._format.POLICIES else None).messages
+
     def _recorded(self) -> _Nodes:
         if self._nodes is None:
             self._nodes = _Nodes(self._drafts)
