@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import ROOT, table
 
 import treering
-from treering import errors
+from treering import errors, search
 from treering.checkpoint.checkpoint import Entry
 from treering.checkpoint.prune import Plan
 from treering.journal.merge import Merged
@@ -90,6 +90,20 @@ def test_every_field_is_documented(kind: type) -> None:
     rows = {name: row[-1] for row in table(PAGE, "Type") for name in names([row])}
     fields = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind._fields  # type: ignore[attr-defined]
     assert re.findall(r"`(\w+)`", rows[kind.__name__]) == list(fields)
+
+
+@pytest.mark.parametrize("kind", [search.Filters, search.Hit, search.Updated], ids=lambda kind: str(kind.__name__))
+def test_every_field_of_the_search_is_documented(kind: type) -> None:
+    """So do the fields of what searching takes and returns."""
+    (row,) = (row for row in table(PAGE, "What") if names([row]) == [kind.__name__])
+    assert re.findall(r"`(\w+)`", row[-1]) == list(kind.__annotations__)
+
+
+def test_every_name_of_the_search_is_documented() -> None:
+    """Everything public in `treering.search` stands on the page."""
+    functions = set(names(table(PAGE, "Function")))
+    assert functions | set(names(table(PAGE, "What"))) | {"Index"} == set(search.__all__)
+    assert set(names(table(PAGE, "In an index"))) - {"path"} == public(search.Index)
 
 
 def test_every_type_is_looked_at() -> None:

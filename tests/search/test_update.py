@@ -62,6 +62,19 @@ def test_a_changed_session_costs_two_requests_more(backend: Backend) -> None:
             assert len(index.search("new")) == 1
 
 
+def test_what_is_durable_is_not_read_twice() -> None:
+    """Behind a seal nothing sealed is read again where records cannot vanish."""
+    store, driver = memory_backend().counted()
+    with store.session("a") as session, open_index(store) as index:
+        session.append(treering.user("something"))
+        session.seal()
+        index.update()
+        session.append(treering.user("something new"))
+        driver.reset()
+        assert len(found(index, "new")) == 1
+        assert driver.counts == {"List": 1, "Get": 1 + 2}
+
+
 def test_reading_goes_on_where_it_stopped(backend: Backend) -> None:
     """Of sealed records only those segments are read that hold something new."""
     store, driver = backend.counted()
@@ -142,6 +155,7 @@ def test_a_session_born_with_its_records(store: Store, index: Index) -> None:
     assert found(index) == ["common one"]
     assert index.update().read == 0
     store.delete("a")
+    assert found(index) == []  # from here on the tail stays as it is
     store.load("a", [treering.user("common two", id="x")], leaf=lambda: "x")
     assert found(index) == ["common two"]
     assert index.update().read == 0
