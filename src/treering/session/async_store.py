@@ -15,17 +15,8 @@ from treering.session.catalogue import Sessions, list_sessions, newest
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
-from treering.session.store import (
-    DEFAULT_POLICY,
-    LoadFacts,
-    Opening,
-    OpenOptions,
-    Place,
-    Store,
-    open_place,
-    release,
-    wanted_by,
-)
+from treering.session.state import DEFAULT_POLICY
+from treering.session.store import LoadFacts, Opening, OpenOptions, Place, Store, open_place, release, wanted_by
 from treering.session.writer import Options
 from treering.storage.run import arun
 from treering.transcript.node import Draft
@@ -61,7 +52,7 @@ class AsyncStore:
             raise
         return AsyncSession(writer, self._place.driver, holds)
 
-    async def view(self, session: str, *, policy: str = DEFAULT_POLICY) -> AsyncView:
+    async def view(self, session: str, *, policy: str | None = None) -> AsyncView:
         """Look at a session without ever writing to it; see `Store.view`."""
         reader = self._place.reader(session, policy)
         await arun(reader.resume(), self._place.driver)
@@ -84,7 +75,7 @@ class AsyncStore:
         """Start a subagent's session, linked in both directions; see `Store.spawn`."""
         await arun(life.require_free(self._place.keys(session)), self._place.driver)
         card = await parent.perform(link_child, session, task)
-        return await self._open(Opening(session, card, Options(), DEFAULT_POLICY))
+        return await self._open(Opening(session, card, Options()))
 
     async def delete(self, session: str) -> None:
         """Delete a session and everything in it; see `Store.delete`."""
@@ -114,10 +105,12 @@ class AsyncStore:
         *,
         leaf: Callable[[], str | None],
         facts: LoadFacts | None = None,
+        policy: str = DEFAULT_POLICY,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read; see `Store.load`. Runs in a thread."""
-        await asyncio.to_thread(Store(self._place).load, session, drafts, leaf=leaf, facts=facts, progress=progress)
+        load = Store(self._place).load
+        await asyncio.to_thread(load, session, drafts, leaf=leaf, facts=facts, policy=policy, progress=progress)
 
     async def verify(self, session: str) -> list[Finding]:
         """Report all damage and oddities of a session; see `Store.verify`. Runs in a thread."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
-from treering.checkpoint.policy import Policy, Seen, render
+from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import SessionKeys
@@ -19,7 +19,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.index import Index
 from treering.session.payload import blobs_in, decode_payload
-from treering.session.state import UNKNOWN, SessionState, decode_state
+from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Found, Get, Steps
 from treering.transcript.node import Node
 
@@ -49,9 +49,9 @@ class Restored(NamedTuple):
 class Reader:
     """One look at a session, extended by `refresh`."""
 
-    def __init__(self, keys: SessionKeys, policy: Policy) -> None:
+    def __init__(self, keys: SessionKeys, policy: Policy | None = None) -> None:
         self.keys = keys
-        self.policy = policy
+        self._policy = policy
         self.blobs: dict[str, bytes | None] = {}
         self._view: View | None = None
         self._state: SessionState | None = None
@@ -74,6 +74,13 @@ class Reader:
         return self._state
 
     @property
+    def policy(self) -> Policy:
+        """What was asked for; else that of the newest checkpoint when this was last resumed, else ours."""
+        if self._policy is not None:
+            return self._policy
+        return self._state.policy if self._state is not None else find_policy(DEFAULT_POLICY)
+
+    @property
     def begun(self) -> bool:
         """The session exists in the store."""
         return self._view is not None
@@ -88,7 +95,7 @@ class Reader:
             CorruptError: It is damaged.
         """
         view = yield from resume(self.keys)
-        self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+        self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
         self._view, self._index = view, None
         self._absorb(view)
         yield from self.mend()
@@ -119,7 +126,7 @@ class Reader:
         self._look_at(view)
         if vanished or end < tail.header.base:
             follow = state.follow
-            state = self._state = decode_state(view.latest, self.policy, key=self.keys.latest)
+            state = self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
             if follow not in (None, state.head):
                 state.context_at = UNKNOWN  # it is another head's
             state.follow = follow

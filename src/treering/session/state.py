@@ -18,8 +18,8 @@ from treering.checkpoint.body import Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, replace, without
 from treering.checkpoint.delta import apply_body
-from treering.checkpoint.policy import Policy
-from treering.errors import CorruptError, NotFoundError
+from treering.checkpoint.policy import Policy, find_policy
+from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
 from treering.format.register import Card, Latest
@@ -28,6 +28,7 @@ from treering.session.tally import Tally
 from treering.transcript.heads import Heads, decode_heads
 from treering.transcript.node import read_brief
 
+DEFAULT_POLICY = "default@1"
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
 
@@ -268,19 +269,26 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
     return (write_form(line) + b"\n", *state.lines.values())
 
 
-def decode_state(latest: Latest, policy: Policy, *, key: str) -> SessionState:
+def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionState:
     """The state that `latest` holds.
+
+    Args:
+        latest: The register.
+        policy: Extends the context; None: the one that made the newest checkpoint, or ours if that is not known here.
+        key: For messages.
 
     Raises:
         CorruptError: Its body is not as `encode_state` wrote it.
     """
-    state = SessionState(latest.card, policy)
+    state = SessionState(latest.card, policy or find_policy(DEFAULT_POLICY))
     state.end = latest.card.covers
     if not latest.lines:
         return state
     line = read_form(latest.lines[0], StateLine)
     state.heads = decode_heads(line.heads)
     state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
+    if policy is None and state.checkpoint is not None:
+        state.policy = _remembered(state.checkpoint.policy) or state.policy
     state.context = _decode_context(line, state.checkpoint)
     state.context_at = line.context_at
     state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
@@ -289,6 +297,14 @@ def decode_state(latest: Latest, policy: Policy, *, key: str) -> SessionState:
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
     observe_id(latest.card.max_id)
     return state
+
+
+def _remembered(policy: str) -> Policy | None:
+    """The policy of a stored context, if it is one of ours or was registered in this process."""
+    try:
+        return find_policy(policy)
+    except UsageError:
+        return None
 
 
 def _decode_context(line: StateLine, checkpoint: Checkpoint | None) -> Context:

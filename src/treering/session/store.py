@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
-from treering.checkpoint.policy import find_policy
+from treering.checkpoint.policy import Policy, find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
@@ -25,7 +25,7 @@ from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.reader import Reader
-from treering.session.state import decode_state
+from treering.session.state import DEFAULT_POLICY, decode_state
 from treering.session.writer import Options, Writer, now_ms
 from treering.storage.open import address_of, open_driver
 from treering.storage.proof import declare, prove
@@ -36,7 +36,6 @@ from treering.transcript.node import Draft
 if TYPE_CHECKING:
     from treering.storage.open import Target
 
-DEFAULT_POLICY = "default@1"
 DURABILITIES = ("sync", "turn")
 FIRST_WRITES = ("record", "assistant")
 
@@ -64,7 +63,7 @@ class OpenOptions(TypedDict, total=False):
     first_write: Literal["record", "assistant"]
     """`record` (the default), or `assistant`: nothing is stored before the first answer of the model."""
     policy: str
-    """Chooses what the model sees; by default `default@1`."""
+    """Chooses what the model sees; by default that of the newest checkpoint, and of a new session `default@1`."""
     hooks: Hooks
     """Functions to call before and after events."""
 
@@ -90,7 +89,7 @@ class Opening(NamedTuple):
     session: str
     card: Card
     options: Options
-    policy: str
+    policy: str | None = None
 
     @classmethod
     def of(cls, session: str | None, options: OpenOptions) -> Opening:
@@ -116,7 +115,7 @@ class Opening(NamedTuple):
         )
         facts = {word: options.get(word, "") for word in ("title", "project", "cwd")}
         card = new_card(name, **facts, extra=options.get("extra", {}))  # type: ignore[arg-type]  # all are text
-        return cls(name, card, how, options.get("policy", DEFAULT_POLICY))
+        return cls(name, card, how, options.get("policy"))
 
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -161,9 +160,9 @@ class Place:
             yield from prove(facts=facts)
         self._proofs.add("proved")
 
-    def reader(self, session: str, policy: str = DEFAULT_POLICY) -> Reader:
+    def reader(self, session: str, policy: str | None = None) -> Reader:
         """A reader that has not looked yet."""
-        return Reader(self.keys(session), find_policy(policy))
+        return Reader(self.keys(session), policy_named(policy))
 
     def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
         """A writer that has not looked yet, and the holds it has on its session: to be released when it is done.
@@ -185,7 +184,7 @@ class Place:
             yield from self.prepare()
 
         take(create=False)
-        keys, policy = self.keys(opening.session), find_policy(opening.policy)
+        keys, policy = self.keys(opening.session), policy_named(opening.policy)
         writer = Writer(keys, policy, opening.card, opening.options, prepare)
         writer.claim = lambda: take(create=False)
         return writer, holds
@@ -199,13 +198,22 @@ class Place:
         return self.driver.hold(self.keys(session).hold, shared=shared, holder=holder_line(), create=create)
 
 
+def policy_named(name: str | None) -> Policy | None:
+    """The policy of that name, if one is asked for.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    return find_policy(name) if name is not None else None
+
+
 def check_state(latest: Latest) -> None:
     """Read the body of `latest` as resuming would.
 
     Raises:
         CorruptError: It is not readable.
     """
-    decode_state(latest, find_policy(DEFAULT_POLICY), key="latest")
+    decode_state(latest, None, key="latest")
 
 
 def release(holds: list[Hold]) -> None:
@@ -297,8 +305,12 @@ class Store:
             raise
         return Session(writer, self._place.driver, holds)
 
-    def view(self, session: str, *, policy: str = DEFAULT_POLICY) -> View:
+    def view(self, session: str, *, policy: str | None = None) -> View:
         """Look at a session without ever writing to it; others may have it open.
+
+        Args:
+            session: Its name.
+            policy: Chooses what a model would see; by default that of the newest checkpoint.
 
         Raises:
             NotFoundError: There is none.
@@ -334,7 +346,7 @@ class Store:
         keys = self._place.keys(session)
         run(life.require_free(keys), self._place.driver)
         card = parent.perform(link_child, session, task)
-        return self._open(Opening(session, card, Options(), DEFAULT_POLICY))
+        return self._open(Opening(session, card, Options()))
 
     def delete(self, session: str) -> None:
         """Delete a session and everything in it; its name can be used again.
@@ -382,6 +394,7 @@ class Store:
         *,
         leaf: Callable[[], str | None],
         facts: LoadFacts | None = None,
+        policy: str = DEFAULT_POLICY,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read: it exists when everything is in, or not at all.
@@ -391,18 +404,18 @@ class Store:
             drafts: Records in order; parents are kept whatever they name. Read once, so a generator is fine.
             leaf: Asked after the last draft for the node to stand at.
             facts: What is known of the session: title, project, cwd, `created_ms`, ...
+            policy: Chooses what the model sees, then and when the session is continued.
             progress: Told how many records are done.
 
         Raises:
             ConflictError: There is a session of that name.
         """
-        place = self._place
+        place, chosen = self._place, find_policy(policy)
         keys = place.keys(session)
         run(life.require_free(keys), place.driver)
         run(place.prepare(), place.driver)
         first = loaded_card(session, facts or {})
-        policy = find_policy(DEFAULT_POLICY)
-        import_drafts(place.driver, keys, policy=policy, card=first, drafts=drafts, leaf=leaf, progress=progress)
+        import_drafts(place.driver, keys, policy=chosen, card=first, drafts=drafts, leaf=leaf, progress=progress)
 
     def verify(self, session: str) -> list[Finding]:
         """Read everything a session consists of and report all damage and oddities; changes nothing.
