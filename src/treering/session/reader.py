@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import CorruptError, NotFoundError, TreeringError
 from treering.format import values
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
@@ -322,8 +323,9 @@ class Reader:
         """One large part, or None if it is missing."""
         if digest in self.blobs:
             return self.blobs[digest]
-        (answer,) = yield (Get(self.keys.blob(self.view.life, digest)),)
-        return _blob(answer)
+        key = self.keys.blob(self.view.life, digest)
+        (answer,) = yield (Get(key),)
+        return _blob(answer, digest, key)
 
     def fetch_blobs(self, lines: Iterable[bytes], context: Context | None = None) -> Steps[None]:
         """Read the blobs that some records and a context's inline messages refer to, in parallel.
@@ -335,9 +337,10 @@ class Reader:
         digests = sorted(wanted - self.blobs.keys())
         for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
             part = digests[start : start + BLOBS_AT_ONCE_MAX]
-            answers = yield tuple(Get(self.keys.blob(self.view.life, digest)) for digest in part)
-            for digest, answer in zip(part, answers, strict=True):
-                self.blobs[digest] = _blob(answer)
+            keys = [self.keys.blob(self.view.life, digest) for digest in part]
+            answers = yield tuple(map(Get, keys))
+            for digest, key, answer in zip(part, keys, answers, strict=True):
+                self.blobs[digest] = _blob(answer, digest, key)
 
     def fetch_shown_blobs(self) -> Steps[None]:
         """Read the blobs of the context in hand."""
@@ -373,8 +376,15 @@ def _may_have_vanished(before: View, now: View) -> bool:
     return not before.durable and (before.tail.header.nonce != now.tail.header.nonce or now.end < before.end)
 
 
-def _blob(answer: object) -> bytes | None:
+def _blob(answer: object, digest: str, key: str) -> bytes | None:
+    """The bytes of a large part, held to their name; None if it is missing.
+
+    Raises:
+        CorruptError: They are others.
+    """
     if isinstance(answer, Found):
+        if hashlib.sha256(answer.data).hexdigest() != digest:
+            raise CorruptError("large part is damaged: its checksum differs", kind="checksum", key=key)
         return answer.data
     if isinstance(answer, NotFoundError):
         return None
