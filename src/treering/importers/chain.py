@@ -13,6 +13,7 @@ means the later entry; what came before keeps meaning the earlier one, which is 
 from __future__ import annotations
 
 from hashlib import blake2b
+from itertools import dropwhile
 from typing import NamedTuple
 
 
@@ -105,6 +106,17 @@ class Chain:
             node = node if cursor in self._anchors else cursor
             cursor = self._above.get(cursor)
         return node if node is not None and cursor == name else name
+
+    def recorded_from(self, name: str | None) -> str | None:
+        """Return the first node at or behind `name` in the order of the file; `name` itself if it is not there yet."""
+        if name not in self._anchors:
+            return name
+        behind = dropwhile(lambda each: each != name, self._above)
+        return next((each for each in behind if each not in self._anchors), None)
+
+    def stand(self, name: str | None) -> None:
+        """Move the leaf to an entry, which may be missing, or to the place before the first one."""
+        self._last = name
 
     def leaf(self) -> str | None:
         """Return the last entry that moved the leaf, or the nearest node above it if that is a note."""

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 FORMATS: Final = {
     "omp": "treering.importers.omp",
+    "kit": "treering.importers.kit",
+    "operator": "treering.importers.operator",
+    "evva": "treering.importers.evva",
     "pi": "treering.importers.pi",
 }
 """Modules of formats by name, in the order in which they are asked whether a file is theirs.
 
-Each is imported when it is needed. oh-my-pi comes before pi, whose files it can read, and takes only what pi did not
-write."""
+Each is imported when it is needed. pi comes last, since its header is the plainest; the others take only what pi did
+not write."""
 
 
 class Format(Importer, Protocol):

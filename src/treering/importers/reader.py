@@ -54,6 +54,13 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """For all other types."""
     recalled: frozenset[str] = frozenset()
     """Types of entries that a later one may ask for, see `Reader.recall`."""
+    joined: frozenset[str] = frozenset()
+    """Types of entries that follow the one before in the file if they name no parent, though their program starts a new
+    tree with them. The draft has a link `logical_parent` then."""
+    outside: frozenset[str] = frozenset()
+    """Types of entries that are not in the program's tree. They are notes, and their entries have empty ids."""
+    linear_below: int = 2
+    """Files of versions below this have neither ids nor parents."""
     is_header: Callable[[object], bool]
     is_entry: Callable[[Fields], bool]
     """Tells an entry from the blocks inside one, in a damaged line."""
@@ -120,6 +127,12 @@ def first_object(stream: io.BufferedIOBase, dialect: Dialect) -> Value | None:
     return None
 
 
+def first_records(head: bytes, dialect: Dialect) -> list[Fields]:
+    """Return the JSON objects with which a file begins, as far as they stand in its beginning, compressed or not."""
+    found = read_values(io.BytesIO(uncompressed(head)), lambda *_: None, dialect.is_entry)
+    return [value.value for value in found if isinstance(value.value, dict)]
+
+
 def begins(head: bytes, dialect: Dialect) -> bool:
     """Tell whether a file that begins with `head`, compressed or not, is of a dialect."""
     first = first_object(io.BytesIO(uncompressed(head)), dialect)
@@ -165,12 +178,14 @@ class Reader:
         self, dialect: Dialect, header: Imported, log: ProblemLog, recall: Callable[[int], Fields] | None = None
     ) -> None:
         self.dialect = dialect
-        self.chain = Chain(header.session_id, linear=header.version < 2)
+        self.chain = Chain(header.session_id, linear=header.version < dialect.linear_below)
         self.version = header.version
         self.numbered: list[str] = []
         """Ids by the number that version 1 gives to entries: the header is 0, and what pi could not read has none."""
         self.has_time = True
         """The entry in hand has a time that can be read."""
+        self.stamp: object = None
+        """The time of the entry in hand, as it stands there."""
         self._header = header
         self._headed = False
         self._log = log
@@ -178,6 +193,7 @@ class Reader:
         self._recall = recall
         self._offsets: dict[str, int] = {}
         self._before: str | None = None
+        self._newest: str | None = None
 
     def read(self, value: Value) -> Iterator[Record]:
         """Yield what a JSON value of the file becomes: usually one entry with one draft."""
@@ -230,7 +246,7 @@ class Reader:
         version, newest = record.get("version"), self.dialect.version
         if not text_of(record.get(self.dialect.id)):
             self._report(value, "header_id", f"no id, took that in the file's name. id={self._header.session_id!r}")
-        if self._header.version > newest or self.dialect.version_of(version) != record.get("version", 1):
+        if self._header.version > newest or self._header.version != record.get("version", self._header.version):
             known = f"read as version {min(self._header.version, newest)}"
             self._report(value, "version", f"version is not known, {known}. version={version!r}")
 
@@ -238,13 +254,14 @@ class Reader:
         names = self.dialect
         kind, own, parent = text_of(record.get("type")), text_of(record.get(names.id)), record.get(names.parent)
         note = kind in names.notes or not kind
-        place = self.chain.add(own, parent, note=note, moves=bool(kind or own))
+        joined = kind in names.joined and not text_of(parent)
+        place = self.chain.add(own, self._newest if joined else parent, note=note, moves=bool(kind or own))
         self._count(value, place.id)
         if kind in names.recalled:
             self._offsets[place.id] = value.offset
         linear = self.chain.linear
         entry = Entry(
-            id=place.id if linear else own or None,
+            id="" if kind in names.outside else place.id if linear else own or None,
             parent=self._before if linear else text_of(parent) or None,
             type=kind,
             record=record,
@@ -254,9 +271,10 @@ class Reader:
             intact=value.intact,
         )
         self._before = place.id
-        return entry, self._drafts(entry, value, place, note=note)
+        self._newest = self._newest if kind in names.outside else place.id
+        return entry, self._drafts(entry, value, place, note=note, joined=joined)
 
-    def _drafts(self, entry: Entry, value: Value, place: Place, *, note: bool) -> list[Draft]:
+    def _drafts(self, entry: Entry, value: Value, place: Place, *, note: bool, joined: bool) -> list[Draft]:
         names, kind, record = self.dialect, entry.type, entry.record
         envelope = ("type", names.id, names.parent, names.time)
         rest = {name: part for name, part in record.items() if name not in envelope}
@@ -274,6 +292,8 @@ class Reader:
         named = text_of(record.get(names.parent)) or None
         if named and named != parent:
             links["source_parent"] = named
+        if joined and parent is not None:
+            links["logical_parent"] = parent
         fields["brief"] = self._shorten(fields.pop("brief", {}), record, rest, value) or None
         draft = Draft(**fields, id=place.id, parent=parent, time_ms=time, links=links or None, source=rest or None)
         optional = (names.id, names.parent)
@@ -286,6 +306,7 @@ class Reader:
         """Return the time of an entry; if it has none, that of its message, else that of the entry before."""
         stamp = record.get(self.dialect.time)
         time = self.dialect.read_time(stamp)
+        self.stamp = stamp
         self.has_time = time is not None
         if time is None:
             time = self.dialect.read_time(_fields(record.get("message")).get(self.dialect.time))

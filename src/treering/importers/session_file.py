@@ -91,7 +91,7 @@ class SessionFile:
         """What the file says about the session."""
         self.problems: list[Problem] = source.problems
         """What was skipped or mended."""
-        self._index = {entry.id: at for at, entry in enumerate(self.entries)}
+        self._index = {entry.id: at for at, entry in enumerate(self.entries) if entry.id != ""}
         self._nodes: _Nodes | None = None
 
     @property
@@ -169,7 +169,7 @@ class SessionFile:
             at, above = self._index[entry.id], self._above(entry)
             if above is not None:
                 below.setdefault(above, []).append(at)
-            elif entry.parent is None or entry.parent == entry.id or rules.orphans:
+            elif entry.parent is None or rules.orphans:
                 roots.append(at)
         below = {at: self._ordered(children) for at, children in below.items()}
         return self._grow(self._ordered(roots) if rules.roots_ordered else roots, below)

@@ -110,3 +110,9 @@ def encode_python(record: object) -> bytes:
         return _encoder.encode(record)
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
         return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def cut_go(text: str, bytes_max: int) -> str:
+    """Return the first bytes of a text as Go's JSON shows them: each byte of a cut character is U+FFFD."""
+    data = text.encode("utf-8", "surrogatepass")[:bytes_max]
+    return re.sub("[\udc80-\udcff]", "\ufffd", data.decode("utf-8", "surrogateescape"))

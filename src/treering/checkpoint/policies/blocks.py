@@ -1,0 +1,135 @@
+"""A message taken apart, whatever program or API wrote it, for policies whose programs have another shape for it.
+
+Who continues an imported session adds messages in a shape of their own. A policy shows all of a context in one shape,
+that of its program. So a message goes from its own shape to blocks, and from blocks to the program's.
+
+Read are the shapes of common APIs and of pi: a `content` that is text or a list of typed blocks, `tool_calls`, and
+results that carry the id of their call. What is not understood becomes text, as JSON: nothing is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+from treering.format import values
+
+Fields = dict[str, Any]
+"""Those of a JSON object. Foreign, so nothing is known about their types."""
+
+_ROLES: Final = {
+    "ai": "assistant",
+    "assistant": "assistant",
+    "developer": "system",
+    "function": "tool",
+    "model": "assistant",
+    "system": "system",
+    "tool": "tool",
+    "toolResult": "tool",
+}
+_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+_THINKING: Final = frozenset({"thinking", "reasoning"})
+_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
+_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
+
+
+class Block(NamedTuple):
+    """One part of a message."""
+
+    kind: str
+    """`text`, `thinking`, `call`, `result` or `image`."""
+    text: str = ""
+    """What is said, thought or answered; of an image its bytes in base64."""
+    id: str = ""
+    """Of the call that is made or answered."""
+    name: str = ""
+    """Of the tool; of an image its media type."""
+    arguments: object = None
+    """Of a call: a JSON value, or the text of one."""
+    failed: bool = False
+    """The answer is an error."""
+    signature: str = ""
+    """By which a provider knows its own thinking again."""
+
+
+def fields_of(payload: object) -> Fields:
+    """Return a payload that is a JSON object; anything else has no fields."""
+    return payload if isinstance(payload, dict) else {}
+
+
+def role_of(message: Fields, blocks: list[Block]) -> str:
+    """Return `user`, `assistant`, `tool` or `system`; who answers calls and says nothing else is a tool."""
+    if blocks and all(block.kind == "result" for block in blocks):
+        return "tool"
+    return _ROLES.get(text_of(message.get("role")), "user")
+
+
+def blocks_of(message: Fields) -> list[Block]:
+    """Return what a message says, in its order."""
+    if _ROLES.get(text_of(message.get("role"))) == "tool":
+        return [_result(message)]
+    content = message.get("content")
+    parts = content if isinstance(content, list) else [] if content is None else [content]
+    calls = message.get("tool_calls")
+    blocks = [block for part in parts for block in _blocks(part)]
+    return blocks + [_call(fields_of(call)) for call in (calls if isinstance(calls, list) else [])]
+
+
+def said(blocks: list[Block]) -> str:
+    """Return the texts of a message, each on a line of its own."""
+    return "\n".join(block.text for block in blocks if block.kind == "text" and block.text)
+
+
+def text_of(value: object) -> str:
+    """Return text as it is, nothing for null, and anything else as JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else values.encode(value).decode()
+
+
+def _blocks(part: object) -> Iterator[Block]:
+    fields = fields_of(part)
+    kind = fields.get("type")
+    if not fields or not isinstance(kind, str):
+        yield Block("text", text_of(part))
+    elif kind in _TEXTS:
+        yield Block("text", text_of(fields.get("text")))
+    elif kind in _THINKING:
+        signature = text_of(fields.get("thinkingSignature", fields.get("signature")))
+        yield Block("thinking", text_of(fields.get("thinking", fields.get("text"))), signature=signature)
+    elif kind in _CALLS:
+        yield _call(fields)
+    elif kind in _RESULTS:
+        yield _result(fields)
+    elif kind == "image":
+        yield _image(fields)
+    else:
+        yield Block("text", text_of(part))
+
+
+def _call(fields: Fields) -> Block:
+    inner = fields_of(fields.get("function")) or fields
+    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
+    return Block("call", id=_first(fields, "id", "call_id"), name=text_of(inner.get("name")), arguments=arguments)
+
+
+def _result(fields: Fields) -> Block:
+    content = fields.get("content", fields.get("output"))
+    inner = content if isinstance(content, list) else [content]
+    text = said([block for part in inner for block in _blocks(part)])
+    return Block(
+        "result",
+        text,
+        id=_first(fields, "tool_call_id", "toolCallId", "tool_use_id", "call_id", "id"),
+        name=_first(fields, "toolName", "tool_name", "name"),
+        failed=bool(fields.get("isError") or fields.get("is_error")),
+    )
+
+
+def _image(fields: Fields) -> Block:
+    source = fields_of(fields.get("source")) or fields
+    return Block("image", text_of(source.get("data")), name=_first(source, "mimeType", "media_type", "mime_type"))
+
+
+def _first(fields: Fields, *names: str) -> str:
+    return next((text_of(fields[name]) for name in names if fields.get(name)), "")
