@@ -223,7 +223,7 @@ def test_a_session_that_another_process_indexes(both: tuple[Index, Index], monke
 
 
 def test_an_index_that_another_process_removed(both: tuple[Index, Index]) -> None:
-    """A handle whose file was removed and made anew by another goes over to the new one."""
+    """A handle whose file was removed goes on with what it has, and leaves the new file alone."""
     one, two = both
     one.update()
     two.rebuild()

@@ -357,7 +357,7 @@ _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 def is_damage(error: sqlite3.Error) -> bool:
     """Tell whether an error says that the file is no index, or not a whole one."""
     code = getattr(error, "sqlite_errorcode", 0)
-    return isinstance(error, _ForeignError) or code & 0xFF in _DAMAGE or code == sqlite3.SQLITE_READONLY_DBMOVED
+    return isinstance(error, _ForeignError) or code & 0xFF in _DAMAGE
 
 
 def explain(error: sqlite3.Error | OSError, path: str | None) -> UnavailableError:
