@@ -36,6 +36,43 @@ from treering.transcript.parts import parts_of
             [("result", "", "a")],
         ),
         ({"role": "bashExecution", "command": "ls", "output": "a"}, [("call", "shell", "ls"), ("result", "", "a")]),
+        (
+            {
+                "role": "assistant",
+                "contents": [
+                    {"type": "thinking", "content": "hm", "signature": ""},
+                    {"type": "text", "content": "yes"},
+                    {"type": "tool_call", "name": "ls", "args": {"path": "."}},
+                    {"type": "tool_result", "id": "c1", "content": "a"},
+                ],
+            },
+            [("thinking", "", "hm"), ("text", "", "yes"), ("call", "ls", '{"path":"."}'), ("result", "", "a")],
+        ),
+        (
+            {
+                "role": "assistant",
+                "parts": [
+                    {"type": "reasoning", "data": {"thinking": "hm"}},
+                    {"type": "text", "data": {"text": "yes"}},
+                    {"type": "tool_call", "data": {"name": "ls", "input": "{}"}},
+                    {"type": "finish", "data": {"reason": "tool_use"}},
+                ],
+            },
+            [("thinking", "", "hm"), ("text", "", "yes"), ("call", "ls", "{}")],
+        ),
+        ({"parts": [{"type": "tool_result", "data": {"content": "a"}}, 7]}, [("result", "", "a"), ("text", "", "7")]),
+        ({"role": "user", "parts": None}, []),
+        (
+            {
+                "Role": "assistant",
+                "Content": "yes",
+                "Thinking": "hm",
+                "ToolCalls": [{"ID": "c1", "Name": "ls", "Input": {"path": "."}}],
+                "ToolResults": [{"ID": "c1", "Content": "a"}],
+            },
+            [("thinking", "", "hm"), ("text", "", "yes"), ("call", "ls", '{"path":"."}'), ("result", "", "a")],
+        ),
+        ({"Role": "user", "Content": "hello", "ToolCalls": None}, [("text", "", "hello")]),
         ({"summary": "long ago"}, [("text", "", "long ago")]),
         ({"role": "user", "content": [{"type": "new", "x": 1}]}, [("data", "new", '{"type":"new","x":1}')]),
         ({"anything": [1]}, [("data", "", '{"anything":[1]}')]),
@@ -45,5 +82,5 @@ from treering.transcript.parts import parts_of
     ],
 )
 def test_shapes(message: object, expected: list[tuple[str, str, str]]) -> None:
-    """Messages of the common APIs are taken apart, and what is not known is shown as JSON."""
+    """Messages of the common APIs and of imported programs are taken apart, and what is not known is shown as JSON."""
     assert parts_of(message) == expected

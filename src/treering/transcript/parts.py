@@ -1,4 +1,7 @@
-"""What a message says, part by part. A payload is whatever an agent recorded; known are the shapes of common APIs.
+"""What a message says, part by part. A payload is whatever an agent recorded.
+
+Known are the shapes of common APIs, and of the programs whose sessions are imported: Operator-Use has `contents`, kit
+`parts` with their data one level further down, evva the names of Go's fields.
 
 What is not understood is told as JSON, never left out.
 """
@@ -51,6 +54,12 @@ def _parts(message: Mapping[object, object]) -> Iterator[Part]:
         yield Part("result", "", text_of(message["output"]))
     elif "content" in message or "tool_calls" in message:
         yield from _content_parts(message)
+    elif "contents" in message:
+        yield from _content_parts({"content": message["contents"]})
+    elif "parts" in message:
+        yield from _content_parts({"content": [_flat(part) for part in _listed(message["parts"])]})
+    elif "Content" in message:
+        yield from _content_parts({"content": [*_from_go(message)]})
     else:
         yield Part("data", "", _json(message))
 
@@ -68,6 +77,28 @@ def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
         yield from _block_parts({"type": "tool_call", **call} if isinstance(call, Mapping) else call)
 
 
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _flat(part: object) -> object:
+    """Return a part of kit's with its data in it; the mark at the end of a turn says nothing."""
+    data = part.get("data") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or not isinstance(data, Mapping):
+        return part
+    return None if part.get("type") == "finish" else {**data, "type": part.get("type")}
+
+
+def _from_go(message: Mapping[object, object]) -> Iterator[object]:
+    """Yield blocks of a message of evva's."""
+    yield {"type": "thinking", "thinking": message.get("Thinking") or ""}
+    yield {"type": "text", "text": message["Content"]}
+    for kind, name in (("tool_call", "ToolCalls"), ("tool_result", "ToolResults")):
+        for part in _listed(message.get(name)):
+            fields = {str(key).lower(): value for key, value in part.items()} if isinstance(part, Mapping) else {}
+            yield {**fields, "type": kind}
+
+
 def _block_parts(block: object) -> Iterator[Part]:
     if block is None:
         return
@@ -76,7 +107,7 @@ def _block_parts(block: object) -> Iterator[Part]:
         return
     kind = text_of(block.get("type") or "")
     if kind in _TEXTS:
-        text = block.get("text", block.get("thinking", block.get("reasoning", "")))
+        text = block.get("text", block.get("thinking", block.get("reasoning", block.get("content", ""))))
         yield Part(_TEXTS[kind], "", text_of(text))
     elif kind in _CALLS:
         yield _call(block)
@@ -93,7 +124,7 @@ def _block_parts(block: object) -> Iterator[Part]:
 def _call(block: Mapping[object, object]) -> Part:
     function = block.get("function")
     inner = function if isinstance(function, Mapping) else block
-    arguments = inner.get("arguments", inner.get("input", {}))
+    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
     return Part("call", text_of(inner.get("name", "")), text_of(arguments))
 
 
