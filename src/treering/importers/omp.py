@@ -44,8 +44,8 @@ SLOT: Final = "slot"
 
 CALLS_CHARACTERS_MAX: Final = 320
 """What the digests of one message's calls may take of its brief. With more than 35 calls each gets a shorter one."""
-CALLS_MAX: Final = 100
-"""Calls of one message that are looked at; further ones count as answered."""
+CALLS_MAX: Final = 64
+"""Calls of one message that are looked at, so that digests keep 4 digits; further ones count as answered."""
 SMALL_BYTES_MAX: Final = 360
 """What data of a mode, or a list of rules, may take of a brief."""
 
@@ -181,7 +181,6 @@ def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
         return fields
     role = fields["role"]
     brief = fields["brief"]
-    brief.pop("blank", None)
     if role == "assistant":
         brief |= _turn(message)
     elif role == "toolResult":
@@ -198,7 +197,7 @@ def _turn(message: Fields) -> Fields:
     calls = [block.get("id") for block in blocks if block.get("type") == "toolCall"]
     facts = {
         "calls": _digests(calls),
-        "bare": bool(calls) and {"toolCall", "redactedThinking"}.issuperset(kinds),
+        "bare": 0 < len(calls) <= CALLS_MAX and {"toolCall", "redactedThinking"}.issuperset(kinds),
         "failed": message.get("stopReason") in ("error", "aborted"),
         "retried": bool(message.get("retryRecovery")),
     }
