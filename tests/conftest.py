@@ -23,6 +23,11 @@ settings.register_profile("ci", settings.get_profile("explore"), derandomize=Tru
 settings.load_profile("ci" if os.environ.get("CI") else "explore")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the golden test run over another folder."""
+    parser.addoption("--golden", metavar="DIR", help="golden folder of session files  [default: golden in shared data]")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Make the markers known; any other name is an error."""
     for name, meaning in MARKERS.items():

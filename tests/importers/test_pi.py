@@ -137,7 +137,11 @@ def test_a_branch_summary_links_to_the_branch(source: str, links: dict[str, str]
     """Where the summary comes from is a link to a node; `root` is none, and a note stands for the node above it."""
     above = [message("a", None), entry("label", "l", "a", targetId="a", label="x")]
     draft = one(entry("branch_summary", "b", "a", fromId=source, summary="s", details={"d": 1}), *above)
-    assert (draft.links, draft.brief, draft.payload) == (links, None, {"summary": "s", "details": {"d": 1}, "fromId": source})
+    assert (draft.links, draft.brief, draft.payload) == (
+        links,
+        None,
+        {"summary": "s", "details": {"d": 1}, "fromId": source},
+    )
     assert draft.source is None
 
 

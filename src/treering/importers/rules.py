@@ -28,4 +28,4 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     labelled_tree: bool = True
     """The nodes of the tree have their labels beside them."""
     title: tuple[str, str] | None = ("session_info", "name")
-    """Type of the entries that are titles, and their field for it. The last one counts."""
+    """Type of the entries that are titles, and their field for it, of which the last one counts. None: the header's."""

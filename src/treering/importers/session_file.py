@@ -133,7 +133,7 @@ class SessionFile:
             return self.header.title
         kind, field = self._format.RULES.title
         titles = [entry.record.get(field) for entry in self.entries if entry.type == kind]
-        return str(titles[-1] or "").strip() if titles else self.header.title
+        return text_of(titles[-1]).strip() if titles else ""
 
     def listing(self) -> dict[str, object]:
         """Return what the program's own list of sessions shows, under its names."""
