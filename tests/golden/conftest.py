@@ -79,12 +79,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if not counts:
         return
     terminalreporter.section("golden cases compared")
-    terminalreporter.write_line(f"{'':10}" + "".join(f"{kind:>10}" for kind in KINDS))
+    terminalreporter.write_line(f"{'':10}" + "".join(f"{kind:>11}" for kind in KINDS))
     for line in _rows(counts):
         terminalreporter.write_line(line)
 
 
 def _rows(counts: Counter[tuple[str, str]]) -> Iterator[str]:
     for system in SYSTEMS:
-        yield f"{system:10}" + "".join(f"{counts[system, kind]:>10}" for kind in KINDS)
-    yield f"{'all':10}" + "".join(f"{sum(counts[system, kind] for system in SYSTEMS):>10}" for kind in KINDS)
+        yield f"{system:10}" + "".join(f"{counts[system, kind]:>11}" for kind in KINDS)
+    yield f"{'all':10}" + "".join(f"{sum(counts[system, kind] for system in SYSTEMS):>11}" for kind in KINDS)

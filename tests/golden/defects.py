@@ -17,6 +17,7 @@ class Defect(NamedTuple):
 
 
 _ALL = "entry_ids tree listing branch context state"
+_OMP = "entry_ids tree branch context transcript"
 
 TABLE: Final = (
     Defect("pi073 pi152", "glued_two", _ALL, "a line with two records is dropped, and the path above is lost"),
@@ -27,6 +28,9 @@ TABLE: Final = (
         "a record behind NUL bytes is dropped, and the path with it",
     ),
     Defect("pi073 pi152", "torn_then_glued", _ALL, "the complete record behind a torn one is dropped with it"),
+    Defect("omp", "glued_two", f"{_OMP} state", "the second record on a line is dropped, and the path above is lost"),
+    Defect("omp", "nul_padding_then_append", _OMP, "a record behind NUL bytes is dropped, and the path with it"),
+    Defect("omp", "torn_then_glued", f"{_OMP} state", "the complete record behind a torn one is dropped with it"),
 )
 
 DEFECTS: Final = {
