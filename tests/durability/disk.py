@@ -30,6 +30,8 @@ HARMLESS = {
     "PathLike", "access", "close", "fspath", "fstat", "getpid", "lseek", "lstat", "path", "pread", "read",
     "register_at_fork", "scandir", "stat", "strerror",
 }  # fmt: skip
+LINE_START_BYTES = 60  # of a record's line: its position and the append it belongs to
+SECTOR_BYTES = 64  # real ones are larger; what a disk writes as a whole
 FAILS = {
     "open": (errno.EMFILE, errno.EACCES),
     "mkdir": (errno.EROFS, errno.ENOSPC),
@@ -67,16 +69,24 @@ class File:
         if not self.doomed:
             self.written = self.seen
 
+    @property
     def torn(self) -> bytes:
-        """A part of what was not synced: its beginning, and zeros where the rest belongs."""
-        if not self.pending:
-            return self.written
-        same = next(
-            (at for at, pair in enumerate(zip(self.seen, self.written, strict=False)) if pair[0] != pair[1]), None
-        )
-        same = min(len(self.seen), len(self.written)) if same is None else same
-        rest = len(self.seen) - same
-        return self.seen[: same + rest // 2] + bytes(rest - rest // 2)
+        """The beginning of what was not synced, and zeros where the rest belongs."""
+        same, rest = self._unsynced()
+        return self.seen[: same + rest // 2] + bytes(rest - rest // 2) if rest else self.written
+
+    @property
+    def holed(self) -> bytes:
+        """What was not synced, but for a hole in its middle; where it begins, it says whose it is."""
+        same, rest = self._unsynced()
+        start, end = same + LINE_START_BYTES, same + rest // 2
+        return self.seen[:start] + bytes(end - start) + self.seen[end:] if end - start >= SECTOR_BYTES else self.torn
+
+    def _unsynced(self) -> tuple[int, int]:
+        """How many bytes at the start are on the platters, and how many behind them are not."""
+        pairs = enumerate(zip(self.seen, self.written, strict=False))
+        same = next((at for at, (seen, written) in pairs if seen != written), min(len(self.seen), len(self.written)))
+        return same, len(self.seen) - same if self.pending else 0
 
 
 Names = dict[str, "File | None"]
@@ -91,6 +101,8 @@ class Crash(NamedTuple):
     """What a power cut leaves."""
 
     acknowledged: int
+    unsure: int
+    """Operations behind these that may be there or not: nobody was told."""
     how: str
     tree: Tree
 
@@ -104,6 +116,8 @@ class Disk:
         self.sync = Sync(self._sync_data, self._sync_whole)
         self.calls: Counter[str] = Counter()
         self.acknowledged = 0
+        self.unsure = 0
+        """Operations that were seen to have happened, though nobody was told: they may still be lost."""
         self.crashes: dict[tuple[int, frozenset[Any]], Crash] = {}
         self.watching = True
         """Remember what a power cut would leave at every call."""
@@ -130,21 +144,32 @@ class Disk:
         self.failed = False
 
     def kill(self, number: int) -> None:
-        """Let the process die at the so many-th call from now on, before it has an effect; see `revive`."""
-        self._dies_at = self.calls.total() + number
+        """Let the process die at the so many-th change from now on, before it has an effect; see `revive`."""
+        self._dies_at = self.changes + number
 
     def revive(self) -> None:
         """Another process may use the disk."""
         self._dies_at = 0
 
     @property
+    def changes(self) -> int:
+        """How many calls there were that change something."""
+        return self.calls.total() - self.calls["open"]
+
+    @property
     def dead(self) -> bool:
         """The process was killed."""
-        return 0 < self._dies_at <= self.calls.total()
+        return 0 < self._dies_at <= self.changes
 
     def acknowledge(self) -> None:
         """Note that an operation has returned: from now on it must survive."""
-        self.acknowledged += 1
+        self.acknowledged += 1 + self.unsure
+        self.unsure = 0
+        self.note()
+
+    def leave_open(self) -> None:
+        """Note that an operation was done as far as can be seen, and that nobody was told."""
+        self.unsure += 1
         self.note()
 
     # calls
@@ -258,10 +283,10 @@ class Disk:
     def cut(self) -> Iterator[Crash]:
         """What a power cut may leave: names and bytes as on the platters or as seen, and parts of the bytes."""
         for names in ("written", "seen"):
-            for data in ("written", "torn", "seen"):
+            for data in ("written", "torn", "holed", "seen"):
                 tree: Tree = {}
                 self._collect(self.base, tree, self._written if names == "written" else self._seen, data)
-                yield Crash(self.acknowledged, f"names {names}, bytes {data}", tree)
+                yield Crash(self.acknowledged, self.unsure, f"names {names}, bytes {data}", tree)
 
     def _collect(self, folder: str, tree: Tree, names: dict[str, Names], data: str) -> None:
         for name, file in names[folder].items():
@@ -270,7 +295,7 @@ class Disk:
                 tree[path[len(self.base) + 1 :]] = None
                 self._collect(path, tree, names, data)
             else:
-                tree[path[len(self.base) + 1 :]] = file.torn() if data == "torn" else getattr(file, data)
+                tree[path[len(self.base) + 1 :]] = getattr(file, data)
 
     def unsynced(self) -> list[str]:
         """Objects whose bytes or names are not on the platters; locks, markers and temporary files are no objects."""

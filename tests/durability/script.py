@@ -15,6 +15,8 @@ from treering.session.blocking import Session
 from treering.session.store import Place, Store
 
 REOPENINGS = {"close", "kill"}
+QUIET = {*REOPENINGS, "seal", "tidy"}
+"""Operations that need not build on what others recorded last."""
 
 
 def plan(seed: int, length: int) -> tuple[list[Operation], list[Oracle]]:
@@ -62,6 +64,13 @@ class Player:
         else:
             play(self.session, self.names, operation)
 
+    def acknowledge(self, operation: Operation) -> None:
+        """Note that an operation has returned; what was seen before counts as told once something was built on it."""
+        if self.disk.unsure and operation[0] in QUIET:
+            self.disk.leave_open()
+        else:
+            self.disk.acknowledge()
+
     def reopen(self) -> None:
         """Open the session in a new process."""
         self.session = self._open()
@@ -76,9 +85,9 @@ class Player:
         kill(self.session)
 
 
-def found_stage(folder: Path, stages: list[Oracle], acknowledged: int) -> Oracle:
+def found_stage(folder: Path, stages: list[Oracle], crash: Crash) -> Oracle:
     """What a session is like: everything acknowledged, and perhaps what was under way; anything else fails."""
-    possible = stages[acknowledged : acknowledged + 2]
+    possible = stages[crash.acknowledged : crash.acknowledged + crash.unsure + 2]
     store = local_backend(folder).store()
     if not store.sessions().rows:
         assert not possible[0].parents, "the session is gone"
@@ -109,7 +118,7 @@ def check(crashes: Iterable[Crash], stages: list[Oracle], base: Path, go_on_ever
         folder.mkdir()
         restore(crash.tree, folder)
         try:
-            oracle = found_stage(folder / "store", stages, crash.acknowledged)
+            oracle = found_stage(folder / "store", stages, crash)
             if number % go_on_every == 0:
                 go_on(folder / "store", oracle)
         except Exception as error:
