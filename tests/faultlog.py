@@ -65,7 +65,11 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "fork in the middle",
     ),
     "stored bytes": ("byte flipped", "object cut", "object missing", "object replaced by nonsense"),
-    "s3 servers": ("server killed and started again",),
+    "s3 servers": (
+        "server killed and started again",
+        "one of three volume servers killed",
+        "two of three volume servers killed",
+    ),
     "writers at once": ("appends race for one place", "a session is created by 50 processes"),
 }
 """The faults of each layer, in the order of the page."""

@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.cluster.load import acknowledged, wait_until
 from tests.concurrency.crew import Crew, set_to_work, wait_for
 from tests.concurrency.history import violations
-from tests.concurrency.worker import SESSION, read_calls, read_journal
+from tests.concurrency.worker import SESSION, read_journal
 from tests.faultlog import FaultLog, rounds
 from tests.servers import SeaweedFS
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("cluster")]
 
-WAIT_SECONDS_MAX = 60
 KILLS = 2
 BETWEEN = 12  # acknowledgements
-
-
-def acknowledged(folder: Path) -> int:
-    """How many appends were acknowledged so far."""
-    return sum(call.verb == "append" and call.outcome == "done" for call in read_calls(folder))
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, but not for ever."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
