@@ -13,7 +13,12 @@ GLOSSARY = ROOT / "docs/reference/glossary.md"
 WORDS = {row[0]: row for row in table(GLOSSARY, "Word")}
 
 # There, and in decisions, it is a subject what others call it.
-ABOUT_OTHERS = {"README.md", "docs/reference/glossary.md", "docs/reference/import-pi.md"}
+ABOUT_OTHERS = {
+    "README.md",
+    "docs/reference/glossary.md",
+    "docs/reference/import-omp.md",
+    "docs/reference/import-pi.md",
+}
 OURS = [page for page in EVERY if name_of(page) not in ABOUT_OTHERS and page.parent.name != "adr"]
 
 
