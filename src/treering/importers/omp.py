@@ -336,37 +336,36 @@ _READERS: Final[Mapping[str, ReadEntry]] = {
 # From a draft back to an entry.
 
 
-_WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "branch_summary": ("fromId", "summary", "details", "fromExtension"),
-    "compaction": (
-        "summary", "shortSummary", "firstKeptEntryId", "tokensBefore", "tokensAfter", "method",
-        "providerReplayThroughEntryId", "details", "fromExtension", "preserveData", "warning",
-    ),
-    "custom": ("customType", "data"),
-    "custom_message": ("customType", "content", "display", "details", "attribution"),
-    "label": ("targetId", "label"),
-    "message": ("message",),
-    "mode_change": ("mode", "data"),
-    "model_change": ("model", "role", "resolvedModelIsFallback"),
-    "service_tier_change": ("serviceTier",),
-    "thinking_level_change": ("thinkingLevel", "configured"),
-    "title_change": ("title", "source", "previousTitle", "trigger"),
-    "ttsr_injection": ("injectedRules",),
-}  # fmt: skip
-"""The fields of each type of entry, in the order in which oh-my-pi writes them."""
-_TYPES: Final = {"thinking_change": "thinking_level_change"}
-_BRIEFS: Final = {
-    "firstKeptEntryId": "kept",
-    "tokensBefore": "tokens_before",
-    "tokensAfter": "tokens_after",
-    "thinkingLevel": "thinking",
-    "configured": "configured",
-    "mode": "mode",
-    "label": "label",
-}
-"""Fields that are in the brief, and their names there."""
-_NULLABLE: Final = frozenset({"thinkingLevel", "configured"})
-"""Fields of which oh-my-pi writes null; others it leaves out then."""
+WORDS: Final = pi.Words(
+    written={
+        "branch_summary": ("fromId", "summary", "details", "fromExtension"),
+        "compaction": (
+            "summary", "shortSummary", "firstKeptEntryId", "tokensBefore", "tokensAfter", "method",
+            "providerReplayThroughEntryId", "details", "fromExtension", "preserveData", "warning",
+        ),
+        "custom": ("customType", "data"),
+        "custom_message": ("customType", "content", "display", "details", "attribution"),
+        "label": ("targetId", "label"),
+        "message": ("message",),
+        "mode_change": ("mode", "data"),
+        "model_change": ("model", "role", "resolvedModelIsFallback"),
+        "service_tier_change": ("serviceTier",),
+        "thinking_level_change": ("thinkingLevel", "configured"),
+        "title_change": ("title", "source", "previousTitle", "trigger"),
+        "ttsr_injection": ("injectedRules",),
+    },
+    types={"thinking_change": "thinking_level_change", "note:usage": "model_usage"},
+    briefs={
+        "firstKeptEntryId": "kept",
+        "tokensBefore": "tokens_before",
+        "tokensAfter": "tokens_after",
+        "thinkingLevel": "thinking",
+        "configured": "configured",
+        "mode": "mode",
+        "label": "label",
+    },
+    nullable=frozenset({"thinkingLevel", "configured"}),
+)  # fmt: skip
 
 
 def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
@@ -405,31 +404,4 @@ def _written(draft: Draft, parent: str | None) -> Fields:
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made, with its images in it."""
-    left = dict(draft.source or {})
-    kind = "model_usage" if draft.type == "note" and draft.kind == "usage" else _TYPES.get(draft.kind, draft.kind)
-    envelope = {
-        "id": left.pop("id", draft.id),
-        "parentId": left.pop("parentId", parent),
-        "timestamp": left.pop("timestamp", pi.write_time(draft.time_ms)),
-    }
-    own = _own_fields(kind, draft)
-    first = kind in ("custom", "custom_message")
-    return {"type": left.pop("type", kind), **(own if first else envelope), **(envelope if first else own), **left}
-
-
-def _own_fields(kind: str, draft: Draft) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
-    names = _WRITTEN.get(kind)
-    if names is None:
-        return dict(payload)
-    brief = draft.brief or {}
-    found = {name: payload[name] for name in names if name in payload}
-    told = {name: brief[_BRIEFS[name]] for name in names if _BRIEFS.get(name) in brief}
-    found |= {name: value for name, value in told.items() if value is not None or name in _NULLABLE}
-    if kind == "message" and draft.payload is not None:
-        found["message"] = draft.payload
-    if "custom_type" in payload:
-        found["customType"] = payload["custom_type"]
-    if "targetId" in names and draft.target is not None:
-        found["targetId"] = draft.target
-    return {name: found[name] for name in names if name in found}
+    return pi.write_record(WORDS, draft, parent)

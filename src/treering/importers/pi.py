@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from treering.format.record import TIME_MS_MAX
 from treering.importers.chain import Place
@@ -345,56 +345,76 @@ READERS: Final[Mapping[str, Callable[[Fields, Place, Reader], Fields]]] = {
 # From a draft back to an entry. The order of fields is that in which pi writes them.
 
 
-_WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
-    "branch_summary": ("fromId", "summary", "details", "usage", "fromHook"),
-    "compaction": ("summary", "firstKeptEntryId", "tokensBefore", "details", "usage", "fromHook", "systemMessage"),
-    "context_edit": ("targetId", "replacement"),
-    "custom": ("customType", "data"),
-    "custom_message": ("customType", "content", "display", "details"),
-    "label": ("targetId", "label"),
-    "message": ("message",),
-    "model_change": ("provider", "modelId"),
-    "session_info": ("name",),
-    "thinking_level_change": ("thinkingLevel",),
-}
-"""The fields of each type of entry, in the order in which pi writes them."""
-_TYPES: Final = {"thinking_change": "thinking_level_change", "title": "session_info"}
+class Words(NamedTuple):
+    """How pi, or a relative of it, words its entries."""
+
+    written: Mapping[str, tuple[str, ...]]
+    """The fields of each type of entry, in the order in which they are written."""
+    types: Mapping[str, str]
+    """Types of entries by the kind of our record, where they differ; of notes, `note:` stands before the kind."""
+    briefs: Mapping[str, str]
+    """Fields that are in the brief, and their names there."""
+    nullable: frozenset[str] = frozenset()
+    """Those of them that are written also if they are null."""
+
+
+WORDS: Final = Words(
+    written={
+        "branch_summary": ("fromId", "summary", "details", "usage", "fromHook"),
+        "compaction": ("summary", "firstKeptEntryId", "tokensBefore", "details", "usage", "fromHook", "systemMessage"),
+        "context_edit": ("targetId", "replacement"),
+        "custom": ("customType", "data"),
+        "custom_message": ("customType", "content", "display", "details"),
+        "label": ("targetId", "label"),
+        "message": ("message",),
+        "model_change": ("provider", "modelId"),
+        "session_info": ("name",),
+        "thinking_level_change": ("thinkingLevel",),
+    },
+    types={"thinking_change": "thinking_level_change", "note:title": "session_info"},
+    briefs={
+        "firstKeptEntryId": "kept",
+        "tokensBefore": "tokens_before",
+        "provider": "provider",
+        "modelId": "model",
+        "thinkingLevel": "thinking",
+        "label": "label",
+        "name": "title",
+    },
+)
 _FIRST: Final = frozenset({"custom", "custom_message"})
 """Types whose own fields pi writes before id, parent and time."""
-_BRIEFS: Final = {
-    "firstKeptEntryId": "kept",
-    "tokensBefore": "tokens_before",
-    "provider": "provider",
-    "modelId": "model",
-    "thinkingLevel": "thinking",
-    "label": "label",
-    "name": "title",
-}
-"""Fields that are in the brief, and their names there."""
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made."""
-    kind = _TYPES.get(draft.kind, draft.kind)
+    return write_record(WORDS, draft, parent)
+
+
+def write_record(words: Words, draft: Draft, parent: str | None) -> Fields:
+    """Return the entry of which a draft was made, as `words` have it."""
+    named = f"note:{draft.kind}" if draft.type == "note" else draft.kind
+    kind = words.types.get(named, draft.kind)
     left = dict(draft.source or {})
     envelope = {
         "id": left.pop("id", draft.id),
         "parentId": left.pop("parentId", parent),
         "timestamp": left.pop("timestamp", write_time(draft.time_ms)),
     }
-    own = _own_fields(kind, draft)
+    own = _own_fields(words, kind, draft)
     parts = (own, envelope) if kind in _FIRST else (envelope, own)
     return {"type": left.pop("type", kind), **parts[0], **parts[1], **_restored(own, left)}
 
 
-def _own_fields(kind: str, draft: Draft) -> Fields:
+def _own_fields(words: Words, kind: str, draft: Draft) -> Fields:
     payload = draft.payload if isinstance(draft.payload, dict) else {}
-    names = _WRITTEN.get(kind)
+    names = words.written.get(kind)
     if names is None:
         return dict(payload)
     brief = draft.brief or {}
     found = {name: payload[name] for name in names if name in payload}
-    found |= {name: brief[_BRIEFS[name]] for name in names if brief.get(_BRIEFS.get(name, "")) is not None}
+    told = {name: brief[words.briefs[name]] for name in names if words.briefs.get(name) in brief}
+    found |= {name: value for name, value in told.items() if value is not None or name in words.nullable}
     if kind == "message" and draft.payload is not None:
         found["message"] = draft.payload
     if "custom_type" in payload:
