@@ -17,6 +17,7 @@ class Defect(NamedTuple):
 
 
 _ALL = "entry_ids tree listing branch context state"
+_OPERATOR = "entry_ids tree branch context"
 _OMP = "entry_ids tree branch context transcript"
 
 TABLE: Final = (
@@ -31,6 +32,13 @@ TABLE: Final = (
     Defect("omp", "glued_two", f"{_OMP} state", "the second record on a line is dropped, and the path above is lost"),
     Defect("omp", "nul_padding_then_append", _OMP, "a record behind NUL bytes is dropped, and the path with it"),
     Defect("omp", "torn_then_glued", f"{_OMP} state", "the complete record behind a torn one is dropped with it"),
+    Defect("operator", "glued", _OPERATOR, "a line with two records is dropped, and the path above is lost"),
+    Defect("operator", "unicode_line_separators", _OPERATOR, "a line is cut at U+2028, and both pieces are dropped"),
+    Defect("operator", "unknown_type_breaks_chain", _OPERATOR, "an unknown entry is dropped, and the path with it"),
+    Defect(
+        "operator", "thinking_bad_level", _OPERATOR, "an entry with an unknown value is dropped, and the path with it"
+    ),
+    Defect("operator", "custom_message_string_content", _OPERATOR, "likewise: a content that is text"),
 )
 
 DEFECTS: Final = {
@@ -40,3 +48,13 @@ DEFECTS: Final = {
     for stem in defect.stems.split()
     for kind in defect.kinds.split()
 }
+
+TWISTED: Final = {
+    ("operator", "cycle", "fork"): "a circle has no first entry; the store cuts it above the one that stands first",
+    (
+        "kit",
+        "dup_ids",
+        "fork",
+    ): "of two entries with one id, the store has both, and below each what was written for it",
+}
+"""Forks of damaged files of which no two trees are the same, and both are right."""

@@ -45,6 +45,7 @@ VERSION: Final = 3
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
+_LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "max"})
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
 
 
@@ -125,12 +126,11 @@ def listing(file: SessionFile) -> dict[str, object]:
     times = [time for record in messages if (time := _activity(record)) is not None]
     branch = {entry.id: entry for entry in file.entries}
     path = [branch[name] for name in file.path(file.leaf)]
-    names = [text_of(entry.record.get("name")).strip() for entry in path if entry.type == "session_info"]
     channels = [text_of(entry.record.get("name")) for entry in path if entry.type == "channel"]
     return {
         "id": file.header.session_id,
         "cwd": file.header.cwd,
-        "name": next((name for name in reversed(names) if name), None),
+        "name": file.title or None,
         "channel": channels[-1] if channels else None,
         "parent_session": file.header.parent_session or None,
         "created": header.get("timestamp", header.get("created_at")),
@@ -179,7 +179,9 @@ def write_time(ms: int | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-RULES: Final = Rules(moment=moment, roots_ordered=True, unknown="empty", label=("label", "target_id", "label"))
+RULES: Final = Rules(
+    moment=moment, roots_ordered=True, unknown="empty", label=("label", "target_id", "label"), title_on_path=True
+)
 
 
 def read_header(header: Fields, path: Path) -> Imported:
@@ -268,8 +270,10 @@ def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
     return {"brief": take_small(rest, model_id="model", provider_id="provider")}
 
 
-def read_thinking_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A change of settings."""
+def read_thinking_change(rest: Fields, place: Place, reader: Reader) -> Fields:
+    """A change of settings; to a level that Operator does not know it changes nothing."""
+    if text_of(rest.get("thinking_level")) not in _LEVELS:
+        return read_unknown(rest, place, reader)
     return {"kind": "thinking_change", "brief": take_small(rest, thinking_level="thinking")}
 
 

@@ -29,3 +29,5 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of the tree have their labels beside them."""
     title: tuple[str, str] | None = ("session_info", "name")
     """Type of the entries that are titles, and their field for it, of which the last one counts. None: the header's."""
+    title_on_path: bool = False
+    """Of titles, those on the path to the leaf count that are not empty."""

@@ -39,6 +39,8 @@ class ContextMessage(NamedTuple):
     """The entry whose message it is; None if the program made it, or altered it."""
     message: object
     """A JSON object, as the program sends it on."""
+    entry: str | None
+    """The entry that it is about, also where the program made or altered it."""
 
 
 class FileContext(NamedTuple):
@@ -132,8 +134,10 @@ class SessionFile:
         if self._format.RULES.title is None:
             return self.header.title
         kind, field = self._format.RULES.title
-        titles = [entry.record.get(field) for entry in self.entries if entry.type == kind]
-        return text_of(titles[-1]).strip() if titles else ""
+        on_path = self._format.RULES.title_on_path
+        entries = [self.entries[at] for at in self._places(self._index.get(self.leaf))] if on_path else self.entries
+        titles = [text_of(entry.record.get(field)).strip() for entry in entries if entry.type == kind]
+        return next((title for title in reversed(titles) if title or not on_path), "")
 
     def listing(self) -> dict[str, object]:
         """Return what the program's own list of sessions shows, under its names."""
@@ -235,7 +239,8 @@ class SessionFile:
             row, draft, place = nodes.find(item.node)
             message = values.decode(item.message) if item.message is not None else _rendered(item.view, row, draft)
             own = chosen.is_own(item) if isinstance(chosen, Walk) else not item.view
-            messages.append(ContextMessage(self.entries[place].id if own else None, message))
+            about = self.entries[place].id
+            messages.append(ContextMessage(about if own else None, message, about))
         return FileContext(messages, chosen.state(context.settings))
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
