@@ -73,5 +73,10 @@ def as_text(raw: bytes) -> str | bytes:
         return raw
 
 
+def as_bytes(raw: object) -> bytes:
+    """Return what `as_text` was given."""
+    return raw if isinstance(raw, bytes) else str(raw or "").encode()
+
+
 Encode = Callable[[Fields], bytes]
 """Writes a record as its program does, without a line break."""

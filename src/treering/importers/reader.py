@@ -27,7 +27,7 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
 from treering.importers.chain import Chain, Place
-from treering.importers.entry import Encode, Entry, Fields, with_source
+from treering.importers.entry import RAW, Encode, Entry, Fields, as_text, with_source
 from treering.importers.lines import Value, read_values
 from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note, uncompressed
 from treering.transcript.node import Draft
@@ -210,7 +210,9 @@ class Reader:
             self._count(value, "")
             self._report(value, "second_header", "another session header, kept as a note")
             name = self._aside()
-            yield None, [Draft(type="note", kind="session", id=name, parent=None, payload=record, time_ms=self._time)]
+            source = {RAW: as_text(value.raw)}
+            note = Draft(type="note", kind="session", id=name, parent=None, payload=record, time_ms=self._time)
+            yield None, [msgspec.structs.replace(note, source=source)]
         else:
             self._headed = True
             self._count(value, "")
@@ -300,7 +302,8 @@ class Reader:
         draft = with_source(draft, entry, lambda made: names.write(made, named), names.encode, optional=optional)
         if place.stand_in is None:
             return [draft]
-        return [Draft(kind=kind, id=place.stand_in, parent=place.parent, time_ms=time), draft]
+        stand_in = Draft(kind=kind, id=place.stand_in, parent=place.parent, time_ms=time, brief={"stand_in": True})
+        return [stand_in, draft]
 
     def _read_time(self, record: Fields, value: Value) -> int | None:
         """Return the time of an entry; if it has none, that of its message, else that of the entry before."""

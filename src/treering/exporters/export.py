@@ -1,0 +1,113 @@
+"""Write a session as a file of another program.
+
+Rule: a file is there whole and right, or not at all. It is written beside its place and read again as its program
+would read it; its entries, its labels, the place where it goes on and what a model sees there must be those of the
+session. Only then it gets its name.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from treering.checkpoint.context import Context
+from treering.checkpoint.policy import find_policy
+from treering.errors import CorruptError, UsageError
+from treering.exporters.target import Composed, LeftOut, find_exporter
+from treering.importers import SessionFile, read
+from treering.importers.formats import find_format
+from treering.session.blocking import View
+from treering.session.reader import Reader
+from treering.storage.requests import Steps
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of an export."""
+
+    path: str
+    format: str
+    entries: int
+    left_out: list[LeftOut]
+    """What the format cannot say."""
+    same_context: bool
+    """The program sends to the model what the session would; else `left_out` tells why not."""
+
+
+def export(
+    view: View,
+    path: str | os.PathLike[str],
+    *,
+    format: str,  # noqa: A002  # as it is called everywhere here
+    overwrite: bool = False,
+) -> Exported:
+    """Write a session as a file of another program, which then goes on where the session stands.
+
+    Args:
+        view: The session.
+        path: The file.
+        format: `pi`, `omp`, `operator`, `kit` or `evva`.
+        overwrite: Replace the file if it exists.
+
+    Raises:
+        UsageError: The file exists, or there is no exporter for the format.
+        CorruptError: What was written is not what the session says, and was removed again; please report it.
+    """
+    place, composed = Path(path), find_exporter(format).compose(view)
+    if place.exists() and not overwrite:
+        raise UsageError(f"file exists already. path={str(place)!r}", kind="file", remedy="ask to overwrite it")
+    descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=place.suffix)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(composed.data)
+            file.flush()
+            os.fsync(file.fileno())
+        same = _check(view, read(name, format=format), composed)
+        Path(name).replace(place)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    return Exported(
+        path=str(place),
+        format=format,
+        entries=len(composed.entry_ids or ()),
+        left_out=composed.left_out,
+        same_context=same,
+    )
+
+
+def _check(view: View, file: SessionFile, composed: Composed) -> bool:
+    """Compare a file with its session; tell whether the model sees the same."""
+    by_name = file.header.version > 1 and not composed.ambiguous
+    if composed.entry_ids is not None and file.header.version > 1:
+        _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
+    if composed.labels is not None and by_name:
+        _require("labels", composed.labels, file.labels)
+    expected = view.perform(_expected, find_format(file.format).POLICIES[0])
+    shown = [message.entry for message in file.context(file.leaf).messages]
+    same = len(shown) == len(expected) and (not by_name or shown == expected)
+    if not same and not composed.ambiguous and not any(left.seen for left in composed.left_out):
+        _require("context", expected, shown)
+    return same
+
+
+def _named(ids: list[str | None]) -> list[str]:
+    return [name for name in ids if name is not None]
+
+
+def _require(what: str, expected: object, got: object) -> None:
+    if expected != got:
+        raise CorruptError(
+            f"export differs from its session in {what}, nothing was written. expected={expected!r}, got={got!r}",
+            kind="export",
+        )
+
+
+def _expected(reader: Reader, policy: str) -> Steps[list[str]]:
+    """The nodes that a model sees by the policy of the program, edits included."""
+    index = yield from reader.index()
+    context = find_policy(policy).build(index.graph.path(reader.state.tip), index.graph)
+    context = yield from reader.edited(index, Context(context.items, context.settings))
+    return [item.node for item in context.items]

@@ -1,0 +1,266 @@
+"""Writing a session as a file of lines: a header, then one entry on each.
+
+Theory of operation
+-------------------
+What was imported is written from its own bytes, in its order, so a session in which nothing happened gives the file
+it was made of. Nodes recorded here follow in their order, made to look like the program's own. Labels, titles and
+usage recorded here come last: in these programs they are entries of the tree, below where the session stands. That also
+makes the leaf right, as the programs go on at the last entry of the file. Where nothing of that kind was recorded and
+the last entry is on another branch, an entry that only restates what is known is added.
+
+Old files without ids are written as they were if nothing happened, else in the newest version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from treering.exporters.stored import Stored, stored_drafts
+from treering.exporters.target import Composed, LeftOut, LineExporter
+from treering.ids import new_id, time_of
+from treering.importers.entry import ORDER, RAW, Fields, as_bytes
+from treering.importers.formats import Format, find_format
+from treering.importers.lines import decode
+from treering.session.blocking import View
+from treering.transcript.node import Draft
+
+_NOT_WRITTEN: Final = frozenset({"import", "link", "damage"})
+"""Notes that are about the store or the import, and not part of the conversation."""
+_NO_WORD: Final = "the format has no such record"
+_REASONS: Final = {
+    "damage": "bytes in which there is no record",
+    "link": "links to other sessions of the store",
+    "retract": "the format cannot hide a message there",
+    "amend": "only what an amended record says now is written",
+}
+
+
+def compose_lines(view: View, target: LineExporter) -> Composed:
+    """Make the file of a session; the whole of it is in memory once."""
+    return _Composer(view, target).compose()
+
+
+class _Composer:
+    """Makes one file."""
+
+    def __init__(self, view: View, target: LineExporter) -> None:
+        self._view = view
+        self._target = target
+        self._format: Format = find_format(target.FORMAT)
+        self._header: bytes = b""
+        self._lines: list[bytes] = []
+        self._ids: list[str | None] = []
+        self._nodes: dict[str, str | None] = {}
+        """Of each entry written: the node at or above it."""
+        self._last: str | None = None
+        self._later: list[Draft] = []
+        self._left: Counter[tuple[str, bool]] = Counter()
+        self._path = set(view.path())
+        self._retracted = {node.id for node in view.nodes() if node.retracted}
+        self._amended: dict[str | None, Draft] = {}
+        self._renamed: dict[str, str | None] = {}
+        """Entries whose id here is not that in the file, because others there have it or they have none."""
+        self._old = 0
+        """Version of the imported file, 0 if there was none."""
+        self._changed = False
+
+    def compose(self) -> Composed:
+        records = [*stored_drafts(self._view, self._target.FORMAT)]
+        self._amended = {each.draft.target: each.draft for each in records if each.draft.kind == "amend"}
+        self._look_over(records)
+        self._open(records)
+        for each in records:
+            self._take(each)
+        self._close()
+        left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
+        labels = {name: text for name, text in self._view.labels().items() if name in self._nodes}
+        ambiguous = bool(self._renamed) and not self._changed
+        return Composed(
+            data=[self._header, *self._lines], entry_ids=self._ids, labels=labels, left_out=left, ambiguous=ambiguous
+        )
+
+    def _look_over(self, records: list[Stored]) -> None:
+        """Find out whether anything was recorded here that goes into a file, or the session stands elsewhere."""
+        own = [each.draft for each in records if not each.imported]
+        nodes = [each.draft.id for each in records if each.draft.type == "node"]
+        moved = bool(nodes) and self._view.node != nodes[-1]
+        self._changed = moved or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
+        self._renamed = {
+            str(each.draft.id): _own_id(each.draft)
+            for each in records
+            if each.imported and _own_id(each.draft) != each.draft.id
+        }
+
+    # the header
+
+    def _open(self, records: list[Stored]) -> None:
+        note = next((each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import"), None)
+        payload = note.payload if note is not None and isinstance(note.payload, dict) else {}
+        raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
+        if payload.get("format") != self._target.FORMAT or not raw:
+            self._header = self._encode(self._target.header(self._view.info, None))
+            return
+        self._old = payload.get("version", 1)
+        if self._view.info.parent_session:
+            self._header = self._encode(self._target.header(self._view.info, _object(raw)))
+        elif self._numbers_anew:
+            self._header = self._encode(_object(raw) | {"version": self._target.VERSION})
+        else:
+            self._header = raw + b"\n"
+
+    @property
+    def _numbers_anew(self) -> bool:
+        """The file had no ids, and must have some now."""
+        return 0 < self._old < 2 and (self._changed or bool(self._view.info.parent_session))
+
+    # the entries
+
+    def _take(self, stored: Stored) -> None:
+        draft = stored.draft
+        if draft.type == "edit":
+            self._take_edit(draft)
+        elif draft.type == "note" and draft.kind == "damage" and _is_json(draft):
+            self._lines.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
+        elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
+            self._left.update([(draft.kind, False)] if draft.kind != "import" else [])
+        elif (draft.brief or {}).get("stand_in"):
+            return
+        elif stored.imported and draft.kind == "session":
+            self._lines.append(as_bytes((draft.source or {}).get(RAW)) + b"\n")
+        elif stored.imported:
+            self._write(self._as_amended(draft), self._parent(draft))
+        else:
+            self._take_own(self._as_amended(draft))
+
+    def _as_amended(self, draft: Draft) -> Draft:
+        amended = self._amended.get(draft.id)
+        return draft if amended is None else msgspec.structs.replace(draft, payload=amended.payload, source=None)
+
+    def _take_edit(self, edit: Draft) -> None:
+        hides = edit.kind == "retract" and not (edit.brief or {}).get("undo") and edit.target in self._retracted
+        made = self._target.retract(edit) if hides and edit.target in self._path else None
+        if made is not None:
+            self._later.append(made)
+        else:
+            self._left[edit.kind, hides and edit.target in self._path] += 1
+
+    def _take_own(self, draft: Draft) -> None:
+        made = self._target.adapt(draft, self._view.settings)
+        if made is None:
+            self._left[draft.kind, False] += 1
+        elif draft.type == "note":
+            self._later.append(made)
+        else:
+            self._write(made, self._parent(made))
+
+    def _parent(self, draft: Draft) -> str | None:
+        """What the entry of a draft names as its parent: in a file that may be a label."""
+        named = (draft.links or {}).get("source_parent")
+        parent = draft.parent if isinstance(draft.parent, str) else None
+        if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
+            return parent
+        return named or parent
+
+    def _write(self, draft: Draft, parent: str | None) -> None:
+        name = draft.id or ""
+        renumber = self._numbers_anew or (self._changed and self._is_renamed(draft))
+        linear = 0 < self._old < 2 and not self._numbers_anew
+        record = _numbered(draft, parent, self._format) if renumber else None
+        line = record_bytes(draft, parent, self._format) if record is None else self._format.encode(record)
+        self._lines.append(line + b"\n")
+        self._ids.append(name if renumber or linear else _own_id(draft))
+        self._nodes[name] = name if draft.type == "node" else self._node_at(parent)
+        self._last = name
+
+    def _is_renamed(self, draft: Draft) -> bool:
+        """Whether the entry of a draft names one that has another id now, or is one."""
+        named = (
+            draft.id,
+            draft.parent,
+            draft.target,
+            (draft.brief or {}).get("kept"),
+            (draft.brief or {}).get("target"),
+        )
+        return any(name in self._renamed for name in named if isinstance(name, str))
+
+    def _node_at(self, name: str | None) -> str | None:
+        return self._nodes.get(name) if name is not None else None
+
+    # the end of the file
+
+    def _close(self) -> None:
+        """Write what hangs below where the session stands, and see to it that the program goes on there."""
+        node = self._view.node
+        for draft in self._later:
+            below = self._last if self._stands_at(node) else node
+            self._write(msgspec.structs.replace(draft, source=None), below)
+        if self._last is None or self._stands_at(node):
+            return
+        name = new_id()
+        label = self._view.labels().get(node) if node is not None else None
+        restated = self._target.restate(node, label, name, time_of(name) or 0)
+        if restated is None:
+            self._left["leaf", True] += 1
+        else:
+            self._write(restated, node)
+
+    def _stands_at(self, node: str | None) -> bool:
+        """Whether the program would go on at `node` if the file ended here."""
+        return self._last is not None and self._node_at(self._last) == node
+
+    def _encode(self, record: Fields) -> bytes:
+        return self._format.encode(record) + b"\n"
+
+
+def _is_json(damage: Draft) -> bool:
+    """Whether the bytes are JSON, which hurts no reader, and no broken line."""
+    return isinstance(damage.payload, dict) and damage.payload.get("kind") in ("null", "no_object")
+
+
+def _own_id(draft: Draft) -> str | None:
+    """The id of an entry as it stands in the file."""
+    source = draft.source or {}
+    if RAW in source:
+        own = _object(as_bytes(source[RAW])).get("id")
+    elif ORDER in source and "id" not in source[ORDER]:  # type: ignore[operator]  # a list
+        own = None
+    else:
+        own = source.get("id", draft.id)
+    return own if isinstance(own, str) and own else None
+
+
+def _object(raw: bytes) -> Fields:
+    value = decode(raw)[0]
+    return value if isinstance(value, dict) else {}
+
+
+def record_bytes(draft: Draft, parent: str | None, found: Format) -> bytes:
+    """Return the line of a draft as an importer made it, without the line break: its own bytes if they are kept.
+
+    Args:
+        draft: As an importer made it.
+        parent: What its record names as its parent.
+        found: The format.
+    """
+    source = draft.source or {}
+    if RAW in source:
+        return as_bytes(source[RAW])
+    record = found.to_record(_bare(draft), parent)
+    order = source.get(ORDER)
+    return found.encode({name: record[name] for name in order} if isinstance(order, list) else record)
+
+
+def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
+    """Return the record of an entry with other ids in it than it had in its file."""
+    source = draft.source or {}
+    record = _object(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
+    now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
+    return {name: value for name, value in (record | now).items() if name != "firstKeptEntryIndex"}
+
+
+def _bare(draft: Draft) -> Draft:
+    left = {name: value for name, value in (draft.source or {}).items() if name != ORDER}
+    return msgspec.structs.replace(draft, source=left or None)

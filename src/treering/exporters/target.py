@@ -1,0 +1,103 @@
+"""What an exporter's module offers, and which there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Final, Protocol, cast
+
+import msgspec
+
+from treering.errors import UsageError
+from treering.importers.entry import Fields
+from treering.session.blocking import View
+from treering.session.info import SessionInfo
+from treering.transcript.node import Draft
+
+TARGETS: Final = {"pi": "treering.exporters.pi"}
+"""Modules by format; each is imported when it is needed."""
+
+
+class LeftOut(msgspec.Struct, frozen=True):
+    """What a format cannot say, and an export therefore does not."""
+
+    kind: str
+    """Of the records, or what about them."""
+    count: int
+    reason: str
+    seen: bool = False
+    """The model saw it, so it will see something else in the other program."""
+
+
+class Composed(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, ready to be written."""
+
+    data: list[bytes]
+    """Its bytes, in parts."""
+    entry_ids: list[str | None] | None
+    """The ids of its entries in order, as a reader must find them; None if the file has none."""
+    labels: dict[str, str] | None
+    """Labels by entry, as a reader must find them; None if the format has none."""
+    left_out: list[LeftOut]
+    ambiguous: bool = False
+    """Several entries have one id, as in the file that was imported: paths may mean another one than the session does.
+    """
+
+
+class Exporter(Protocol):
+    """The functions of an exporter's module."""
+
+    def compose(self, view: View) -> Composed:
+        """Make the file of a session. Most formats do it with `treering.exporters.lines.compose_lines`."""
+
+
+class LineExporter(Protocol):
+    """What is peculiar to a format of lines."""
+
+    FORMAT: str
+    """As in `treering.importers.formats.FORMATS`."""
+    VERSION: int
+    """In the header of files that are written anew."""
+
+    def header(self, info: SessionInfo, old: Fields | None) -> Fields:
+        """Return the header of a new file: of a session made here, or of a fork of one that was imported.
+
+        Args:
+            info: The session.
+            old: The header of the file that was imported, if it was.
+        """
+
+    def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
+        """Return a record of ours as the format's importer would have made it; None if the format cannot say it.
+
+        Args:
+            draft: A node or note.
+            settings: Those in force at the head.
+        """
+
+    def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
+        """Return an entry that says nothing new, to be the last one of the file: the program goes on there.
+
+        Args:
+            node: The node to go on at; None is the place before the first one.
+            label: Its label.
+            identifier: For the entry.
+            time_ms: For the entry.
+
+        Returns:
+            The entry; None if the format has none.
+        """
+
+    def retract(self, draft: Draft) -> Draft | None:
+        """Return an entry that hides the target of an edit from the model; None if the format has none."""
+
+
+def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called everywhere here
+    """Return the exporter of a format.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if format not in TARGETS:
+        raise UsageError(f"no exporter for this format. format={format!r}, known={sorted(TARGETS)}", kind="format")
+    return cast(Exporter, import_module(TARGETS[format]))  # modules have no types of their own
