@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
@@ -11,7 +11,7 @@ from treering.journal import life
 from treering.maintenance.repair import Repair
 from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
-from treering.session.catalogue import Sessions, list_sessions, newest
+from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
@@ -67,8 +67,16 @@ class AsyncStore:
             list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver
         )
 
+    async def each_session(self) -> AsyncIterator[SessionInfo]:
+        """Yield all sessions, the most recently written first; see `Store.each_session`."""
+        entries = await arun(card_entries(self._place.prefix), self._place.driver)
+        for start in range(0, len(entries), CARDS_AT_ONCE_MAX):
+            part = entries[start : start + CARDS_AT_ONCE_MAX]
+            for row in await arun(read_cards(self._place.prefix, part), self._place.driver):
+                yield row
+
     async def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
-        """The session written last; see `Store.recent`."""
+        """The session that was last active; see `Store.recent`."""
         return await arun(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
 
     async def spawn(self, parent: AsyncSession, session: str, *, task: str) -> AsyncSession:
@@ -106,11 +114,14 @@ class AsyncStore:
         leaf: Callable[[], str | None],
         facts: LoadFacts | None = None,
         policy: str = DEFAULT_POLICY,
+        origin: Callable[[], Mapping[str, object]] | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read; see `Store.load`. Runs in a thread."""
         load = Store(self._place).load
-        await asyncio.to_thread(load, session, drafts, leaf=leaf, facts=facts, policy=policy, progress=progress)
+        await asyncio.to_thread(
+            load, session, drafts, leaf=leaf, facts=facts, policy=policy, origin=origin, progress=progress
+        )
 
     async def verify(self, session: str) -> list[Finding]:
         """Report all damage and oddities of a session; see `Store.verify`. Runs in a thread."""

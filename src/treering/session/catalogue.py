@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from treering.errors import NotFoundError, TreeringError
@@ -24,7 +24,7 @@ class Sessions(NamedTuple):
 
 
 def list_sessions(
-    prefix: str, *, limit: int, after: str | None, wanted: Callable[[SessionInfo], bool] | None, warnings: bool = True
+    prefix: str, *, limit: int, after: str | None, wanted: Callable[[SessionInfo], bool] | None
 ) -> Steps[Sessions]:
     """Read the cards of one page.
 
@@ -33,7 +33,6 @@ def list_sessions(
         limit: Most rows.
         after: Where the page before ended.
         wanted: Rows to take; the cards of others are read all the same. None takes all.
-        warnings: Take rows whose card could not be read.
     """
     entries = yield from card_entries(prefix)
     start = next((place + 1 for place, entry in enumerate(entries) if entry.key == after), 0)
@@ -41,11 +40,9 @@ def list_sessions(
     place = start
     while place < len(entries) and len(rows) < limit:
         part = entries[place : place + min(CARDS_AT_ONCE_MAX, max(1, limit - len(rows)))]
-        answers = yield tuple(Get(entry.key, start=0, end=CARD_BYTES_MAX, register=True) for entry in part)
-        for entry, answer in zip(part, answers, strict=True):
+        for row in (yield from _rows(prefix, part)):
             place += 1
-            row = _row(entry, answer, prefix)
-            if row is not None and (warnings if row.warning else wanted is None or wanted(row)):
+            if row is not None and (row.warning or wanted is None or wanted(row)):
                 rows.append(row)
             if len(rows) == limit:
                 break
@@ -54,9 +51,31 @@ def list_sessions(
 
 
 def newest(prefix: str, wanted: Callable[[SessionInfo], bool] | None) -> Steps[SessionInfo | None]:
-    """The session written last; one damaged card does not hide it."""
-    page = yield from list_sessions(prefix, limit=1, after=None, wanted=wanted, warnings=False)
-    return page.rows[0] if page.rows else None
+    """The session last active; one damaged card does not hide it.
+
+    A card is written at the time of the last activity or later: much later if the session was imported. So cards are
+    read, the last written first, until none that is left can tell of anything newer.
+    """
+    found: SessionInfo | None = None
+    entries = yield from card_entries(prefix)
+    start, count = 0, 1
+    while start < len(entries) and (found is None or entries[start].modified_ms > found.updated_ms):
+        rows = yield from read_cards(prefix, entries[start : start + count])
+        usable = [row for row in rows if not row.warning and (wanted is None or wanted(row))]
+        found = max([*usable, *([found] if found else [])], key=lambda row: row.updated_ms, default=None)
+        start, count = start + count, min(2 * count, CARDS_AT_ONCE_MAX)
+    return found
+
+
+def read_cards(prefix: str, entries: Sequence[Entry]) -> Steps[list[SessionInfo]]:
+    """The rows of some cards, read in parallel; deleted sessions have none."""
+    rows = yield from _rows(prefix, entries)
+    return [row for row in rows if row is not None]
+
+
+def _rows(prefix: str, entries: Sequence[Entry]) -> Steps[list[SessionInfo | None]]:
+    answers = yield tuple(Get(entry.key, start=0, end=CARD_BYTES_MAX, register=True) for entry in entries)
+    return [_row(entry, answer, prefix) for entry, answer in zip(entries, answers, strict=True)]
 
 
 def card_entries(prefix: str) -> Steps[list[Entry]]:

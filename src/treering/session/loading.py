@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -13,6 +13,7 @@ from treering.format.register import Card
 from treering.session.lineage import Loader, copy_blobs
 from treering.session.reader import Reader
 from treering.session.reading import read_all
+from treering.session.tally import ORIGIN
 from treering.session.writer import Options, Writer
 from treering.storage.requests import Driver, Steps
 from treering.storage.run import run
@@ -31,6 +32,7 @@ def import_drafts(
     card: Card,
     drafts: Iterable[Draft],
     leaf: Callable[[], str | None],
+    origin: Callable[[], Mapping[str, object]] | None = None,
     progress: Progress | None = None,
 ) -> None:
     """Make a session from what an importer reads.
@@ -42,6 +44,7 @@ def import_drafts(
         card: Its first card.
         drafts: All records, in order; read once.
         leaf: Asked after the last draft: the node to stand at.
+        origin: Asked after that: what to remember of the file.
         progress: Told how far it is.
 
     Raises:
@@ -52,7 +55,10 @@ def import_drafts(
         run(_add_drafts(loader, part), driver)
         if progress is not None:
             progress(loader.end)
-    run(_stand_and_finish(loader, leaf()), driver)
+    run(loader.stand("main", leaf()), driver)
+    if origin is not None:
+        run(loader.add_draft(origin_note(origin())), driver)
+    run(loader.finish(), driver)
 
 
 def _parts(drafts: Iterable[Draft]) -> Iterator[list[Draft]]:
@@ -70,9 +76,9 @@ def _add_drafts(loader: Loader, drafts: list[Draft]) -> Steps[None]:
         yield from loader.add_draft(draft)
 
 
-def _stand_and_finish(loader: Loader, node: str | None) -> Steps[None]:
-    yield from loader.stand("main", node)
-    yield from loader.finish()
+def origin_note(facts: Mapping[str, object]) -> Draft:
+    """The note about the file that a session is made of; the card has what the last one says."""
+    return Draft(type="note", kind=ORIGIN, payload=dict(facts), parent=None)
 
 
 def copy_session(

@@ -19,7 +19,7 @@ from treering.journal import life
 from treering.maintenance.repair import Repair, repair_session
 from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
-from treering.session.catalogue import Sessions, list_sessions, newest
+from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
@@ -333,8 +333,15 @@ class Store:
         wanted = wanted_by(project, cwd)
         return run(list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver)
 
+    def each_session(self) -> Iterator[SessionInfo]:
+        """Yield all sessions, the most recently written first: one LIST, and a ranged GET for each card."""
+        entries = run(card_entries(self._place.prefix), self._place.driver)
+        for start in range(0, len(entries), CARDS_AT_ONCE_MAX):
+            part = entries[start : start + CARDS_AT_ONCE_MAX]
+            yield from run(read_cards(self._place.prefix, part), self._place.driver)
+
     def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
-        """The session written last, of a project or about a folder: where I was."""
+        """The session that was last active, of a project or about a folder: where I was."""
         return run(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
 
     def spawn(self, parent: Session, session: str, *, task: str) -> Session:
@@ -395,6 +402,7 @@ class Store:
         leaf: Callable[[], str | None],
         facts: LoadFacts | None = None,
         policy: str = DEFAULT_POLICY,
+        origin: Callable[[], Mapping[str, object]] | None = None,
         progress: Progress | None = None,
     ) -> None:
         """Make a session from what an importer read: it exists when everything is in, or not at all.
@@ -405,6 +413,7 @@ class Store:
             leaf: Asked after the last draft for the node to stand at.
             facts: What is known of the session: title, project, cwd, `created_ms`, ...
             policy: Chooses what the model sees, then and when the session is continued.
+            origin: Asked after that for facts about the file, to be kept on the card: see `treering.importers.origin`.
             progress: Told how many records are done.
 
         Raises:
@@ -415,7 +424,9 @@ class Store:
         run(life.require_free(keys), place.driver)
         run(place.prepare(), place.driver)
         first = loaded_card(session, facts or {})
-        import_drafts(place.driver, keys, policy=chosen, card=first, drafts=drafts, leaf=leaf, progress=progress)
+        import_drafts(
+            place.driver, keys, policy=chosen, card=first, drafts=drafts, leaf=leaf, origin=origin, progress=progress
+        )
 
     def verify(self, session: str) -> list[Finding]:
         """Read everything a session consists of and report all damage and oddities; changes nothing.

@@ -15,6 +15,8 @@ from treering.transcript.node import read_brief
 
 # What notes about the session as a whole put on its card.
 _FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+ORIGIN = "origin"
+"""Kind of the note that says which file of another program a session was made of, and how much of it."""
 
 
 class Tally:
@@ -51,7 +53,10 @@ class Tally:
         elif skeleton.type == "note" and skeleton.kind in _FACTS:
             brief = read_brief(skeleton)
             self._set({name: brief[name] or "" for name in _FACTS[skeleton.kind] if name in brief})
-        self._updated = max(self._updated, skeleton.time)
+        if skeleton.kind == ORIGIN and skeleton.type == "note":
+            self._originate(decode_payload(bytes(record.body), {}))
+        else:
+            self._updated = max(self._updated, skeleton.time)
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
             observe_id(record.id)
@@ -64,6 +69,19 @@ class Tally:
         elif skeleton.kind == "model_change":
             brief = read_brief(skeleton)
             self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
+
+    def _originate(self, facts: object) -> None:
+        """Take over what the file says that the session was made of: when it was last active, and its parent.
+
+        A copy under another name has the note as well, and was not made of that file.
+        """
+        if not isinstance(facts, dict) or facts.get("session") != self._card.session:
+            return
+        self._set({"extra": {**self._card.extra, ORIGIN: facts}})
+        if isinstance(active := facts.get("active_ms"), int):
+            self._updated = active
+        if isinstance(parent := facts.get("parent_session"), str):
+            self._set({"parent_session": parent})
 
     def _set(self, facts: dict[str, object]) -> None:
         self._card = msgspec.structs.replace(self._card, **facts)
