@@ -70,7 +70,14 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "one of three volume servers killed",
         "two of three volume servers killed",
     ),
-    "writers at once": ("appends race for one place", "a session is created by 50 processes"),
+    "writers at once": (
+        "appends race for one place",
+        "a session is created by 50 processes",
+        "a request sleeps while others work for an hour",
+        "a request sleeps while the session is deleted",
+        "a request sleeps while the session is created again",
+        "a process is stopped while it holds a session",
+    ),
 }
 """The faults of each layer, in the order of the page."""
 
