@@ -158,7 +158,7 @@ def test_a_request_that_slept(verb: str, meanwhile: str, bed: Bed, fault_log: Fa
         for number in range(REQUESTS_MAX):
             slept = bed.sleep(VERBS[verb], number, MEANWHILE[meanwhile], shared=shared)
             if slept is None:
-                assert number
+                assert number or (verb == "close" and shared)  # which sends nothing
                 break
             check(bed.awake, slept, records=verb in ("append", "commit"), shared=shared)
             told = f"the sleeper is told `{type(slept.error).__name__}`" if slept.error else "the sleeper goes on"
