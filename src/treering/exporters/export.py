@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -19,6 +20,7 @@ from treering.errors import CorruptError, UsageError
 from treering.exporters.target import Composed, LeftOut, find_exporter
 from treering.importers import SessionFile, read
 from treering.importers.formats import find_format
+from treering.importers.omp_blobs import FOLDER, find_folder
 from treering.session.blocking import View
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
@@ -58,16 +60,15 @@ def export(
     place, composed = Path(path), find_exporter(format).compose(view)
     if place.exists() and not overwrite:
         raise UsageError(f"file exists already. path={str(place)!r}", kind="file", remedy="ask to overwrite it")
-    descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=place.suffix)
+    made: list[Path] = []
     try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(composed.data)
-            file.flush()
-            os.fsync(file.fileno())
-        same = _check(view, read(name, format=format), composed)
-        Path(name).replace(place)
+        made += _write_parts(place, composed)
+        made.append(_write_beside(place, composed.data))
+        same = _check(view, read(made[-1], format=format), composed)
+        made[-1].replace(place)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        for each in made:
+            each.unlink(missing_ok=True)
         raise
     return Exported(
         path=str(place),
@@ -78,6 +79,27 @@ def export(
     )
 
 
+def _write_parts(place: Path, composed: Composed) -> Iterator[Path]:
+    """Write what goes into files of their own, where the program will look for it; yield those that are new."""
+    if not composed.parts:
+        return
+    folder = find_folder(place) or place.parent / FOLDER
+    folder.mkdir(exist_ok=True)
+    for name, data in composed.parts.items():
+        if not (folder / name).exists():
+            written = _write_beside(folder / name, [data])
+            yield written.replace(folder / name)
+
+
+def _write_beside(place: Path, data: list[bytes]) -> Path:
+    descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=place.suffix)
+    with os.fdopen(descriptor, "wb") as file:
+        file.writelines(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(name)
+
+
 def _check(view: View, file: SessionFile, composed: Composed) -> bool:
     """Compare a file with its session; tell whether the model sees the same."""
     by_name = file.header.version > 1 and not composed.ambiguous
@@ -85,6 +107,8 @@ def _check(view: View, file: SessionFile, composed: Composed) -> bool:
         _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
     if composed.labels is not None and by_name:
         _require("labels", composed.labels, file.labels)
+    if composed.messages is not None:
+        _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
     expected = view.perform(_expected, find_format(file.format).POLICIES[0])
     shown = [message.entry for message in file.context(file.leaf).messages]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
@@ -94,7 +118,7 @@ def _check(view: View, file: SessionFile, composed: Composed) -> bool:
 
 
 def _named(ids: list[str | None]) -> list[str]:
-    return [name for name in ids if name is not None]
+    return [name for name in ids if name]
 
 
 def _require(what: str, expected: object, got: object) -> None:

@@ -21,10 +21,12 @@ import msgspec
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.ids import new_id, time_of
-from treering.importers.entry import ORDER, RAW, Fields, as_bytes
+from treering.importers.entry import ORDER, RAW, Encode, Fields, as_bytes
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
 from treering.session.blocking import View
+from treering.session.reader import Reader
+from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 _NOT_WRITTEN: Final = frozenset({"import", "link", "damage"})
@@ -37,18 +39,28 @@ _REASONS: Final = {
     "amend": "only what an amended record says now is written",
 }
 
+_LEAF: Final = "leaf"
+"""Notes of Operator-Use that say where it goes on."""
 
-def compose_lines(view: View, target: LineExporter) -> Composed:
-    """Make the file of a session; the whole of it is in memory once."""
-    return _Composer(view, target).compose()
+
+def compose_lines(view: View, target: LineExporter, encode: Encode | None = None) -> Composed:
+    """Make the file of a session; the whole of it is in memory once.
+
+    Args:
+        view: The session.
+        target: The format.
+        encode: Writes a record, for programs that keep parts of it beside the file; by default as the format does.
+    """
+    return _Composer(view, target, encode or find_format(target.FORMAT).encode).compose()
 
 
 class _Composer:
     """Makes one file."""
 
-    def __init__(self, view: View, target: LineExporter) -> None:
+    def __init__(self, view: View, target: LineExporter, encode: Encode) -> None:
         self._view = view
         self._target = target
+        self._encode = encode
         self._format: Format = find_format(target.FORMAT)
         self._header: bytes = b""
         self._lines: list[bytes] = []
@@ -56,10 +68,11 @@ class _Composer:
         self._nodes: dict[str, str | None] = {}
         """Of each entry written: the node at or above it."""
         self._last: str | None = None
+        """The entry at which the program would go on if the file ended here."""
         self._later: list[Draft] = []
         self._left: Counter[tuple[str, bool]] = Counter()
-        self._path = set(view.path())
-        self._retracted = {node.id for node in view.nodes() if node.retracted}
+        self._hidden: set[str] = view.perform(_hidden)
+        """Retracted nodes on the path: a model would see them otherwise."""
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
         """Entries whose id here is not that in the file, because others there have it or they have none."""
@@ -101,13 +114,13 @@ class _Composer:
         payload = note.payload if note is not None and isinstance(note.payload, dict) else {}
         raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
         if payload.get("format") != self._target.FORMAT or not raw:
-            self._header = self._encode(self._target.header(self._view.info, None))
+            self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
             return
         self._old = payload.get("version", 1)
         if self._view.info.parent_session:
-            self._header = self._encode(self._target.header(self._view.info, _object(raw)))
+            self._header = self._encode(self._target.header(self._view.info, _object(raw))) + b"\n"
         elif self._numbers_anew:
-            self._header = self._encode(_object(raw) | {"version": self._target.VERSION})
+            self._header = self._encode(_object(raw) | {"version": self._target.VERSION}) + b"\n"
         else:
             self._header = raw + b"\n"
 
@@ -128,10 +141,11 @@ class _Composer:
             self._left.update([(draft.kind, False)] if draft.kind != "import" else [])
         elif (draft.brief or {}).get("stand_in"):
             return
-        elif stored.imported and draft.kind == "session":
+        elif stored.imported and draft.type == "note" and draft.kind == "session":
             self._lines.append(as_bytes((draft.source or {}).get(RAW)) + b"\n")
         elif stored.imported:
-            self._write(self._as_amended(draft), self._parent(draft))
+            follows = 0 < self._old < 2  # entries of old files name no parent
+            self._write(self._as_amended(draft), self._last if follows else self._parent(draft))
         else:
             self._take_own(self._as_amended(draft))
 
@@ -140,12 +154,13 @@ class _Composer:
         return draft if amended is None else msgspec.structs.replace(draft, payload=amended.payload, source=None)
 
     def _take_edit(self, edit: Draft) -> None:
-        hides = edit.kind == "retract" and not (edit.brief or {}).get("undo") and edit.target in self._retracted
-        made = self._target.retract(edit) if hides and edit.target in self._path else None
+        hides = edit.kind == "retract" and edit.target in self._hidden
+        made = self._target.retract(edit) if hides else None
         if made is not None:
+            self._hidden.discard(str(edit.target))  # once is enough
             self._later.append(made)
-        else:
-            self._left[edit.kind, hides and edit.target in self._path] += 1
+        elif not (edit.brief or {}).get("undo"):
+            self._left[edit.kind, hides] += 1
 
     def _take_own(self, draft: Draft) -> None:
         made = self._target.adapt(draft, self._view.settings)
@@ -169,11 +184,12 @@ class _Composer:
         renumber = self._numbers_anew or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
-        line = record_bytes(draft, parent, self._format) if record is None else self._format.encode(record)
-        self._lines.append(line + b"\n")
-        self._ids.append(name if renumber or linear else _own_id(draft))
+        encoded = self._encode(record) if record is not None else None
+        self._lines.append((encoded or record_bytes(draft, parent, self._format, self._encode)) + b"\n")
+        if draft.kind not in self._format.RULES.outside:
+            self._ids.append(name if renumber or linear else _own_id(draft))
         self._nodes[name] = name if draft.type == "node" else self._node_at(parent)
-        self._last = name
+        self._last = draft.target if draft.type == "note" and draft.kind == _LEAF else name
 
     def _is_renamed(self, draft: Draft) -> bool:
         """Whether the entry of a draft names one that has another id now, or is one."""
@@ -197,7 +213,7 @@ class _Composer:
         for draft in self._later:
             below = self._last if self._stands_at(node) else node
             self._write(msgspec.structs.replace(draft, source=None), below)
-        if self._last is None or self._stands_at(node):
+        if self._stands_at(node):
             return
         name = new_id()
         label = self._view.labels().get(node) if node is not None else None
@@ -209,10 +225,12 @@ class _Composer:
 
     def _stands_at(self, node: str | None) -> bool:
         """Whether the program would go on at `node` if the file ended here."""
-        return self._last is not None and self._node_at(self._last) == node
+        return self._node_at(self._last) == node
 
-    def _encode(self, record: Fields) -> bytes:
-        return self._format.encode(record) + b"\n"
+
+def _hidden(reader: Reader) -> Steps[set[str]]:
+    index = yield from reader.index()
+    return {row.id for row in index.graph.path(reader.state.tip)} & index.graph.annotations.retracted
 
 
 def _is_json(damage: Draft) -> bool:
@@ -237,20 +255,21 @@ def _object(raw: bytes) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def record_bytes(draft: Draft, parent: str | None, found: Format) -> bytes:
+def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode) -> bytes:
     """Return the line of a draft as an importer made it, without the line break: its own bytes if they are kept.
 
     Args:
         draft: As an importer made it.
         parent: What its record names as its parent.
         found: The format.
+        encode: Writes a record.
     """
     source = draft.source or {}
     if RAW in source:
         return as_bytes(source[RAW])
     record = found.to_record(_bare(draft), parent)
     order = source.get(ORDER)
-    return found.encode({name: record[name] for name in order} if isinstance(order, list) else record)
+    return encode({name: record[name] for name in order} if isinstance(order, list) else record)
 
 
 def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:

@@ -14,7 +14,13 @@ from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
 
-TARGETS: Final = {"pi": "treering.exporters.pi"}
+TARGETS: Final = {
+    "evva": "treering.exporters.evva",
+    "kit": "treering.exporters.kit",
+    "omp": "treering.exporters.omp",
+    "operator": "treering.exporters.operator",
+    "pi": "treering.exporters.pi",
+}
 """Modules by format; each is imported when it is needed."""
 
 
@@ -39,6 +45,10 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] | None
     """Labels by entry, as a reader must find them; None if the format has none."""
     left_out: list[LeftOut]
+    parts: dict[str, bytes] = {}
+    """What the program keeps in files of their own, by their names."""
+    messages: list[object] | None = None
+    """What a model must be sent where the program goes on; None if that follows from the entries."""
     ambiguous: bool = False
     """Several entries have one id, as in the file that was imported: paths may mean another one than the session does.
     """

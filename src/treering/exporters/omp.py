@@ -1,0 +1,170 @@
+"""What oh-my-pi is given that was not recorded by it: pi's words, a title slot, and images in files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from treering.exporters.lines import compose_lines
+from treering.exporters.pi import adapted as adapted_for_pi, usage_of
+from treering.exporters.stored import stored_drafts
+from treering.exporters.target import Composed, LeftOut
+from treering.importers.entry import Fields, as_bytes
+from treering.importers.omp import SLOT
+from treering.importers.omp_blobs import externalise
+from treering.importers.omp_title import TitleSlot, build_title_slot
+from treering.importers.pi import VERSION, write_time
+from treering.importers.writing import encode_javascript
+from treering.session.blocking import View
+from treering.session.info import SessionInfo
+from treering.transcript.node import Draft
+
+FORMAT: Final = "omp"
+_FAILED: Final = frozenset({"error", "aborted"})
+
+
+def compose(view: View) -> Composed:
+    """Make a file of oh-my-pi of a session."""
+    target = _Omp()
+    composed = compose_lines(view, target, target.encode)
+    slot = _slot(view, target)
+    return msgspec.structs.replace(
+        composed,
+        data=[*([slot] if slot else []), *composed.data],
+        parts=target.parts,
+        left_out=[*composed.left_out, *target.not_sent()],
+    )
+
+
+def _slot(view: View, target: _Omp) -> bytes:
+    """The title slot: that of the imported file as long as nobody gave another title; a file without one stays so."""
+    header = next((each.draft for each in stored_drafts(view, FORMAT) if each.draft.kind == "import"), None)
+    payload = header.payload if header is not None and isinstance(header.payload, dict) else {}
+    if target.title is not None:
+        return build_title_slot(target.title)
+    if payload.get("format") != FORMAT or header is None:
+        return build_title_slot(TitleSlot(view.info.title, "", write_time(view.info.created_ms) or ""))
+    kept = (header.source or {}).get(SLOT)
+    return as_bytes(kept) + b"\n" if kept is not None else b""
+
+
+class _Omp:
+    """See `LineExporter`."""
+
+    FORMAT = FORMAT
+    VERSION = VERSION
+
+    def __init__(self) -> None:
+        self.parts: dict[str, bytes] = {}
+        """Images by their names."""
+        self.title: TitleSlot | None = None
+        """The last one given here."""
+        self._calls: set[str] = set()
+        self._answered: set[str] = set()
+        self._failed = 0
+
+    def header(self, info: SessionInfo, old: Fields | None) -> Fields:
+        """Return a header; that of a fork names its parent."""
+        made = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
+        made |= {"cwd": info.cwd} | ({"parentSession": info.parent_session} if info.parent_session else {})
+        return (old or {}) | made
+
+    def encode(self, record: Fields) -> bytes:
+        """Return a record as it stands in the file: large images are references to files beside it."""
+        return encode_javascript(externalise(record, self._save))
+
+    def _save(self, data: bytes) -> str:
+        name = sha256(data).hexdigest()
+        self.parts[name] = data
+        return name
+
+    def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
+        """Return a record of ours as oh-my-pi would have written it."""
+        adapt = _ADAPTED.get(draft.kind)
+        made = adapt(draft, settings) if adapt is not None else adapted_for_pi(draft, settings)
+        if made is not None and made.kind == "message":
+            self._look_at(made.payload)
+        if draft.kind == "title" and draft.type == "note":
+            text = (draft.brief or {}).get("title")
+            self.title = TitleSlot(text if isinstance(text, str) else "", "user", write_time(draft.time_ms) or "")
+        return made
+
+    def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
+        """Return a label that is there already, or takes off one that is not."""
+        brief: dict[str, object] = {"label": label}
+        return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms)
+
+    def retract(self, _draft: Draft) -> Draft | None:
+        """oh-my-pi cannot hide a message."""
+        return None
+
+    def _look_at(self, message: object) -> None:
+        """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
+        fields = message if isinstance(message, dict) else {}
+        content = fields.get("content")
+        blocks = content if isinstance(content, list) else []
+        self._failed += fields.get("stopReason") in _FAILED
+        if fields.get("role") == "toolResult":
+            self._answered.add(str(fields.get("toolCallId")))
+        elif fields.get("role") == "assistant":
+            self._calls |= {
+                block["id"] for block in blocks if isinstance(block, dict) and block.get("type") == "toolCall"
+            }
+
+    def not_sent(self) -> list[LeftOut]:
+        """Tell what stands in the file and is not sent by oh-my-pi as it was by us."""
+        alone = len(self._calls ^ self._answered)
+        counts = {
+            "tool_call": (alone, "the program sends calls and results only in pairs"),
+            "failed_turn": (self._failed, "the program does not send turns that failed"),
+        }
+        return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
+
+
+def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
+    """The default model is provider and model in one; models for other roles cannot be told by our settings."""
+    brief = draft.brief or {}
+    named = [brief.get(name, settings.get(name)) for name in ("provider", "model")]
+    model = "/".join(part for part in named if isinstance(part, str) and part)
+    return msgspec.structs.replace(draft, payload={"model": model})
+
+
+def _thinking_change(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    level = (draft.brief or {}).get("thinking")
+    return msgspec.structs.replace(draft, brief={"thinking": level, "configured": level})
+
+
+def _mode_change(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    brief = dict(draft.brief or {})
+    mode = brief.pop("mode", None)
+    payload = {"data": brief.pop("data", brief)} if brief else None
+    return msgspec.structs.replace(draft, brief={"mode": mode or "none"}, payload=payload)
+
+
+def _title(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    title = (draft.brief or {}).get("title") or ""
+    return msgspec.structs.replace(draft, kind="title_change", brief=None, payload={"title": title, "source": "user"})
+
+
+def _usage(draft: Draft, settings: Mapping[str, object]) -> Draft:
+    model = {"provider": settings.get("provider") or "", "model": settings.get("model") or ""}
+    made = {
+        "purpose": "treering",
+        "api": "unknown",
+        **model,
+        "usage": usage_of(draft.brief or {}),
+        "stopReason": "stop",
+    }
+    return msgspec.structs.replace(draft, payload=made)
+
+
+_ADAPTED: Final = {
+    "mode_change": _mode_change,
+    "model_change": _model_change,
+    "thinking_change": _thinking_change,
+    "title": _title,
+    "usage": _usage,
+}
