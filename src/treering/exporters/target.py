@@ -50,8 +50,8 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[object] | None = None
     """What a model must be sent where the program goes on; None if that follows from the entries."""
     ambiguous: bool = False
-    """Several entries have one id, as in the file that was imported: paths may mean another one than the session does.
-    """
+    """Several entries have one id, or come round in a circle, as in the file that was imported: paths may mean another
+    one than the session does."""
 
 
 class Exporter(Protocol):

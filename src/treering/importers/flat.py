@@ -7,14 +7,16 @@ document. Neither gives ids to messages, so they get some here, the same on ever
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Final
+
+import msgspec
 
 from treering.errors import UsageError
 from treering.importers import pi
 from treering.importers.chain import Chain
-from treering.importers.entry import Encode, Entry, Fields, with_source
+from treering.importers.entry import RAW, Encode, Entry, Fields, as_text, with_source
 from treering.importers.lines import Value, read_values
 from treering.importers.reader import text_of
 from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note
@@ -26,10 +28,10 @@ Record = tuple[Entry | None, list[Draft]]
 class Messages:
     """Makes entries and drafts of messages, one after the other."""
 
-    def __init__(self, session: str, time_ms: int | None, encode: Encode) -> None:
+    def __init__(self, session: str, time_ms: int | None, encode: Encode | None = None) -> None:
         self._chain = Chain(session, linear=True)
         self._time = time_ms
-        self._encode = encode
+        self._encode = encode  # without it the bytes of every message are kept
         self._before: str | None = None
 
     @property
@@ -46,6 +48,8 @@ class Messages:
         )  # fmt: skip
         draft = Draft(id=place.id, parent=place.parent, role=role, payload=message, time_ms=self._time)
         self._before = place.id
+        if self._encode is None:
+            return entry, [msgspec.structs.replace(draft, source={RAW: as_text(value.raw)})]
         return entry, [with_source(draft, entry, _payload, self._encode, optional=())]
 
     def settle(self, settings: Fields) -> Draft:
@@ -62,20 +66,20 @@ def _payload(draft: Draft) -> Fields:
     return draft.payload if isinstance(draft.payload, dict) else {}
 
 
+FLAT: Final = "operator-flat"
+"""What the header of a flat file says of its format: an exporter must not take its records for those of a tree."""
+_ROLES: Final = {"human": "user", "ai": "assistant"}
+
+
 def is_flat(record: Mapping[str, object]) -> bool:
     """Tell the first line of a flat file of Operator-Use."""
     return record.get("type") == "metadata" and "created_at" in record
 
 
-def encode_flat(record: Mapping[str, object]) -> bytes:
-    """Return a record as Operator-Use wrote it before May 2026: by `json.dumps`, in ASCII."""
-    return json.dumps(record).encode()
-
-
 class FlatSource:
     """A flat file of Operator-Use. See `ImportSource` for what its members promise."""
 
-    def __init__(self, name: str, open_file: Callable[[], io.BufferedIOBase], path: Path) -> None:
+    def __init__(self, open_file: Callable[[], io.BufferedIOBase], path: Path) -> None:
         self._open = open_file
         self._log = ProblemLog()
         self.leaf: str | None = None
@@ -84,7 +88,7 @@ class FlatSource:
         if first is None:
             raise UsageError(f"this is no flat session file. path={str(path)!r}", kind="format")
         self._header_raw = first.raw
-        self.header = _read_header(name, _fields(first.value), path)
+        self.header = _read_header(_fields(first.value), path)
 
     @property
     def problems(self) -> list[Problem]:
@@ -95,14 +99,15 @@ class FlatSource:
         """Yield the messages of the file with their drafts, in its order."""
         self._log, self.leaf = ProblemLog(), None
         yield None, [header_note(self.header, self._header_raw)]
-        messages = Messages(self.header.session_id, self.header.created_ms, encode_flat)
+        messages = Messages(self.header.session_id, self.header.created_ms)
         headed = False
         with self._open() as stream:
             for value in read_values(stream, self._log.report, _is_record):
                 if _is_metadata(value) and not headed:
                     headed = True
                 elif isinstance(value.value, dict) and "role" in value.value:
-                    yield messages.add(value.value, value, text_of(value.value["role"]))
+                    role = text_of(value.value["role"])
+                    yield messages.add(value.value, value, _ROLES.get(role, role))
                 else:
                     yield None, [self._set_aside(value, messages.aside())]
         self.leaf = messages.leaf
@@ -134,11 +139,11 @@ def _fields(value: object) -> Fields:
     return value if isinstance(value, dict) else {}
 
 
-def _read_header(name: str, header: Fields, path: Path) -> Imported:
+def _read_header(header: Fields, path: Path) -> Imported:
     rest = {key: value for key, value in header.items() if key != "type"}
     own = text_of(rest.get("id")) and rest.pop("id")
     return Imported(
-        format=name,
+        format=FLAT,
         version=1,
         session_id=own or path.name.removesuffix(".gz").removesuffix(".jsonl"),
         created_ms=_local_time(rest.get("created_at")),

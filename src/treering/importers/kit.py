@@ -177,8 +177,8 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version that a header states; kit looks at none."""
-    return value if type(value) is int else VERSION
+    """Return the version that a header states; kit looks at none, and never wrote files without ids."""
+    return value if type(value) is int and value > 1 else VERSION
 
 
 def is_header(value: object) -> bool:

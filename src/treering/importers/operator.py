@@ -45,7 +45,8 @@ VERSION: Final = 3
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
-_LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "max"})
+LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "max"})
+"""Of thinking, as Operator knows them."""
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
 
 
@@ -88,7 +89,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> I
         )
     records = first_records(head, DIALECT)
     if records and is_flat(records[0]):
-        return FlatSource(NAME, lambda: open_stream(place), place)
+        return FlatSource(lambda: open_stream(place), place)
     return LinesSource(DIALECT, lambda: open_stream(place), place)
 
 
@@ -206,8 +207,8 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version that a header states; Operator takes none for its own."""
-    return value if type(value) is int else VERSION
+    """Return the version that a header states; Operator looks at none, and never wrote files without ids."""
+    return value if type(value) is int and value > 1 else VERSION
 
 
 def is_header(value: object) -> bool:
@@ -272,7 +273,7 @@ def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 def read_thinking_change(rest: Fields, place: Place, reader: Reader) -> Fields:
     """A change of settings; to a level that Operator does not know it changes nothing."""
-    if text_of(rest.get("thinking_level")) not in _LEVELS:
+    if text_of(rest.get("thinking_level")) not in LEVELS:
         return read_unknown(rest, place, reader)
     return {"kind": "thinking_change", "brief": take_small(rest, thinking_level="thinking")}
 

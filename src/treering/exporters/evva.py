@@ -1,0 +1,190 @@
+"""Sessions as files of evva: one document, with what a model would be sent where the session stands.
+
+evva keeps no history. So of a session in which nothing happened the document is given back to the byte; of any other,
+its messages are those of the context, imported ones in their own bytes, and the counters go on from where they were.
+Other branches, labels and what is not in the context cannot be said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from treering.checkpoint.context import Context
+from treering.checkpoint.policies.evva import MESSAGE, named
+from treering.checkpoint.policy import Seen, find_policy, render
+from treering.exporters.stored import Stored, stored_drafts
+from treering.exporters.target import Composed, LeftOut
+from treering.format import values
+from treering.importers.entry import RAW, Fields, as_bytes
+from treering.importers.evva import (
+    ENVELOPE,
+    NAME,
+    SESSION,
+    USAGE,
+    VERSION,
+    Counters,
+    encode,
+    first_user_prompt,
+    gaps_of,
+    indent,
+    put_together,
+)
+from treering.importers.rfc3339 import write_time
+from treering.importers.writing import encode_go
+from treering.session.blocking import View
+from treering.session.info import SessionInfo
+from treering.session.reader import Reader
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+_NOT_WRITTEN: Final = frozenset({"import", "link", "damage"})
+_PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
+"""Kinds of which the document has something: their message, or a number."""
+_NUMBERS: Final = {
+    "InputTokens": ("input", "input_tokens", "prompt_tokens"),
+    "OutputTokens": ("output", "output_tokens", "completion_tokens"),
+    "CacheReadTokens": ("cacheRead", "cache_read_tokens", "cache_read"),
+    "CacheCreationTokens": ("cacheWrite", "cache_write_tokens", "cache_write"),
+    "ReasoningTokens": ("reasoning", "reasoning_tokens"),
+}
+"""The names that numbers of usage have elsewhere."""
+
+
+def compose(view: View) -> Composed:
+    """Make a document of evva of a session."""
+    records = [*stored_drafts(view, NAME)]
+    drafts = {each.draft.id: each for each in records if each.draft.type == "node"}
+    context = view.perform(_context)
+    messages = [_rendered(item.node, item.view, item.message, drafts) for item in context.items]
+    parts = [_bytes_of(item.node, item.view, item.message, drafts) for item in context.items]
+    header = _header(records)
+    if header is not None and not _is_changed(view, records):
+        data = _as_it_was(header, parts)
+    else:
+        document = _document(view.info, header, context, messages, _counted(view, records, header))
+        data = _written(document, parts)
+    return Composed(data=[data], entry_ids=None, labels=None, left_out=_left(records, context), messages=messages)
+
+
+def _header(records: Sequence[Stored]) -> Draft | None:
+    """Return the note with the header of the document that was imported, if one was."""
+    notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
+    return next((note for note in notes if _fields(note.payload).get("format") == NAME), None)
+
+
+def _context(reader: Reader) -> Steps[Context]:
+    """What a model sees by evva's policy, edits included."""
+    index = yield from reader.index()
+    built = find_policy(NAME).build(index.graph.path(reader.state.tip), index.graph)
+    return (yield from reader.edited(index, built))
+
+
+def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> object:
+    if inline is not None:
+        return render(MESSAGE, values.decode(inline), Seen(node, 0, {}, {}))
+    draft = drafts[node].draft
+    return render(view, draft.payload, Seen(node, draft.time_ms or 0, draft.links or {}, draft.brief or {}))
+
+
+def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> bytes:
+    """The bytes of a message: those it had, if it was imported and not edited."""
+    stored = drafts[node]
+    if inline is None and stored.imported and view == MESSAGE:
+        raw = (stored.draft.source or {}).get(RAW)
+        return as_bytes(raw) if raw is not None else encode(_fields(stored.draft.payload))
+    return encode(_fields(_rendered(node, view, inline, drafts)))
+
+
+def _fields(value: object) -> Fields:
+    return value if isinstance(value, dict) else {}
+
+
+def _is_changed(view: View, records: Sequence[Stored]) -> bool:
+    """Tell whether anything was recorded here that the document has, or the session stands elsewhere."""
+    nodes = [each.draft.id for each in records if each.draft.type == "node"]
+    own = (each.draft for each in records if not each.imported)
+    return view.node != (nodes[-1] if nodes else None) or any(draft.kind not in _NOT_WRITTEN for draft in own)
+
+
+def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
+    source: Mapping[str, Any] = header.source or {}
+    rest, at = as_bytes(source[RAW]).decode("utf-8", "surrogateescape"), source.get("at", -1)
+    if at < 0:
+        return as_bytes(source[RAW])
+    return put_together(rest, at, source.get("gaps", gaps_of(len(parts))), parts)
+
+
+def _document(
+    info: SessionInfo, header: Draft | None, context: Context, messages: Sequence[object], counters: Counters
+) -> Fields:
+    """Return the document without its messages: that of the file, with what changed since."""
+    old = _old_fields(header)
+    model = {name: text for name in ("provider", "model") if (text := context.settings.get(name))}
+    made = {
+        "version": VERSION,
+        "session_id": info.id,
+        "workdir": info.cwd,
+        "created_at": write_time(info.created_ms),
+        **({} if info.parent_session else named(old, ENVELOPE) if old else {}),
+        **model,
+        "updated_at": write_time(info.updated_ms),
+        "first_user_prompt": first_user_prompt([_fields(message) for message in messages]),
+    }
+    known = {name.lower() for name in ENVELOPE}
+    extra = {name: value for name, value in old.items() if name.lower() not in known}
+    session = _fields(named(old, {"session": {}})["session"])
+    extra_of_session = {name: value for name, value in session.items() if name.lower() not in SESSION}
+    counted = {name: getattr(counters, name) for name in SESSION if name != "messages"}
+    return named(made, ENVELOPE) | {"session": {"messages": [], **counted, **extra_of_session}} | extra
+
+
+def _old_fields(header: Draft | None) -> Fields:
+    """Return the document as it was imported, without its messages."""
+    payload = _fields(header.payload) if header is not None else {}
+    facts = {"session_id": payload.get("session_id"), "workdir": payload.get("cwd")}
+    return {**facts, **_fields(payload.get("extra"))} if payload else {}
+
+
+def _counted(view: View, records: Sequence[Stored], header: Draft | None) -> Counters:
+    """Return the counters: those of the document, and what was spent and compacted since on the way to here."""
+    session = named(_fields(named(_old_fields(header), {"session": {}})["session"]), SESSION)
+    counters = Counters(
+        usage=named(_fields(session["usage"]), USAGE),
+        last_turn_input_tokens=session["last_turn_input_tokens"],
+        micro_compacted=session["micro_compacted"],
+        full_compact_count=session["full_compact_count"],
+    )
+    path = set(view.path())
+    for draft in (each.draft for each in records if not each.imported):
+        brief = draft.brief or {}
+        if draft.kind == "compaction" and draft.id in path:
+            counters = counters.full_compact(_number(brief, "tokens_after"))
+        elif draft.kind == "usage" and draft.type == "note":
+            counters = counters.record_turn({name: _number(brief, *names) for name, names in _NUMBERS.items()})
+    return counters
+
+
+def _number(brief: Mapping[str, object], *names: str) -> int:
+    found = next((brief[name] for name in names if name in brief), 0)
+    return int(found) if isinstance(found, int | float) else 0
+
+
+def _written(document: Fields, parts: Sequence[bytes]) -> bytes:
+    """Return a document as evva writes it, with the bytes of its messages in their place."""
+    text = indent(encode_go(document)).decode()
+    at = text.index('"messages": [') + len('"messages": [')
+    return put_together(text, at, gaps_of(len(parts)), parts)
+
+
+def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
+    """Tell what of the session is not in the document."""
+    shown = set(context.nodes)
+    left: Counter[tuple[str, str]] = Counter()
+    for draft in (each.draft for each in records):
+        if draft.type == "node" and draft.kind in ("message", "custom_message") and draft.id not in shown:
+            left[draft.kind, "not in the context, and evva keeps no history"] += 1
+        elif draft.kind not in (*_PERSISTED, "import"):
+            left[draft.kind, "evva has no such record"] += 1
+    return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
