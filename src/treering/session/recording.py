@@ -60,7 +60,7 @@ class Recording:
         self.state: SessionState = writer.state
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
-        self.ids: Sequence[str] = ()
+        self.ids: list[str] = []
         """Of the drafts that the caller handed in, recorded already or not."""
         self.head, self.node = self._place(head, expect)
         self.own_head = head is None or head == writer.at_head

@@ -120,12 +120,9 @@ class SessionState:
     @property
     def lacks_lines(self) -> bool:
         """A record that the context shows is not at hand."""
-        if self._whole is self.context:
-            return False
-        if any(item.node not in self.lines for item in self.context.items):
-            return True
-        self._whole = self.context
-        return False
+        if self._whole is not self.context and self.lines.keys() >= set(self.context.nodes):
+            self._whole = self.context
+        return self._whole is not self.context
 
     # forward
 

@@ -47,7 +47,13 @@ class Tally:
         """Take in the next record."""
         if skeleton.type == "node":
             self._nodes += 1
-            self._add_node(skeleton, record)
+            if skeleton.kind == "message":
+                self._messages += 1
+                if not self._card.first_prompt and skeleton.role == "user":
+                    self._set({"first_prompt": first_prompt(bytes(record.body))})
+            elif skeleton.kind == "model_change":
+                brief = read_brief(skeleton)
+                self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
         elif skeleton.type == "checkpoint":
             self._checkpoints += 1
         elif skeleton.type == "note" and skeleton.kind in _FACTS:
@@ -60,15 +66,6 @@ class Tally:
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
             observe_id(record.id)
-
-    def _add_node(self, skeleton: Skeleton, record: Record) -> None:
-        if skeleton.kind == "message":
-            self._messages += 1
-            if skeleton.role == "user" and not self._card.first_prompt:
-                self._set({"first_prompt": first_prompt(bytes(record.body))})
-        elif skeleton.kind == "model_change":
-            brief = read_brief(skeleton)
-            self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
 
     def _originate(self, facts: object) -> None:
         """Take over what the file says that the session was made of: when it was last active, and its parent.

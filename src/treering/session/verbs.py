@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -127,7 +128,7 @@ def record(
         return Commit(tuple([draft.id or "" for draft in new]), None)
     if len(known) == len(drafts) and not writer.waiting and not (changed and changed.says_something):
         return Commit(tuple([draft.id or "" for draft in drafts]), None)
-    done = yield from writer.write(lambda: _plan(writer, drafts, changed, known, head=head, expect=expect))
+    done = yield from writer.write(partial(_plan, writer, drafts, changed, known, head=head, expect=expect))
     return Commit(tuple(done.ids), done.made.id if done.made else None)
 
 
@@ -150,7 +151,8 @@ def _plan(
         recording.put_off = tuple(writer.waiting)
         for draft in recording.put_off:
             recording.draft(draft)
-    recording.ids = [recording.draft(draft) if draft.id not in known else draft.id or "" for draft in drafts]
+    for draft in drafts:
+        recording.ids.append(recording.draft(draft) if draft.id not in known else draft.id or "")
     if recording.compacts and recording.own_head and recording.context is None:
         recording.context = yield from _rebuilt(writer, recording)
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
@@ -162,7 +164,7 @@ def flush(writer: Writer) -> Steps[None]:
     """Record what was put off: durable when it returns."""
     yield from writer.settle()
     if writer.waiting:
-        yield from writer.write(lambda: _plan(writer))
+        yield from writer.write(partial(_plan, writer))
 
 
 def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
