@@ -18,6 +18,8 @@ Position = NewType("Position", int)
 
 _SEQUENCE_BITS = 12
 _NANOS_PER_MS = 1_000_000
+_SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
+_VERSION = 7 << _SEQUENCE_BITS
 _VARIANT = 0b10 << 62  # in front of 62 random bits
 _OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
@@ -36,12 +38,14 @@ class IdClock:
 
     def new(self) -> str:
         """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
-        now = (time.time_ns() << _SEQUENCE_BITS) // _NANOS_PER_MS
-        random = int.from_bytes(os.urandom(8), "big") >> 2
+        value = (time.time_ns() << _SEQUENCE_BITS) // _NANOS_PER_MS
+        low = _VARIANT | int.from_bytes(os.urandom(8), "big") >> 2
         with self._lock:
-            self._last = value = max(now, self._last + 1)
-            digits = f"{value:015x}"
-            self._newest = f"{digits[:12]}7{digits[12:]}{_VARIANT | random:x}"
+            if value <= self._last:
+                value = self._last + 1
+            self._last = value
+            high = value >> _SEQUENCE_BITS << 16 | _VERSION | value & _SEQUENCE_MASK
+            self._newest = (high << 64 | low).to_bytes(16, "big").hex()  # half the work of formatting a number
             return self._newest
 
     def observe(self, identifier: str) -> None:
