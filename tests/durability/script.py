@@ -98,17 +98,19 @@ def found_stage(folder: Path, stages: list[Oracle], crash: Crash) -> Oracle:
     return possible[expected.index(found)]
 
 
-def go_on(folder: Path, oracle: Oracle) -> None:
+def go_on(folder: Path, oracle: Oracle) -> Oracle:
     """A later writer appends, seals and merges; nothing is missing afterwards, and all of it is sound."""
     oracle = oracle.copy()
+    unique = f"later {len(oracle.parents)}"
     with local_backend(folder).store().session("s") as session:
-        for text in ("later", "later still"):
+        for text in (unique, f"{unique} still"):
             session.append(text)
             oracle.append([text])
             session.seal()
         session.tidy(everything=True)
     assert describe(local_backend(folder).store().view("s")) == expect(oracle)
     assert [each for each in local_backend(folder).store().verify("s") if each.severity == "damage"] == []
+    return oracle
 
 
 def check(crashes: Iterable[Crash], stages: list[Oracle], base: Path, go_on_every: int) -> None:
