@@ -206,7 +206,7 @@ class Actors:
         log = self.ghost.logs[view.life]
         found = yield from records_at(view, wanted)
         for at in wanted:
-            if not self.ghost.volatile and found[at] != log[at]:
+            if not self.ghost.volatile and found[at] not in (log[at], self.ghost.log_under(view.life, view.epoch)[at]):
                 self.ghost.problems.append(f"position {at} of life {view.life} was read as {found[at]!r}")
 
     # maintenance, and lives
@@ -230,7 +230,7 @@ class Actors:
         try:
             while first < len(lines):
                 end = min(len(lines), first + self.rng.randrange(1, 5))
-                name = SegmentName(first, end, self.rng.randrange(3), new_nonce())
+                name = SegmentName(first, end, 0, new_nonce())
                 yield from ask(Put(self.keys.segment(life, name), build_segment(lines[first:end])), Written)
                 first = end
             yield from lives.create(

@@ -20,7 +20,7 @@ import treering.session.writer
 from treering.format import register, segment
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Card, Latest, Tail
-from treering.journal import append, cover, life, merge, read, resume
+from treering.journal import append, cover, erase, life, merge, read, resume
 from treering.session import lineage
 
 
@@ -101,7 +101,7 @@ _CODERS: dict[str, Any] = {
     "read_footer": _read_footer,
     "read_frame": _read_frame,
 }
-_USERS = (append, cover, life, merge, read, resume, lineage)
+_USERS = (append, cover, erase, life, merge, read, resume, lineage)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:

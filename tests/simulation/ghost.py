@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tests.simulation.codec import parse_segment_lines
+from treering.format.erasure import Burials
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail
@@ -46,14 +47,20 @@ class Ghost:
         self.fences: dict[str, set[str]] = {}
         """Lives that one deletion (by its nonce) put an end to."""
         self.problems: list[str] = []
-        self._epochs: dict[tuple[str, int], int] = {}
-        """Under which epoch a sealed record was written, by life and position."""
+        self.epochs: dict[str, int] = {}
+        """How often something was erased, by life."""
+        self.marks: dict[str, Burials] = {}
+        """What was erased, by life."""
+        self.before: dict[tuple[str, int], list[bytes]] = {}
+        """The log as it was until somebody erased under a later epoch, by life and epoch."""
         self._ids: dict[bytes, str] = {}
 
     # what the store does
 
     def tail_written(self, new: Tail) -> None:
         life, base = new.header.life, new.header.base
+        if not life:
+            return  # the tombstone of a life that never was
         log = self.logs.get(life)
         if log is None:  # nobody knows this life; what it was born with is there already
             log = self._sealed(life, base)
@@ -65,6 +72,7 @@ class Ghost:
             self.problems.append(f"life {life} was deleted, and is appended to")
         if base > len(log):
             self.problems.append(f"the tail begins at {base}, but the journal ended at {len(log)}")
+        log = self._buried(life, log, new)
         now = log[:base] + list(new.lines)
         if now == log and life in self.logs:
             return
@@ -84,11 +92,32 @@ class Ghost:
         self.logs.setdefault(new.life, [])
         self.note(new.life)
 
-    def segment_written(self, life: str, name: SegmentName) -> None:
-        """A copy may say that it is older than what it was made of, never that it is newer."""
-        for at in range(name.first, name.end):
-            if name.epoch > self._epochs.setdefault((life, at), name.epoch):
-                self.problems.append(f"position {at} was sealed under an older epoch than {name.epoch}")
+    def _buried(self, life: str, log: list[bytes], new: Tail) -> list[bytes]:
+        """The log without what this tail is the first to say was erased."""
+        marks = new.header.burials
+        epoch = new.header.epoch
+        if epoch > self.epochs.get(life, 0):
+            self.before[life, self.epochs.get(life, 0)] = log
+            self.epochs[life], self.marks[life] = epoch, marks
+            log = self.logs[life] = marks.bury_all(log, 0)
+        elif epoch < self.epochs.get(life, 0) and not self.volatile:
+            self.problems.append(f"life {life} forgot what was erased")
+        if marks.bury_all(new.lines, new.header.base) != list(new.lines):
+            self.problems.append("the tail holds what it says was erased")
+        return log
+
+    def log_under(self, life: str, epoch: int) -> list[bytes]:
+        """The records as somebody sees them who looked before a later erasure."""
+        later = [self.before[life, each] for each in range(epoch, self.epochs.get(life, 0)) if (life, each) in self.before]
+        return later[0] if later else self.logs[life]
+
+    def segment_written(self, life: str, name: SegmentName, lines: Sequence[bytes]) -> None:
+        """What a segment's name says was erased before it was written is not in it."""
+        marks = self.marks.get(life)
+        acts = [act for act in marks.erasures if act.epoch <= name.epoch] if marks else []
+        erased = [(at, act.epoch) for act in acts for at, _ in act.records]
+        if Burials(erased, acts).bury_all(lines, name.first) != list(lines):
+            self.problems.append(f"a segment of epoch {name.epoch} holds what was erased before")
 
     def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
         """A disk forgot what was not synced; even a deletion that nobody was told of may be undone.
@@ -194,7 +223,7 @@ _parse_segment = functools.lru_cache(parse_segment)
 
 def segment_of(key: str, home: str) -> tuple[str, SegmentName] | None:
     """The life and the name in the key of a segment; None for other keys."""
-    if "/segments/" not in key or (name := _parse_segment(key)) is None:
+    if "/segments/" not in key or not key.startswith(home) or (name := _parse_segment(key)) is None:
         return None
     return key.removeprefix(home).partition("/")[0], name
 

@@ -138,6 +138,7 @@ RULES = (
         life=view.life,
         epoch=view.latest.card.epoch,
         erased=view.latest.card.erased,
+        erasures=view.latest.card.erasures,
         covers=view.end,
         sealed=sealed,
         dead=False,
@@ -153,6 +154,7 @@ RULES = (
         life=view.life,
         epoch=view.latest.card.epoch,
         erased=view.latest.card.erased,
+        erasures=view.latest.card.erasures,
         covers=view.end,
         sealed=sealed,
         dead=False,
@@ -437,16 +439,13 @@ RULES = (
         "A session is born only when the segments of its records are durable.",
         "session/lineage.py",
         """        yield from self.seal()
-        card, lines = self.state.card, encode_state(self.state)
         try:
-            return (yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end))
-""",
-        """        card, lines = self.state.card, encode_state(self.state)
-        try:
-            view = yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end)
+            view = yield from self._create()
+        except ConflictError:""",
+        """        try:
+            view = yield from self._create()
             yield from self.seal()
-            return view
-""",
+        except ConflictError:""",
         NAMES,
     ),
     Rule(
@@ -512,8 +511,8 @@ RULES = (
         "own-folder",
         "Every life has a folder of its own.",
         "format/paths.py",
-        '        return f"{self._home}{encode_id(life)}/"\n',
-        '        return f"{self._home}life/"\n',
+        '        return f"{self.home}{encode_id(life)}/"\n',
+        '        return f"{self.home}life/"\n',
     ),
     # a session
     Rule(

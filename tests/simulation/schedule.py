@@ -256,7 +256,7 @@ class SessionSchedule(Schedule):
         """Whatever happened, an agent is back after two reads."""
         self.world.heal()
         self.actors.strict = True
-        reborn = bool(self.world.deleted_life())  # and not appended to: only a second look tells
+        reborn = self.world.entombed()  # and not appended to: only a second look tells
         if self.world.current_life() and not self.shared and not reborn:
             process = self.alone(self.actors.look_once())
             if process.requests != RESUME_REQUESTS and not self.problems:

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from types import GeneratorType
 from typing import TypeAlias
 
-from tests.simulation.codec import Token, parse_latest, parse_tail
+from tests.simulation.codec import Token, parse_latest, parse_segment_lines, parse_tail
 from tests.simulation.ghost import Ghost, Objects, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
@@ -157,7 +157,7 @@ class World:
             self.ghost.latest_written(card, parse_latest(data, key=key).card)
             self._require_order()
         elif (segment := segment_of(key, "sessions/s/")) is not None:
-            self.ghost.segment_written(*segment)
+            self.ghost.segment_written(*segment, parse_segment_lines(data, key=key))
         return Written(version)
 
     def _list(self, request: List) -> Effect:
@@ -239,6 +239,11 @@ class World:
         """The life whose tombstone stands in the tail; empty if there is none."""
         _, header = self._registers()
         return header.life if header is not None and header.dead else ""
+
+    def entombed(self) -> bool:
+        """Whether a tombstone stands in the tail, or nothing does."""
+        _, header = self._registers()
+        return header is None or header.dead
 
     def _registers(self) -> tuple[Card | None, TailHeader | None]:
         latest, tail = self.objects.get(self.keys.latest), self.objects.get(self.keys.tail)

@@ -11,7 +11,7 @@ compaction and new messages are recorded together. `splice_diff` finds such chan
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -53,6 +53,13 @@ Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
 def without(context: Context, node: str) -> Context:
     """Return `context` without the items of `node`: it was retracted."""
     return context.with_items([item for item in context.items if item.node != node])
+
+
+def without_messages(context: Context, nodes: Collection[str]) -> Context:
+    """Return `context` without the inline edits of some nodes: their payloads were erased."""
+    if not any(item.message is not None and item.node in nodes for item in context.items):
+        return context
+    return context.with_items([Item(item.node, item.view) if item.node in nodes else item for item in context.items])
 
 
 def replace(context: Context, node: str, message: bytes) -> Context:

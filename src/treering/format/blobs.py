@@ -18,7 +18,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
@@ -69,8 +69,12 @@ class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
         return f"[missing attachment sha256:{self.sha256}, {self.size} bytes]"
 
 
-def extract(value: object) -> tuple[object, dict[str, bytes]]:
+def extract(value: object, inside: Collection[str] = ()) -> tuple[object, dict[str, bytes]]:
     """Take the large parts out of a value; the value itself is not changed.
+
+    Args:
+        value: As callers hand it in.
+        inside: Parts with these digests stay where they are.
 
     Returns:
         The value with references in place of its large parts, and the blobs by their SHA-256.
@@ -86,6 +90,8 @@ def extract(value: object) -> tuple[object, dict[str, bytes]]:
             return part
         data, form, prefix = found
         digest = hashlib.sha256(data).hexdigest()
+        if digest in inside:
+            return part
         blobs[digest] = data
         return BlobRef(sha256=digest, form=form, size=len(data), prefix=prefix)
 

@@ -138,11 +138,11 @@ class SessionKeys(NamedTuple):
 
     @property
     def hold(self) -> str:
-        return f"{self._home}hold"
+        return f"{self.home}hold"
 
     def folder(self, life: str) -> str:
         """Return the prefix of everything that dies with this life of the session."""
-        return f"{self._home}{encode_id(life)}/"
+        return f"{self.home}{encode_id(life)}/"
 
     def segments(self, life: str) -> str:
         """Return the prefix of the segments."""
@@ -161,7 +161,8 @@ class SessionKeys(NamedTuple):
         return self.blobs(life) + sha256
 
     @property
-    def _home(self) -> str:
+    def home(self) -> str:
+        """Return the prefix of everything but `latest`."""
         return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
 
 

@@ -22,9 +22,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from treering.errors import CorruptError, UsageError
+from treering.format.erasure import Burials, Erasure, burials
 from treering.format.frames import add_check, check_size, compress, decompress_frame, frame_at, remove_check, walk
 from treering.format.line import (
     FORMAT_VERSION,
@@ -65,6 +67,13 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """The session was deleted; this is its tombstone."""
     nonce: str
     """Random: no two headers are equal."""
+    erasures: tuple[Erasure, ...] | UnsetType = UNSET
+    """What was erased there, one act after the other; left out if nothing was."""
+
+    @property
+    def burials(self) -> Burials:
+        """Which records were erased."""
+        return burials(self.erased, () if isinstance(self.erasures, UnsetType) else self.erasures)
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +136,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """Further facts, kept by writers that do not know them."""
     erased: tuple[tuple[int, int], ...] = ()
     """(position, epoch). Not limited in number, so it is stored in the body: `decode_card` does not see it."""
+    erasures: tuple[Erasure, ...] = ()
+    """As in the tail; stored with `erased`."""
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +150,7 @@ class Latest(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Erased(msgspec.Struct, frozen=True, tag_field="type", tag="erased"):
     erased: tuple[tuple[int, int], ...]
+    erasures: tuple[Erasure, ...] | UnsetType = UNSET
 
 
 _header_decoder = msgspec.json.Decoder(TailHeader)
@@ -275,12 +287,13 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
     """
     if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
         raise UsageError("each line must end in a line break and hold no other")
-    front = compress(_first_line(replace(card, lines=len(lines), erased=())))
+    front = compress(_first_line(replace(card, lines=len(lines), erased=(), erasures=())))
     if len(front) > CARD_BYTES_MAX:
-        sizes = {name: len(str(value)) for name, value in asdict(card).items() if name != "erased"}
+        sizes = {name: len(str(value)) for name, value in asdict(card).items() if name not in ("erased", "erasures")}
         longest = max(sizes, key=sizes.__getitem__)
         raise UsageError(f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest!r}")
-    erased = (close_line(encode_object(_Erased(card.erased))),) if card.erased else ()
+    erasures = _Erased(card.erased, card.erasures or UNSET)
+    erased = (close_line(encode_object(erasures)),) if card.erased else ()
     body = b"".join((*erased, *lines))
     _check_writable(len(body), "latest")
     return add_check(front + (compress(body) if body else b""))
@@ -312,8 +325,9 @@ def decode_latest(data: bytes, *, key: str) -> Latest:
     lines = tuple(split_lines(body))
     if len(lines) == card.lines + 1:
         check_line(lines[0], key=key)
-        erased = decode_object(lines[0], _erased_decoder, key=key).erased
-        card, lines = replace(card, erased=erased), lines[1:]
+        found = decode_object(lines[0], _erased_decoder, key=key)
+        erasures = () if isinstance(found.erasures, UnsetType) else found.erasures
+        card, lines = replace(card, erased=found.erased, erasures=erasures), lines[1:]
     if len(lines) != card.lines or not (b"\n" + body).endswith(b"\n"):
         raise CorruptError(f"body has lines missing or added. expected={card.lines}, got={len(lines)}", key=key)
     return Latest(card=card, lines=lines)

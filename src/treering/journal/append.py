@@ -10,7 +10,8 @@ Rule 4: only somebody else's record at that position is a conflict. One of our o
 answer is progress: look again and go on behind it.
 Rule 5: an append that had no answer may land later. Before its records are sent again, or given up, the tail has to
 change: then it cannot. If nobody else changed it, we write it anew as it is.
-Rule 6: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
+Rule 6: a tail is written in place of a tombstone or of another tail, never where nothing is.
+Rule 7: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
 elsewhere before anything is acknowledged.
 """
 
@@ -21,14 +22,16 @@ from collections.abc import Sequence
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UnavailableError, UsageError
+from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
-from treering.format.register import Tail, encode_tail
+from treering.format.register import Tail, TailHeader, encode_tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.lines import joined
 from treering.journal.read import record_at
 from treering.journal.resume import LOOKS_MAX, resume
 from treering.journal.view import View
-from treering.storage.requests import Append, Put, Steps, Written
+from treering.storage.requests import ABSENT, Append, Put, Steps, Written
+from treering.storage.run import checked
 
 
 class Appended(msgspec.Struct, frozen=True):
@@ -70,6 +73,9 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         UnavailableError: The store did not answer; the records may be in the journal now, later, or never.
         CorruptError: The session is damaged.
     """
+    if view.tail_version == ABSENT:
+        yield from put_stone(view.keys, nonce)
+        return (yield from _settle(view, by, 0, nonce, rewrite=False))
     first = view.end
     stamped = stamp(records, at=first, by=by)
     lines = tuple(map(encode_checked, stamped))
@@ -148,6 +154,9 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
 
     What was read there is durable then, and a write that expects the old version comes too late.
     """
+    if view.tail_version == ABSENT:
+        yield from put_stone(view.keys, nonce)
+        return None
     request, tail = _request(view, (), nonce, in_place=False)
     (answer,) = yield (request,)
     if isinstance(answer, Written):
@@ -155,6 +164,19 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
     if isinstance(answer, (ConflictError, NotFoundError)):
         return None
     raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+
+
+def put_stone(keys: SessionKeys, nonce: str) -> Steps[None]:
+    """Put the tombstone of a life that never was where no tail is.
+
+    What replaces it is refused once it is gone, while a write that expects nothing may come at any time: after the
+    session was deleted and purged.
+    """
+    header = TailHeader(session=keys.session, life="", base=0, dead=True, nonce=nonce)
+    data = encode_tail(Tail(header=header, lines=()), compressed=not keys.appends)
+    (answer,) = yield (Put(keys.tail, data, expect=ABSENT),)
+    if not isinstance(answer, (ConflictError, NotFoundError)):
+        checked(answer, Written)
 
 
 def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:

@@ -26,7 +26,7 @@ from treering.format.segment import build_segment
 from treering.journal.append import rewrite_tail
 from treering.journal.view import View, deleted
 from treering.storage.requests import Found, Get, Put, Steps, Written
-from treering.storage.run import ask
+from treering.storage.run import ask, checked
 
 
 class Covered(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def cover(
         UnavailableError: The store did not answer; `latest` may or may not be replaced. Nothing is lost.
     """
     sealing = seal and bool(view.unsealed_lines)
-    if view.tail.header.epoch != view.latest.card.epoch or view.end < view.covers:
+    if view.torn or view.end < view.covers:
         return Covered(view, done=False)
     if view.end == view.covers and not sealing and not again:
         return Covered(view, done=False)
@@ -76,6 +76,7 @@ def cover(
         life=view.life,
         epoch=view.latest.card.epoch,
         erased=view.latest.card.erased,
+        erasures=view.latest.card.erasures,
         covers=view.end,
         sealed=sealed,
         dead=False,
@@ -98,7 +99,10 @@ def _swap(view: View, latest: Latest) -> Steps[Covered]:
         return Covered(view.with_latest(latest, answer.version), done=True, latest_bytes=len(data))
     if not isinstance(answer, (ConflictError, NotFoundError)):
         raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
-    found = yield from ask(Get(view.keys.latest, register=True), Found)
+    (now,) = yield (Get(view.keys.latest, register=True),)
+    if isinstance(now, NotFoundError):  # deleted, and purged
+        raise deleted(view.keys)
+    found = checked(now, Found)
     there = decode_latest(found.data, key=view.keys.latest)
     if there.card.dead or there.card.life != view.life:
         raise deleted(view.keys)

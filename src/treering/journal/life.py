@@ -4,7 +4,8 @@ Rule 1: creation writes `latest` before the tail, so a session killed at once is
 Rule 2: whoever finds `latest` of a new life without its tail may go on with it; the creator may have been killed.
 Rule 3: deletion puts its tombstone in the tail first, since appends swap the tail, then in `latest`, then deletes the
 folder of that life.
-Rule 4: a name is created again only when both tombstones stand. Tombstones stay; they are small.
+Rule 4: a life begins in place of tombstones in both registers, of the life before or of one that never was. What
+replaces a tombstone is refused for ever once that is gone; what is written where nothing is could come at any time.
 Rule 5: a life is never used twice, and neither is its folder.
 """
 
@@ -18,12 +19,19 @@ from treering.format.register import Card, Latest, Tail, TailHeader, encode_late
 from treering.journal.merge import DELETES_MAX
 from treering.journal.resume import LOOKS_MAX, Registers, look, resume
 from treering.journal.view import View, empty_tail
-from treering.storage.requests import Delete, Deleted, List, Listed, Put, Steps, Written
-from treering.storage.run import ask
+from treering.storage.requests import ABSENT, Delete, Deleted, List, Listed, Put, Steps, Written
+from treering.storage.run import ask, checked
 
 
-def create(
-    keys: SessionKeys, card: Card, lines: tuple[bytes, ...], *, life: str, nonce: str, born: int = 0
+def create(  # by keyword, but for what is created
+    keys: SessionKeys,
+    card: Card,
+    lines: tuple[bytes, ...],
+    *,
+    life: str,
+    nonce: str,
+    born: int = 0,
+    seen: Registers | None = None,
 ) -> Steps[View]:
     """Begin a session under a name that is free: never used, or deleted.
 
@@ -34,6 +42,7 @@ def create(
         born: How many records the session begins with. Their segments, in the folder of `life`, are durable already.
         life: Names this creation; never used again.
         nonce: Names this write.
+        seen: What `free_name` returned before the first segment of `life` was written; by default it is asked now.
 
     Returns:
         A view with an empty tail; the first append writes the tail.
@@ -42,16 +51,7 @@ def create(
         ConflictError: The session exists, or somebody else created it at this moment.
         UnavailableError: The store did not answer; the card may or may not be written.
     """
-    seen = yield from look(keys)
-    if not (seen.absent or seen.dead):
-        raise _exists(keys)
-    if seen.dead:
-        finished = seen.card is not None and not seen.card.dead and seen.life
-        seen = yield from _bury(seen, seen.life)
-        if finished:
-            yield from _empty_folder(keys.folder(finished))  # the deletion that was cut short did not come to it
-        if not seen.dead:
-            raise _exists(keys)
+    seen = seen or (yield from free_name(keys, nonce=nonce))
     card = msgspec.structs.replace(
         card,
         session=keys.session,
@@ -61,6 +61,8 @@ def create(
         covers=born,
         sealed=born,
         epoch=0,
+        erased=(),
+        erasures=(),
         dead=False,
         lines=len(lines),
     )
@@ -75,6 +77,46 @@ def create(
     if view.life != life:
         raise _exists(keys)
     return view
+
+
+def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
+    """Make sure that a name is free: that tombstones stand in both registers. Creation replaces the one in `latest`.
+
+    Where nothing ever was, or was purged, tombstones of a life that never was are put first.
+
+    Raises:
+        ConflictError: The session exists.
+        UnavailableError: The store did not answer, or others create and delete faster than we can look.
+    """
+    for _ in range(LOOKS_MAX):
+        seen = yield from look(keys)
+        if seen.dead:
+            finished = seen.card is not None and not seen.card.dead and seen.life
+            seen = yield from _bury(seen, seen.life)
+            if finished:
+                yield from _empty_folder(keys.folder(finished))  # the deletion that was cut short did not come to it
+        if not (seen.absent or seen.dead):
+            raise _exists(keys)
+        if ABSENT not in seen.versions:
+            return seen
+        yield from _put_stones(seen, nonce)
+    raise UnavailableError("others create and delete faster than we can look", kind="busy", key=keys.latest)
+
+
+def _put_stones(seen: Registers, nonce: str) -> Steps[None]:
+    keys = seen.keys
+    header = TailHeader(session=keys.session, life="", base=0, dead=True, nonce=nonce)
+    card = Card(session=keys.session, life="", write=nonce, dead=True)
+    stones = (
+        (seen.latest_version, Put(keys.latest, encode_latest(card, ()), expect=ABSENT)),
+        (
+            seen.tail_version,
+            Put(keys.tail, encode_tail(Tail(header=header), compressed=not keys.appends), expect=ABSENT),
+        ),
+    )
+    for answer in (yield tuple(put for version, put in stones if version == ABSENT)):
+        if not isinstance(answer, (ConflictError, NotFoundError)):
+            checked(answer, Written)
 
 
 def require_free(keys: SessionKeys) -> Steps[None]:
@@ -111,13 +153,13 @@ def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
         NotFoundError: There never was such a session.
         UnavailableError: The store did not answer; call again to finish.
     """
-    life, before = "", None
+    life, before, looks = "", None, 0
     for _ in range(LOOKS_MAX):
         seen = yield from look(keys)
-        if seen.absent:
+        if seen.absent or (seen.dead and not seen.life):
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
-        if seen.torn and seen.versions != before:
-            before = seen.versions
+        before, looks = seen.versions, looks + 1 if seen.versions == before else 1
+        if seen.torn and looks < seen.proven_by:
             continue
         life = life or seen.life
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):

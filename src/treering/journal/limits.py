@@ -20,6 +20,8 @@ MERGED_BYTES_MAX = 8 * 1024 * 1024
 MERGE_RUN_MIN = 8
 # A merge whose output is little more than its largest input would rewrite that one again and again.
 MERGE_GROWTH_MIN = 4
+# Each erased payload is named in the tail, which every resume reads and every append on an object store sends.
+ERASED_MAX = 10_000
 
 
 class Upkeep(msgspec.Struct):

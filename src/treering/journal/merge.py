@@ -135,7 +135,12 @@ def delete_segments(segments: Sequence[Segment]) -> Steps[None]:
 
 
 def tidy(
-    keys: SessionKeys, unique: Callable[[], str], *, everything: bool = False, rewrite: Rewrite | None = None
+    keys: SessionKeys,
+    unique: Callable[[], str],
+    *,
+    everything: bool = False,
+    rewrite: Rewrite | None = None,
+    where: Survey | None = None,
 ) -> Steps[Merged]:
     """One round of maintenance: delete waste, merge the runs that are worth it.
 
@@ -144,8 +149,9 @@ def tidy(
         unique: Makes names for the outputs.
         everything: Merge whatever can be merged, also short runs.
         rewrite: As for `merge`; given, every segment is rewritten.
+        where: What is there, if that was found out just now.
     """
-    where = yield from survey(keys)
+    where = where or (yield from survey(keys))
     yield from delete_segments(_waste(where))
     runs = plan_all(where.segments) if everything else plan(where.segments)
     if rewrite is not None:

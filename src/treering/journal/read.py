@@ -5,6 +5,7 @@ Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed 
 base without a gap; if they do not, look again. The same gap twice with the same tail is damage.
 Rule 3: a segment that vanished between LIST and GET was merged: look again.
 Rule 4: whoever looks again looks at the same life. A name that was deleted and created again is another session.
+Rule 5: what the tail says was erased is shown as erased, whatever a segment holds.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Sequence
 import msgspec
 
 from treering.errors import CorruptError, NotFoundError, UnavailableError
+from treering.format.erasure import Burials
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Tail, decode_tail
@@ -53,6 +55,11 @@ class Survey(msgspec.Struct, frozen=True):
     @property
     def end(self) -> int:
         return self.tail.end
+
+    @property
+    def burials(self) -> Burials:
+        """Which records were erased."""
+        return self.tail.header.burials
 
     def holding(self, at: int) -> Segment:
         """The segment that holds position `at`, which lies below the tail's base."""
@@ -169,7 +176,7 @@ def read_lines(
             lines = yield from segment_lines(segment)
         except NotFoundError:
             continue
-        return found, lines[first - segment.name.first :]
+        return found, found.burials.bury_all(lines[first - segment.name.first :], first)
     raise _busy(keys)
 
 
@@ -200,7 +207,7 @@ def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Ske
         except NotFoundError:
             continue
         base = found.tail.header.base
-        sealed = [row for position, row in enumerate(rows) if position < base]
+        sealed = found.burials.bury_rows(rows[:base])
         return found, sealed + [skeleton_of(line) for line in found.tail.lines]
     raise _busy(keys)
 
@@ -283,7 +290,8 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
         for ((key, _), span), answer in zip(batch, answers, strict=True):
             lines = read_frame(checked(answer, Found).data, span, key=key)
             first = feet[key].first + span.first_row
-            found |= {at: lines[at - first] for at in positions if first <= at < first + len(lines)}
+            here = [at for at in positions if first <= at < first + len(lines)]
+            found |= {at: where.burials.bury(lines[at - first], at) for at in here}
     return found
 
 

@@ -3,7 +3,9 @@
 Rule 1: the two answers may come from different moments. They fit together when they are of one life, the tail begins
 at or below what `latest` covers and reaches at least that far, and the tail's epoch is not the older one. Otherwise
 read again.
-Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session.
+Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session. A
+version is there once and never again, so both were there at one moment. But nothing is there before a life and after
+its purge: what is missing has to be missing three times.
 
 Theory of operation
 -------------------
@@ -48,7 +50,10 @@ class Registers:
 
     @property
     def life(self) -> str:
-        """The life that these registers are of, dead or alive; while they are torn, perhaps an older one."""
+        """The life that these registers are of, dead or alive; while they are torn, perhaps an older one.
+
+        Empty if there never was one, and tombstones stand where one is about to begin.
+        """
         if self.tail is None or (self.card is not None and self.tail.header.dead):
             return self.card.life if self.card else ""
         return self.tail.header.life
@@ -81,10 +86,15 @@ class Registers:
     def torn(self) -> bool:
         """The tombstone in the tail is of another life than the card: look again.
 
-        It may have been answered before that life's first append, or long after that life's own end. Only the same two
-        versions twice were there at one moment.
+        It may have been answered before that life's first append, or long after that life's own end; and so may a tail
+        that is missing.
         """
-        return self.tail is not None and self.tail.header.dead and not self.dead
+        return not self.dead and (self.tail is None or self.tail.header.dead)
+
+    @property
+    def proven_by(self) -> int:
+        """How many looks in a row must show these versions until they are known to have been there at one moment."""
+        return 3 if ABSENT in self.versions else 2
 
     @property
     def misfit(self) -> str:
@@ -139,15 +149,17 @@ def resume(keys: SessionKeys) -> Steps[View]:
         UnavailableError: The store does not answer, or the session changes faster than it can be read.
     """
     before: tuple[Version, Version] | None = None
+    looks = 0
     for _ in range(LOOKS_MAX):
         seen = yield from look(keys)
-        if seen.absent:
+        if seen.absent or (seen.dead and not seen.life):
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
         if seen.dead:
             raise deleted(keys)
-        if (view := seen.view()) is not None and not (seen.torn and seen.versions != before):
+        looks = looks + 1 if seen.versions == before else 1
+        if (view := seen.view()) is not None and (not seen.torn or looks == seen.proven_by):
             return view
-        if seen.versions == before:
+        if looks == seen.proven_by:
             raise CorruptError(seen.misfit, kind="registers", key=keys.latest if seen.latest is None else keys.tail)
         before = seen.versions
     raise UnavailableError("the session changes faster than it can be read", kind="busy", key=keys.tail)

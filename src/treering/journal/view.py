@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from treering.errors import FormatVersionError, SessionDeletedError
+from treering.format.erasure import Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record
 from treering.format.register import Card, Latest, Tail, TailHeader
@@ -47,14 +48,31 @@ class View(msgspec.Struct, frozen=True):
         return self.latest.card.sealed
 
     @property
+    def epoch(self) -> int:
+        """How often something was erased."""
+        return self.tail.header.epoch
+
+    @property
+    def burials(self) -> Burials:
+        """Which records were erased."""
+        return self.tail.header.burials
+
+    @property
+    def torn(self) -> bool:
+        """An erasure came as far as the tail; `latest` may still hold what is gone there."""
+        return self.epoch != self.latest.card.epoch
+
+    @property
     def fresh_lines(self) -> Sequence[bytes]:
         """Lines that `latest` does not account for yet."""
-        return _from(self.covers, self.tail)
+        start = self.covers - self.tail.header.base
+        return self.tail.lines[start:] if start > 0 else self.tail.lines
 
     @property
     def unsealed_lines(self) -> Sequence[bytes]:
         """Lines that lie in no segment yet; `tail.lines` itself if that is all of them."""
-        return _from(self.sealed, self.tail)
+        start = self.latest.card.sealed - self.tail.header.base
+        return self.tail.lines[start:] if start > 0 else self.tail.lines
 
     def with_tail(self, tail: Tail, version: Version) -> View:
         """The same with a tail that we wrote."""
@@ -91,11 +109,6 @@ class View(msgspec.Struct, frozen=True):
                     key=self.keys.tail,
                     remedy="upgrade treering to seal this session; reading goes on",
                 )
-
-
-def _from(position: int, tail: Tail) -> Sequence[bytes]:
-    """The lines of a tail from `position` on."""
-    return tail.lines if position <= tail.header.base else tail.lines[position - tail.header.base :]
 
 
 def empty_tail(card: Card, session: str, nonce: str) -> Tail:

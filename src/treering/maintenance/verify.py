@@ -123,9 +123,11 @@ class _Check:
         latest, tail = self._latest(latest_answer), self._tail(tail_answer)
         if isinstance(latest_answer, NotFoundError) and isinstance(tail_answer, NotFoundError):
             raise NotFoundError(f"there is no session {self.keys.session!r}", kind="session", key=self.keys.latest)
-        if (tail is not None and tail.header.dead) or (latest is not None and latest.card.dead):
+        if _is_deleted(latest, tail):
             raise NotFoundError(f"session {self.keys.session!r} was deleted", kind="session", key=self.keys.tail)
         yield from self._registers(latest_answer, tail_answer, latest, tail)
+        if tail is not None and tail.header.dead:
+            tail = None  # of the life before: nothing was appended to this one yet
         life = tail.header.life if tail else latest.card.life if latest else ""
         if life:
             yield from self._segments(life, latest, tail)
@@ -274,6 +276,13 @@ class _Check:
                 chain_of(entry.id, entries)
             except CorruptError as error:
                 self._find(error, self.keys.tail, first=entry.at, end=entry.at + 1)
+
+
+def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:
+    """A tombstone in the tail beside the card of another life says nothing about that one; see `Registers.dead`."""
+    if tail is None or not tail.header.dead:
+        return latest is not None and latest.card.dead
+    return latest is None or latest.card.dead or latest.card.life == tail.header.life
 
 
 def _bytes_of(answer: Answer) -> bytes | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
@@ -16,7 +17,17 @@ from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
 from treering.session.state import DEFAULT_POLICY
-from treering.session.store import LoadFacts, Opening, OpenOptions, Place, Store, open_place, release, wanted_by
+from treering.session.store import (
+    LoadFacts,
+    Opening,
+    OpenOptions,
+    Place,
+    Store,
+    open_place,
+    purging,
+    release,
+    wanted_by,
+)
 from treering.session.writer import Options
 from treering.storage.run import arun
 from treering.transcript.node import Draft
@@ -93,6 +104,10 @@ class AsyncStore:
         finally:
             if hold is not None:
                 hold.release()
+
+    async def purge(self, session: str | None = None, *, older_than: timedelta | None = None) -> tuple[str, ...]:
+        """Remove what deletions leave; see `Store.purge`."""
+        return await arun(purging(self._place, session, older_than), self._place.driver)
 
     async def copy(
         self,

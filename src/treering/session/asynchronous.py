@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from treering.session import lineage, navigation, pruning, reading, verbs
+from treering.session import erasing, lineage, navigation, pruning, reading, verbs
+from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
 from treering.session.reader import ContextItem, Reader
 from treering.session.verb import awaited
@@ -118,6 +119,12 @@ class AsyncSession(_AsyncReads[Writer]):
     async def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
         await self.perform(lineage.fork, session, at=at, title=title)
+
+    async def erase(self, *ids: str, reason: str = "") -> Receipt:
+        """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
+        receipt = await self.perform(erasing.erase, *ids, reason=reason)
+        keeps_versions = await asyncio.to_thread(self._driver.keeps_versions)
+        return erasing.with_warnings(receipt, keeps_versions=keeps_versions)
 
     @property
     def head(self) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from treering.session import lineage, navigation, pruning, reading, verbs
+from treering.session import erasing, lineage, navigation, pruning, reading, verbs
+from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
 from treering.session.reader import ContextItem, Reader
 from treering.session.verb import blocking
@@ -125,6 +126,11 @@ class Session(_Reads[Writer]):
     def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
         self.perform(lineage.fork, session, at=at, title=title)
+
+    def erase(self, *ids: str, reason: str = "") -> Receipt:
+        """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
+        receipt = self.perform(erasing.erase, *ids, reason=reason)
+        return erasing.with_warnings(receipt, keeps_versions=self._driver.keeps_versions())
 
     @property
     def head(self) -> str:

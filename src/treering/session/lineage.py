@@ -15,7 +15,7 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.checkpoint.delta import write
 from treering.checkpoint.policy import Policy
-from treering.errors import ConflictError, UsageError
+from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
 from treering.format import values
 from treering.format.paths import SegmentName, SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
@@ -23,8 +23,11 @@ from treering.format.register import Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.ids import new_id, new_nonce, time_of
 from treering.journal import life
+from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
+from treering.journal.resume import Registers, resume
 from treering.journal.view import View
+from treering.session.erasing import erase_copies
 from treering.session.index import Index
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
@@ -53,6 +56,7 @@ class Loader:
         self._bytes = 0
         self._segments: list[Segment] = []
         self._blobs: set[str] = set()
+        self._seen: Registers | None = None
 
     @property
     def end(self) -> int:
@@ -100,6 +104,7 @@ class Loader:
     def add_blob(self, digest: str, data: bytes) -> Steps[None]:
         """Store a large part, before the record that refers to it."""
         if digest not in self._blobs:
+            yield from self._take_name()
             yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
             self._blobs.add(digest)
 
@@ -107,12 +112,18 @@ class Loader:
         """Write what was collected to a segment."""
         if not self._lines:
             return
+        yield from self._take_name()
         name = SegmentName(self.end - len(self._lines), self.end, 0, new_nonce())
         data = build_segment(self._lines)
         key = self.keys.segment(self.life, name)
         yield from ask(Put(key, data), Written)
         self._segments.append(Segment(key, len(data), name))
         self._lines, self._bytes = [], 0
+
+    def _take_name(self) -> Steps[None]:
+        """Look before the first object is written: who removes folders that no life needs refuses older looks first."""
+        if self._seen is None:
+            self._seen = yield from life.free_name(self.keys, nonce=new_nonce())
 
     def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
         """Let the session stand at a node: with a given context and state, or what the policy makes of the path."""
@@ -144,13 +155,23 @@ class Loader:
         Raises:
             ConflictError: There is one of that name; what was loaded is gone again.
         """
+        yield from self._take_name()
         yield from self.seal()
-        card, lines = self.state.card, encode_state(self.state)
         try:
-            return (yield from life.create(self.keys, card, lines, life=self.life, nonce=new_nonce(), born=self.end))
+            view = yield from self._create()
         except ConflictError:
             yield from life.discard(self.keys, self.life)
             raise
+        try:
+            return (yield from rewrite_tail(view, new_nonce())) or view
+        except TreeringError:
+            return view  # a tail of its own only saves the first reader a second look
+
+    def _create(self) -> Steps[View]:
+        card, lines, nonce = self.state.card, encode_state(self.state), new_nonce()
+        return (
+            yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, born=self.end, seen=self._seen)
+        )
 
 
 def checkpoint_record(kept: Checkpoint, head: str, context: Context, policy: str = "") -> Record:
@@ -189,7 +210,7 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     index = yield from writer.index()
     node = writer.at_node if at is None else at
     rows = index.graph.path(node)
-    restored = yield from _restored(writer, node)
+    epoch, restored = writer.epoch, (yield from _restored(writer, node))
     keys = writer.keys._replace(session=session)
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
@@ -199,8 +220,19 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     yield from _copy_rows(writer, loader, _belonging(index, _with_shown(index, rows, restored.context)))
     yield from loader.stand("main", node, kept=_kept(restored))
     yield from loader.finish()
+    yield from _erase_since(writer, keys, epoch)
     writer.options.hooks.call("after_fork", session=session, node=node)
     return keys
+
+
+def _erase_since(writer: Writer, keys: SessionKeys, epoch: int) -> Steps[None]:
+    """Erase in the copy what was erased in the original while it was copied: who did that may not have found us."""
+    try:
+        now = yield from resume(writer.keys)
+    except NotFoundError:
+        return
+    if now.life == writer.view.life and (names := now.burials.names_since(epoch)):
+        yield from erase_copies(keys, writer.policy, names, now.burials.erasures[-1].reason)
 
 
 def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:

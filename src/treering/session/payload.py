@@ -1,32 +1,26 @@
 """Between what callers hand in and what a record's body holds: tagged values, blobs, and leftovers of foreign files.
 
-A body is the payload. Where a foreign record says things that have no place here, it is
-
-    {"$source":{...},"$payload":...}
-
-which no payload of a caller looks like: keys that start with `$` are tagged.
+A body is the payload, or a payload and its source, see `treering.format.foreign`, or what is left of an erased one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-import msgspec
 from msgspec import Raw
 
 from treering.format import blobs, values
+from treering.format.erasure import erased_of, is_erased
+from treering.format.foreign import join_source, split_source
 from treering.transcript.node import Draft
 
-_MARK = b'{"$source":'
 
-
-class _Foreign(msgspec.Struct):
-    source: Raw = msgspec.field(name="$source")
-    payload: Raw = msgspec.field(name="$payload")
-
-
-def encode_payload(draft: Draft) -> tuple[Raw, dict[str, bytes]]:
+def encode_payload(draft: Draft, *, inside: Collection[str] = ()) -> tuple[Raw, dict[str, bytes]]:
     """Return the body of a draft, and the blobs that must be stored before it, by digest.
+
+    Args:
+        draft: What is to be recorded.
+        inside: Digests of large parts that stay in the body nevertheless: blobs that were erased.
 
     Raises:
         UsageError: A value cannot be stored exactly; the message names its path.
@@ -35,28 +29,27 @@ def encode_payload(draft: Draft) -> tuple[Raw, dict[str, bytes]]:
     large: dict[str, bytes] = {}
     body = values.encode(payload)
     if len(body) >= blobs.BASE64_BYTES_MIN:  # smaller ones have no part worth a blob
-        payload, large = blobs.extract(payload)
+        payload, large = blobs.extract(payload, inside)
         body = values.encode(payload) if large else body
     if draft.source is not None:
-        body = b'%b%b,"$payload":%b}' % (_MARK, values.encode(draft.source), body)
+        body = join_source(values.encode(draft.source), body)
     return Raw(body), large
 
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
-    """Return what the caller handed in; a blob that is missing becomes a text note."""
-    payload = values.decode(_foreign(body).payload if body.startswith(_MARK) else body)
+    """Return what the caller handed in, or `Erased`; a blob that is missing becomes a text note."""
+    if is_erased(body):
+        return erased_of(body)
+    payload = values.decode(split_source(body)[1])
     return blobs.restore(payload, stored) if blobs.mentions_blob(body) else payload
 
 
 def decode_source(body: bytes) -> object | None:
     """Return the fields of a foreign record that have no place of their own, or None."""
-    return values.decode(_foreign(body).source) if body.startswith(_MARK) else None
+    source, _ = split_source(body)
+    return None if source is None else values.decode(source)
 
 
 def blobs_in(body: bytes) -> set[str]:
     """Return the digests of the blobs that a body refers to."""
     return blobs.blob_refs_in(body)
-
-
-def _foreign(body: bytes) -> _Foreign:
-    return msgspec.json.decode(body, type=_Foreign)

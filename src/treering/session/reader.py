@@ -12,12 +12,14 @@ from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import CorruptError, NotFoundError, TreeringError
 from treering.format import values
+from treering.format.erasure import NONE, Burials, Erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
 from treering.ids import time_of
 from treering.journal.read import record_at, records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.session.burial import bury_state
 from treering.session.index import Index
 from treering.session.payload import blobs_in, decode_payload
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
@@ -96,7 +98,7 @@ class Reader:
             CorruptError: It is damaged.
         """
         view = yield from resume(self.keys)
-        self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
+        self._state = self._decoded(view)
         self._view, self._index = view, None
         self._absorb(view)
         yield from self.mend()
@@ -121,18 +123,36 @@ class Reader:
     def _absorb(self, view: View) -> list[Record]:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
         state, tail, end = self.state, view.tail, self.state.end
-        vanished = self._view is not None and _may_have_vanished(self._view, view)
+        known = self._view
+        vanished = known is not None and (_may_have_vanished(known, view) or known.epoch != view.epoch)
         if vanished:
             self._index = None
         self._look_at(view)
         if vanished or end < tail.header.base:
             follow = state.follow
-            state = self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
+            state = self._state = self._decoded(view)
             if follow not in (None, state.head):
                 state.context_at = UNKNOWN  # it is another head's
             state.follow = follow
         new = state.advance(tail.lines[max(0, state.end - tail.header.base) :])
         return [record for record in new if record.at >= end]
+
+    def _decoded(self, view: View) -> SessionState:
+        """The state that `latest` holds, without what the tail says was erased."""
+        state = decode_state(view.latest, self._policy, key=self.keys.latest)
+        if view.torn:
+            bury_state(state, view.burials, since=view.latest.card.epoch)
+        return state
+
+    @property
+    def epoch(self) -> int:
+        """How often something was erased, as of the last look."""
+        return self._view.epoch if self._view is not None else 0
+
+    @property
+    def burials(self) -> Burials:
+        """Which records were erased, as of the last look."""
+        return self._view.burials if self._view is not None else NONE
 
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""
@@ -215,6 +235,8 @@ class Reader:
             return decode_payload(inline, self.blobs)
         record = decode_record(line)
         payload = decode_payload(bytes(record.body), self.blobs)
+        if isinstance(payload, Erased):
+            return payload.message
         return render(view, payload, _seen(record)) if view else payload
 
     def restore(

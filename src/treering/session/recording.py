@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.checkpoint.context import Context, replace, without
+from treering.checkpoint.context import Context, replace, without, without_messages
 from treering.checkpoint.delta import write
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
@@ -113,7 +113,10 @@ class Recording:
 
     def draft(self, draft: Draft) -> str:
         """Record a draft; return its id."""
-        body, large = encode_payload(draft)
+        burials = self.writer.burials
+        if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:
+            raise UsageError(f"node was erased and cannot be amended. node={draft.target!r}", kind="erased")
+        body, large = encode_payload(draft, inside=burials.blobs)
         if large:
             self.blobs |= large
         identifier, time = draft.id, draft.time_ms
@@ -217,7 +220,7 @@ class Recording:
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,
-            context=context,
+            context=without_messages(context, self.writer.burials.names),
             state=state,
             manager=manager,
             policy=self.writer.policy.name,

@@ -9,7 +9,7 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -92,6 +92,10 @@ class SessionState:
     def card(self) -> Card:
         """The card as of now."""
         return self._tally.card(self.heads)
+
+    def take_back(self, facts: Collection[str]) -> None:
+        """Let the card say nothing that was erased."""
+        self._tally.take_back(facts)
 
     @property
     def head(self) -> str:
@@ -235,7 +239,10 @@ class SessionState:
             self.parent_gone = True
         if skeleton.target is None or skeleton.target not in self.lines:
             return
-        if read_brief(skeleton).get("undo"):
+        brief = read_brief(skeleton)
+        if brief.get("erased"):
+            return  # its target is erased as well, and shown as that
+        if brief.get("undo"):
             self.context_at = UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
         elif skeleton.kind == "retract":
             self._see(without(self.context, skeleton.target), self.context_at)

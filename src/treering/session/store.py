@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
 from treering.checkpoint.policy import Policy, find_policy
@@ -24,6 +24,7 @@ from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress, copy_session, import_drafts
+from treering.session.purging import purge_all, purge_one
 from treering.session.reader import Reader
 from treering.session.state import DEFAULT_POLICY, decode_state
 from treering.session.writer import Options, Writer, now_ms
@@ -258,6 +259,14 @@ def full_path(cwd: str) -> str:
     return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
 
 
+def purging(place: Place, session: str | None, older_than: timedelta | None) -> Steps[tuple[str, ...]]:
+    """What `purge` does; see `Store.purge`."""
+    if session is not None:
+        return purge_one(place.keys(session))
+    before = None if older_than is None else now_ms() - older_than // timedelta(milliseconds=1)
+    return purge_all(place.prefix, appends=place.driver.appends, before_ms=before)
+
+
 def wanted_by(project: str | None, cwd: str | None) -> Callable[[SessionInfo], bool] | None:
     """A filter for lists of sessions."""
     if project is None and cwd is None:
@@ -368,6 +377,23 @@ class Store:
         finally:
             if hold is not None:
                 hold.release()
+
+    def purge(self, session: str | None = None, *, older_than: timedelta | None = None) -> tuple[str, ...]:
+        """Remove what deletions leave: tombstones, and what killed or stalled processes left behind.
+
+        Args:
+            session: This one, which was deleted; by default all deleted ones.
+            older_than: Only those whose tombstone has stood that long by the store's clock.
+
+        Returns:
+            The names of which nothing is stored any more.
+
+        Raises:
+            UsageError: The session was not deleted.
+            NotFoundError: Nothing of it is stored.
+            UnsafeStoreError: The store ignores conditions on deletions.
+        """
+        return run(purging(self._place, session, older_than), self._place.driver)
 
     def copy(
         self, session: str, target: Store | None = None, *, name: str | None = None, progress: Progress | None = None

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
+from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton
 from treering.format.register import Card, one_line
+from treering.format.stub import NOTE
 from treering.ids import observe_id
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads
 from treering.transcript.node import read_brief
 
 # What notes about the session as a whole put on its card.
-_FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
 ORIGIN = "origin"
 """Kind of the note that says which file of another program a session was made of, and how much of it."""
 
@@ -56,9 +58,9 @@ class Tally:
                 self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
         elif skeleton.type == "checkpoint":
             self._checkpoints += 1
-        elif skeleton.type == "note" and skeleton.kind in _FACTS:
+        elif skeleton.type == "note" and skeleton.kind in FACTS:
             brief = read_brief(skeleton)
-            self._set({name: brief[name] or "" for name in _FACTS[skeleton.kind] if name in brief})
+            self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
         if skeleton.kind == ORIGIN and skeleton.type == "note":
             self._originate(decode_payload(bytes(record.body), {}))
         else:
@@ -66,6 +68,10 @@ class Tally:
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
             observe_id(record.id)
+
+    def take_back(self, facts: Collection[str]) -> None:
+        """Let the card say nothing that was erased."""
+        self._set({name: NOTE if name == "first_prompt" else "" for name in facts})
 
     def _originate(self, facts: object) -> None:
         """Take over what the file says that the session was made of: when it was last active, and its parent.
@@ -87,6 +93,8 @@ class Tally:
 def first_prompt(body: bytes) -> str:
     """The text of a message on one line, cut at a character to what a card may hold."""
     payload = decode_payload(body, {})
+    if isinstance(payload, Erased):
+        return NOTE
     text = _text(payload.get("content") if isinstance(payload, dict) else payload)
     return one_line(text)
 

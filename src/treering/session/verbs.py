@@ -12,9 +12,10 @@ from msgspec import UNSET, UnsetType
 from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
+from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import decode_record, skeleton_of_record
 from treering.ids import new_id
-from treering.session.payload import encode_payload
+from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of
 from treering.session.writer import Writer
@@ -214,12 +215,20 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
 
 
 def _require_same(draft: Draft, body: bytes) -> None:
-    if body != bytes(encode_payload(draft)[0]):
+    if not _says(body, draft):
         raise UsageError(
             f"node exists already and is another one. node={draft.id!r}",
             kind="duplicate_id",
             remedy="amend it, or leave the id open",
         )
+
+
+def _says(body: bytes, draft: Draft) -> bool:
+    """Whether a body is that of a draft, or was before it was erased."""
+    same = bytes(encode_payload(draft)[0])
+    if is_erased(body):
+        return erased_of(body).sha256 == digest_of(same)
+    return body == same or body == bytes(encode_payload(draft, inside=blobs_in(same))[0])
 
 
 def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:

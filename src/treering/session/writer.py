@@ -34,10 +34,14 @@ from treering.ids import new_nonce
 from treering.journal import life
 from treering.journal.append import Appended, Overtaken, append, settle
 from treering.journal.cover import cover
+from treering.journal.erase import heal, sweep, sweep_blobs
 from treering.journal.limits import Upkeep
 from treering.journal.merge import Merged, tidy
+from treering.journal.purge import sweep_folders
+from treering.journal.read import Survey, survey
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.session.burial import bury_line, latest_burier
 from treering.session.hooks import Hooks
 from treering.session.reader import Reader, Restored
 from treering.session.state import SessionState, decode_state, encode_state, knows
@@ -227,7 +231,7 @@ class Writer(Reader):
         if view.end and not self.options.shared:
             self._refuse_others(raising=True)
         self._view = view
-        self._state = decode_state(view.latest, self._policy, key=self.keys.latest)
+        self._state = self._decoded(view)
         self._absorb(view)
         self._move_along()
 
@@ -251,9 +255,9 @@ class Writer(Reader):
         if self._view is None or self._doubt is not None or self._lost is not None:
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
-            end = self.state.end
+            stood = self.state.end, self.epoch
             planned = yield from plan()
-            if self.state.end != end:
+            if (self.state.end, self.epoch) != stood:
                 continue  # the session moved on while this was planned
             if planned.blobs:
                 _require_storable(planned.records)  # else parts would be stored that no record refers to
@@ -429,6 +433,9 @@ class Writer(Reader):
             False if somebody else did.
         """
         self.view.require_known_critical(knows)
+        if self.view.torn:
+            yield from self.heal()  # and what was to be covered was made up before: the caller looks again
+            return False
         state = self._common_state()
         state.lines |= lines or {}
         if self.view.end == self.view.covers:
@@ -440,6 +447,24 @@ class Writer(Reader):
         if outcome.done:
             self._latest_bytes = outcome.latest_bytes
         return outcome.done
+
+    def heal(self) -> Steps[None]:
+        """Let `latest` follow the tail in what was erased, whoever began that."""
+        bury = latest_burier(self._policy, self.keys.latest)
+        view = yield from heal(self.keys, self.view.life, bury, unique=new_nonce)
+        self.look_on(view)
+
+    def look_again(self) -> Steps[None]:
+        """Look what others did."""
+        now = yield from resume(self.keys)
+        now.require_same_life(self.view.life)
+        self.look_on(now)
+
+    def look_on(self, view: View) -> None:
+        """Fold what `view` shows beyond our state, or stop if we should be alone here and are not."""
+        end = self.state.end
+        if self._is_foreign(self._absorb(view), end) and not self.options.shared:
+            self._refuse_others(raising=True)
 
     def _carried(self) -> dict[str, bytes]:
         """Records that `latest` carries: brought, perhaps, for a move that is not recorded yet."""
@@ -459,22 +484,32 @@ class Writer(Reader):
         for _ in range(RACES_MAX):
             state = self.state
             held = state.lines.keys() - state.borrowed
-            missing = {name: line for name, line in restored.lines.items() if name not in held}
+            needed = restored.lines.items()
+            missing = {name: bury_line(line, self.burials) for name, line in needed if name not in held}
             state.lines |= missing
             state.borrowed |= missing.keys()
             if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):
                 self.state.borrowed -= missing.keys()
                 return
-            end = self.state.end
-            now = yield from resume(self.keys)
-            now.require_same_life(self.view.life)
-            new = self._absorb(now)
-            if self._is_foreign(new, end) and not self.options.shared:
-                self._refuse_others(raising=True)
+            yield from self.look_again()
+        raise UnavailableError("others write faster than we can", kind="busy", key=self.keys.latest)
 
     def tidy(self, *, everything: bool = False) -> Steps[Merged]:
-        """Merge small segments."""
-        return (yield from tidy(self.keys, new_nonce, everything=everything))
+        """Merge small segments, and finish what others began to erase.
+
+        Args:
+            everything: Merge whatever can be merged, and remove what lives that are over left behind.
+        """
+        where: Survey | None = yield from survey(self.keys, self.view.life)
+        if where is not None and where.burials:
+            yield from self.look_again()
+            yield from self.heal()
+            yield from sweep(self.keys, self.view.life, unique=new_nonce)
+            yield from sweep_blobs(self.keys, self.view.life)
+            where = None
+        if everything:
+            yield from sweep_folders(self.keys, nonce=new_nonce())
+        return (yield from tidy(self.keys, new_nonce, everything=everything, where=where))
 
     def close(self) -> Steps[None]:
         """Let `latest` account for everything, so that the next resume has nothing to replay."""

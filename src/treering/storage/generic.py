@@ -94,6 +94,10 @@ class GenericDriver:
         """Return None: the user promised that nobody else is there."""
         return None
 
+    def keeps_versions(self) -> bool | None:
+        """Return None: every store has its own way to say so, or none."""
+        return None
+
     def close(self) -> None:
         """Do nothing: the filesystem belongs to the caller or to fsspec's cache."""
 

@@ -102,6 +102,10 @@ class LocalDriver:
                 raise
             raise local_disk.explain(error, key) from error
 
+    def keeps_versions(self) -> bool | None:
+        """Return False, though a file system with snapshots, or a backup, may keep what it saw."""
+        return False
+
     def close(self) -> None:
         """Close the logs kept open; the driver may be used again."""
         self._logs.close()

@@ -77,6 +77,10 @@ class MemoryDriver:
             others.append(hold)
             return hold
 
+    def keeps_versions(self) -> bool | None:
+        """Return False: what was replaced is gone."""
+        return False
+
     def close(self) -> None:
         """Do nothing: the objects live as long as the driver."""
 

@@ -177,6 +177,10 @@ class Driver(Protocol):
         """
         ...
 
+    def keeps_versions(self) -> bool | None:
+        """Whether old bytes stay readable somewhere after they were replaced or deleted; None if that is not known."""
+        ...
+
     def close(self) -> None:
         """Give back connections and descriptors. The driver may be used again afterwards."""
         ...

@@ -128,6 +128,15 @@ class S3Driver:
         """Return None: nothing on S3 ends with the process that made it."""
         return None
 
+    def keeps_versions(self) -> bool | None:
+        """Ask in one request whether the bucket has versioning, or had it; None if it may not be asked."""
+        fs = self._filesystem()
+        try:
+            told = fsspec.asyn.sync(fs.loop, fs._call_s3, "get_bucket_versioning", Bucket=self._bucket)  # noqa: SLF001
+        except s3_errors.FAILURES:
+            return None
+        return "Status" in told
+
     def close(self) -> None:
         """Close the connections, unless the filesystem was given by the caller."""
         with self._mutex:

@@ -19,6 +19,10 @@ class DriverWrapper:
         """See `Driver.hold`."""
         return self.inner.hold(key, shared=shared, holder=holder, create=create)
 
+    def keeps_versions(self) -> bool | None:
+        """See `Driver.keeps_versions`."""
+        return self.inner.keeps_versions()
+
     def close(self) -> None:
         """See `Driver.close`."""
         self.inner.close()

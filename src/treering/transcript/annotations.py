@@ -57,7 +57,8 @@ class Annotations:
                 self.labels[skeleton.target] = label
 
     def _add_edit(self, skeleton: Skeleton, target: str) -> None:
-        undo = read_brief(skeleton).get("undo") is True
+        brief = read_brief(skeleton)
+        undo = brief.get("undo") is True or brief.get("erased") is True  # then its target is erased as well
         if skeleton.kind == "retract":
             (self.retracted.discard if undo else self.retracted.add)(target)
         elif skeleton.kind == "amend":

@@ -47,6 +47,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None = None
     retracted: bool = False
     amended: bool = False
+    erased: bool = False
+    """Its payload is gone; in its place is what `treering.format.erasure.Erased` says."""
 
 
 def read_brief(skeleton: Skeleton) -> dict[str, object]:
@@ -57,6 +59,7 @@ def read_brief(skeleton: Skeleton) -> dict[str, object]:
 
 def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:
     """Return the public view of a node record."""
+    brief = read_brief(skeleton)
     return Node(
         id=skeleton.id,
         parent=skeleton.parent,
@@ -66,11 +69,12 @@ def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, re
         at=skeleton.at,
         head=skeleton.head,
         links=dict(skeleton.links or {}),
-        brief=read_brief(skeleton),
+        brief=brief,
         payload=payload,
         label=label,
         retracted=retracted,
         amended=amended,
+        erased=brief.get("erased") is True,
     )
 
 

@@ -1,0 +1,112 @@
+"""`erase` and `purge`: the commands after which something cannot be got back."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+
+import click
+import msgspec
+
+from treering.cli import exits
+from treering.cli.names import find_node, open_session
+from treering.cli.output import Cell, Field, Output
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import counted, iso_time, one_line
+from treering.errors import NotFoundError, UsageError
+from treering.session.blocking import Session
+from treering.session.erasing import Receipt
+
+
+@click.command()
+@json_option
+@click.argument("session")
+@click.argument("node", nargs=-1)
+@click.option("--reason", default="", metavar="TEXT", help="For whoever finds the place empty; 200 bytes at most.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_options()
+@click.pass_context
+def erase(
+    context: click.Context, *, as_json: bool, session: str, node: tuple[str, ...], reason: str, yes: bool
+) -> None:
+    """Erase payloads for good, from the session and from its forks.
+
+    What is left of each is its place, a hash and the time. Without NODE it finishes what was cut short before.
+    """
+    store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
+    with open_session(store, session) as opened:
+        ids = [_find(opened, each) for each in node]
+        if ids and not yes and not _agreed(f"erase {counted(len(ids), 'payload')} of {opened.id}"):
+            out.say(f"kept {opened.id} as it is")
+            context.exit(exits.INTERRUPTED)
+        receipt = opened.erase(*ids, reason=reason)
+    if as_json:
+        out.document(msgspec.to_builtins(receipt))
+    else:
+        out.facts(_facts(receipt))
+    for warning in receipt.warnings:
+        out.say(f"warning: {warning}")
+    if receipt.unreachable:
+        context.exit(exits.PARTLY)
+
+
+def _find(session: Session, text: str) -> str:
+    try:
+        return find_node(session, text)
+    except NotFoundError:
+        if any(note.id == text for note in session.notes()):
+            return text
+        raise
+
+
+def _agreed(question: str) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to do it")
+    return click.confirm(f"{question}? nothing brings it back", err=True)
+
+
+def _facts(receipt: Receipt) -> list[tuple[str, Field]]:
+    facts: list[tuple[str, Field]] = [
+        ("session", receipt.session),
+        ("erased", Cell(str(len(receipt.ids)), counted(len(receipt.ids), "payload"))),
+        ("at", iso_time(receipt.time_ms)),
+        ("segments", str(receipt.segments)),
+    ]
+    if receipt.blobs_shared:
+        facts.append(("kept blobs", f"{len(receipt.blobs_shared)}: other records have them as well"))
+    facts += [("fork", each.session) for each in _forks_of(receipt)]
+    facts += [("missing fork", name) for name in receipt.missing]
+    facts += [("unread fork", f"{name}: {one_line(problem)}") for name, problem in receipt.unreachable.items()]
+    return facts
+
+
+def _forks_of(receipt: Receipt) -> Iterator[Receipt]:
+    for fork in receipt.forks:
+        yield fork
+        yield from _forks_of(fork)
+
+
+@click.command()
+@json_option
+@click.argument("session", required=False)
+@click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was deleted before that.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_options()
+@click.pass_context
+def purge(context: click.Context, *, as_json: bool, session: str | None, older_than: float | None, yes: bool) -> None:
+    """Remove what deletions leave: tombstones, and what killed processes left behind.
+
+    Without SESSION all deleted sessions are purged. Those that live are left alone.
+    """
+    store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
+    if session is not None and older_than is not None:
+        raise click.UsageError("--older-than goes with all sessions, not with one")
+    if not yes and not _agreed(f"purge {session or 'all deleted sessions'}"):
+        out.say("nothing was purged")
+        context.exit(exits.INTERRUPTED)
+    names = store.purge(session, older_than=None if older_than is None else timedelta(days=older_than))
+    if as_json:
+        out.document({"purged": list(names)})
+        return
+    out.say(f"purged {counted(len(names), 'session')}")

@@ -1,0 +1,268 @@
+"""Erased payloads: which records they were of, and what is left in their place.
+
+The tail's header says which positions hold something erased, and since which epoch. A segment whose name tells of an
+older epoch than that is dirty: it may still hold the payload. Readers put the tombstone in its place whatever they
+find, with what is said here, and whoever writes a segment anew writes the tombstone.
+
+In place of an erased payload stands
+
+    {"$erased":{"sha256":"...","time":1739000000000,"reason":"...","message":{"role":"user","content":"[erased]"}}}
+
+with the SHA-256 of the body as it was. The brief keeps what others build on. A record that merely holds a copy of the
+payload, a checkpoint with a message that was edited inline, loses that copy and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec import Raw
+
+from treering.format.line import CHECKSUM_BYTES, close_line
+from treering.format.paths import SegmentName
+from treering.format.record import Record, Skeleton, decode_record, encode_record
+from treering.format.stub import stub_of
+from treering.format.values import decode, encode
+
+_MARK: Final = b'{"$erased":'
+_NO_BRIEF: Final = b"{}"
+# Keys of a brief that others build on, by type and kind of the record; those of any kind of node.
+_KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
+_KEPT_ALL: Final = frozenset({"model_change", "thinking_change", "mode_change"})
+_KEPT_NOTE: Final = {"link": frozenset({"fork", "child"}), "extension": frozenset({"extension"})}
+# What a note says of the session as a whole, or of its target, is taken back.
+_TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})
+
+
+class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One act of erasing."""
+
+    epoch: int
+    time: int = 0
+    """Milliseconds since 1970."""
+    reason: str = ""
+    records: tuple[tuple[int, str], ...] = ()
+    """Positions, and whose payload was there: the id of the record itself, or of the one it held a copy of."""
+    blobs: tuple[str, ...] = ()
+    """SHA-256 of its large parts. No record refers to them any more but those that did already."""
+    facts: tuple[str, ...] = ()
+    """Fields of the card that came from it."""
+
+
+class Erased(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands in place of an erased payload."""
+
+    sha256: str = ""
+    """Of the record's body as it was: the payload as JSON."""
+    time_ms: int = msgspec.field(default=0, name="time")
+    """When it was erased, in milliseconds since 1970."""
+    reason: str = ""
+    message: dict[str, Any] = {}
+    """What a model is shown in its place."""
+
+
+class _Tombstone(msgspec.Struct):
+    erased: Erased = msgspec.field(name="$erased")
+
+
+class Burials:
+    """Which records hold something that was erased, found by position."""
+
+    def __init__(self, erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure]) -> None:
+        self.erasures = tuple(erasures)
+        self.names = frozenset(name for act in self.erasures for _, name in act.records)
+        """Ids of the erased records."""
+        self.blobs = frozenset(digest for act in self.erasures for digest in act.blobs)
+        self._epochs: dict[int, int] = {}
+        for at, epoch in erased:
+            self._epochs[at] = max(epoch, self._epochs.get(at, 0))
+        self._acts: dict[int, dict[str, Erasure]] = {}
+        for act in self.erasures:
+            for at, name in act.records:
+                self._acts.setdefault(at, {}).setdefault(name, act)
+        self._places = sorted(self._epochs)
+
+    def __bool__(self) -> bool:
+        return bool(self._epochs)
+
+    def is_dirty(self, name: SegmentName) -> bool:
+        """Tell whether a segment of this name may hold something that was erased after it was written."""
+        start, end = bisect_left(self._places, name.first), bisect_left(self._places, name.end)
+        return any(self._epochs[at] > name.epoch for at in self._places[start:end])
+
+    def facts_since(self, epoch: int) -> frozenset[str]:
+        """Return the fields of the card that were erased after that epoch."""
+        return frozenset(fact for act in self.erasures if act.epoch > epoch for fact in act.facts)
+
+    def names_since(self, epoch: int) -> frozenset[str]:
+        """Return the ids of the records that were erased after that epoch."""
+        return frozenset(name for act in self.erasures if act.epoch > epoch for _, name in act.records)
+
+    def bury(self, line: bytes, at: int) -> bytes:
+        """Return the line of the record at a position without what was erased of it; idempotent."""
+        if at not in self._epochs:
+            return line
+        record, acts = decode_record(line), self._acts.get(at, {})
+        if record.type == "checkpoint":
+            return _without_messages(line, record, acts.keys())
+        return _tombstone(line, record, next(iter(acts.values()), Erasure(epoch=0)))
+
+    def bury_all(self, lines: Iterable[bytes], first: int) -> list[bytes]:
+        """Do so for lines at consecutive positions."""
+        return [self.bury(line, at) for at, line in enumerate(lines, first)] if self else list(lines)
+
+    def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
+        """Return the skeletons that records at the positions from 0 on have afterwards; their lengths stay."""
+        for at in self._places[: bisect_left(self._places, len(rows))]:
+            if rows[at].type != "checkpoint":
+                brief = _kept_brief(rows[at].type, rows[at].kind, rows[at].brief)
+                rows[at] = msgspec.structs.replace(rows[at], brief=brief)
+        return rows
+
+
+NONE: Final = Burials((), ())
+
+
+@lru_cache(maxsize=64)  # each read of a session asks again, and its header is mostly the same
+def _burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
+    return Burials(erased, erasures)
+
+
+def burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
+    """Return what a header says of erased records, ready to be asked."""
+    return _burials(erased, erasures) if erased else NONE
+
+
+def is_erased(body: bytes) -> bool:
+    """Tell whether a body is what is left of an erased one."""
+    return body.startswith(_MARK)
+
+
+def erased_of(body: bytes) -> Erased:
+    """Return what the body of an erased record says."""
+    return msgspec.json.decode(body, type=_Tombstone).erased
+
+
+def digest_of(body: bytes) -> str:
+    """Return what a tombstone says of the body that was there."""
+    return hashlib.sha256(body).hexdigest()
+
+
+def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
+    body = bytes(record.body)
+    if is_erased(body):
+        return line
+    message = stub_of(body, record.role)
+    left = Erased(sha256=digest_of(body), time_ms=act.time, reason=act.reason, message=message)
+    brief = _kept_brief(record.type, record.kind, bytes(record.brief))
+    return encode_record(msgspec.structs.replace(record, brief=Raw(brief), body=Raw(b"%b%b}" % (_MARK, _json(left)))))
+
+
+def _json(left: Erased) -> bytes:
+    try:
+        return msgspec.json.encode(left)
+    except UnicodeEncodeError:  # a lone surrogate in the reason
+        return json.dumps(msgspec.to_builtins(left), separators=(",", ":")).encode()
+
+
+def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
+    value = decode(brief) if brief != _NO_BRIEF else {}
+    fields: Mapping[Any, object] = value if isinstance(value, dict) else {}
+    if record_type == "node":
+        kept = dict(fields) if kind in _KEPT_ALL else {key: fields[key] for key in _KEPT_NODE & fields.keys()}
+    elif record_type == "note":
+        kept = {key: fields[key] for key in _KEPT_NOTE.get(kind, frozenset()) & fields.keys()}
+        kept |= {key: number for key, number in fields.items() if kind == "usage" and _is_number(number)}
+        kept |= dict.fromkeys(sorted(_TAKEN_BACK & fields.keys()))
+    else:
+        kept = {}
+    return encode(dict(sorted(kept.items())) | {"erased": True})
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+# copies in checkpoints: items of a context are ids, or objects with a node and perhaps a message
+
+
+def inline_messages(record: Record) -> list[tuple[str, bytes]]:
+    """Return the messages that the record of a checkpoint holds itself: the node, and the message as JSON."""
+    body = bytes(record.body)
+    if record.type != "checkpoint" or b'"message":' not in body:
+        return []
+    found = []
+    for entry in _entries(_fields(body).get("context", b"[]")):
+        for form in _entries(_splice(entry)[2]) if entry.startswith(b"[") else [entry]:
+            found += [message] if (message := _message_in(form)) is not None else []
+    return found
+
+
+def _without_messages(line: bytes, record: Record, nodes: Iterable[str]) -> bytes:
+    """Return a checkpoint's line without the messages of some nodes; every other value in it stays as it is."""
+    gone = frozenset(nodes)
+    if gone.isdisjoint(node for node, _ in inline_messages(record)):
+        return line
+    body = bytes(record.body)
+    fields = _fields(body)
+    fields["context"] = _join_list([_cut_entry(entry, gone) for entry in _entries(fields["context"])])
+    front = line[: -CHECKSUM_BYTES - len(body)]
+    return close_line(front + _join(fields) + b"}")
+
+
+def _cut_entry(entry: bytes, gone: frozenset[str]) -> bytes:
+    if not entry.startswith(b"["):
+        return _cut_form(entry, gone)
+    start, deleted, forms = _splice(entry)
+    return b"[%d,%d,%b]" % (start, deleted, _join_list([_cut_form(form, gone) for form in _entries(forms)]))
+
+
+def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
+    message = _message_in(form)
+    if message is None or message[0] not in gone:
+        return form
+    fields = _fields(form)
+    del fields["message"]
+    return _join(fields)
+
+
+def _message_in(form: bytes) -> tuple[str, bytes] | None:
+    if not form.startswith(b"{"):
+        return None
+    fields = _fields(form)
+    return (json.loads(fields["node"]), fields["message"]) if "message" in fields else None
+
+
+def _fields(data: bytes) -> dict[str, bytes]:
+    """The fields of a JSON object, as they stand there."""
+    try:
+        return {name: bytes(raw) for name, raw in _fields_decoder.decode(data).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
+        return {name: json.dumps(field, separators=(",", ":")).encode() for name, field in json.loads(data).items()}
+
+
+def _entries(data: bytes) -> list[bytes]:
+    return [bytes(raw) for raw in _entries_decoder.decode(data)]
+
+
+def _splice(entry: bytes) -> tuple[int, int, bytes]:
+    start, deleted, forms = _entries(entry)
+    return int(start), int(deleted), forms
+
+
+def _join(fields: Mapping[str, bytes]) -> bytes:
+    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), raw) for name, raw in fields.items())
+
+
+def _join_list(entries: Iterable[bytes]) -> bytes:
+    return b"[%b]" % b",".join(entries)
+
+
+_fields_decoder = msgspec.json.Decoder(dict[str, Raw])
+_entries_decoder = msgspec.json.Decoder(list[Raw])

@@ -1,0 +1,31 @@
+"""The body of an imported record: the payload, and the fields of the foreign record that have no place here.
+
+    {"$source":{...},"$payload":...}
+
+No payload of a caller looks like that: keys that start with `$` are tagged.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Raw
+
+_MARK = b'{"$source":'
+
+
+class _Foreign(msgspec.Struct):
+    source: Raw = msgspec.field(name="$source")
+    payload: Raw = msgspec.field(name="$payload")
+
+
+def join_source(source: bytes, payload: bytes) -> bytes:
+    """Return a body of both; all of them JSON."""
+    return b'%b%b,"$payload":%b}' % (_MARK, source, payload)
+
+
+def split_source(body: bytes) -> tuple[bytes | None, bytes]:
+    """Return the source of a body, if it has one, and its payload."""
+    if not body.startswith(_MARK):
+        return None, body
+    foreign = msgspec.json.decode(body, type=_Foreign)
+    return bytes(foreign.source), bytes(foreign.payload)

@@ -1,0 +1,42 @@
+"""Take what was erased out of what a session is resumed from: out of `latest`, and out of what a handle remembers.
+
+A fold over tombstones and a fold from which the payloads were taken afterwards come to the same state.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from treering.checkpoint.context import without_messages
+from treering.checkpoint.policy import Policy
+from treering.format.erasure import Burials
+from treering.format.record import decode_record
+from treering.format.register import Latest
+from treering.journal.erase import Bury
+from treering.session.state import SessionState, decode_state, encode_state
+
+
+def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
+    """Let a state hold nothing that was erased after the epoch `since`."""
+    state.lines = {name: bury_line(line, marks) for name, line in state.lines.items()}
+    state.context = without_messages(state.context, marks.names)
+    if state.checkpoint is not None:
+        context = without_messages(state.checkpoint.context, marks.names)
+        state.checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
+    state.take_back(marks.facts_since(since))
+
+
+def bury_line(line: bytes, marks: Burials) -> bytes:
+    """Return a record's line as it is now, whichever position it is from."""
+    return marks.bury(line, decode_record(line).at) if marks else line
+
+
+def latest_burier(policy: Policy | None, key: str) -> Bury:
+    """Return what takes erased payloads out of `latest`."""
+
+    def bury(latest: Latest, marks: Burials) -> Latest:
+        state = decode_state(latest, policy, key=key)
+        bury_state(state, marks, since=latest.card.epoch)
+        return Latest(card=state.card, lines=encode_state(state) if latest.lines else ())
+
+    return bury

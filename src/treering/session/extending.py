@@ -1,0 +1,59 @@
+"""Add to a session what the file it was imported from has gained since."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from treering.format import values
+from treering.format.record import Record
+from treering.ids import new_id
+from treering.session.recording import Recording
+from treering.session.verbs import flush
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft, Here
+
+
+class SideHead(NamedTuple):
+    """A head that stands where another program stands, beside the one in hand."""
+
+    name: str
+    node: str | None
+
+
+def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | None = None) -> Steps[None]:
+    """Record drafts as they are, in one append: parents are kept whatever they name, and no head moves but `side`.
+
+    Raises:
+        ConflictError: Somebody else writes this exclusive session.
+        UnavailableError: The store did not answer; the next call finds out whether it is recorded.
+    """
+    yield from flush(writer)
+
+    def plan() -> Steps[Recording]:
+        yield from ()
+        recording = _Foreign(writer)
+        for draft in drafts:
+            recording.draft(draft)
+        if side is not None:
+            recording.records.append(_standing(side))
+        return recording
+
+    yield from writer.write(plan)
+
+
+def _standing(side: SideHead) -> Record:
+    brief = Raw(values.encode({"current": False}))
+    return Record(
+        at=0, by="", type="head", kind="branch", id=new_id(), head=side.name, target=side.node, brief=brief
+    )  # fmt: skip
+
+
+class _Foreign(Recording):
+    """Nodes of a file belong to no head, as those that came with the import."""
+
+    def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:  # noqa: ARG002
+        return (None if isinstance(parent, Here) else parent), ""
