@@ -57,7 +57,7 @@ def compose_lines(view: View, target: LineExporter, encode: Encode | None = None
 class _Composer:
     """Makes one file."""
 
-    def __init__(self, view: View, target: LineExporter, encode: Encode) -> None:
+    def __init__(self, view: View, target: LineExporter, encode: Encode, *, changed: bool = False) -> None:
         self._view = view
         self._target = target
         self._encode = encode
@@ -67,6 +67,10 @@ class _Composer:
         self._ids: list[str | None] = []
         self._nodes: dict[str, str | None] = {}
         """Of each entry written: the node at or above it."""
+        self._meant: dict[str, str] = {}
+        """By the ids in the file: the last entry so far that has one, which is what later ones mean by it."""
+        self._stand_ins: set[str] = set()
+        """Nodes in the places of notes, which are written in their stead."""
         self._last: str | None = None
         """The entry at which the program would go on if the file ended here."""
         self._later: list[Draft] = []
@@ -78,7 +82,8 @@ class _Composer:
         """Entries whose id here is not that in the file, because others there have it or they have none."""
         self._old = 0
         """Version of the imported file, 0 if there was none."""
-        self._changed = False
+        self._changed = changed
+        """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
 
     def compose(self) -> Composed:
         records = [*stored_drafts(self._view, self._target.FORMAT)]
@@ -87,20 +92,21 @@ class _Composer:
         self._open(records)
         for each in records:
             self._take(each)
+        if not self._changed and not self._stands_at(self._view.node):
+            return _Composer(self._view, self._target, self._encode, changed=True).compose()
         self._close()
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
         labels = {name: text for name, text in self._view.labels().items() if name in self._nodes}
-        ambiguous = bool(self._renamed) and not self._changed
+        circular = any(problem.kind == "cycle" for problem in self._view.problems())
+        ambiguous = circular or (bool(self._renamed) and not self._changed)
         return Composed(
             data=[self._header, *self._lines], entry_ids=self._ids, labels=labels, left_out=left, ambiguous=ambiguous
         )
 
     def _look_over(self, records: list[Stored]) -> None:
-        """Find out whether anything was recorded here that goes into a file, or the session stands elsewhere."""
+        """Find out whether anything was recorded here that goes into a file."""
         own = [each.draft for each in records if not each.imported]
-        nodes = [each.draft.id for each in records if each.draft.type == "node"]
-        moved = bool(nodes) and self._view.node != nodes[-1]
-        self._changed = moved or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
+        self._changed = self._changed or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
         self._renamed = {
             str(each.draft.id): _own_id(each.draft)
             for each in records
@@ -140,12 +146,11 @@ class _Composer:
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind != "import" else [])
         elif (draft.brief or {}).get("stand_in"):
-            return
+            self._stand_ins.add(draft.id or "")
         elif stored.imported and draft.type == "note" and draft.kind == "session":
             self._lines.append(as_bytes((draft.source or {}).get(RAW)) + b"\n")
         elif stored.imported:
-            follows = 0 < self._old < 2  # entries of old files name no parent
-            self._write(self._as_amended(draft), self._last if follows else self._parent(draft))
+            self._write(self._as_amended(draft), self._parent(draft), follows=0 < self._old < 2)
         else:
             self._take_own(self._as_amended(draft))
 
@@ -179,16 +184,22 @@ class _Composer:
             return parent
         return named or parent
 
-    def _write(self, draft: Draft, parent: str | None) -> None:
-        name = draft.id or ""
+    def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
+        """Add an entry; those of old files follow one another, whatever they name as their parent."""
+        name, own = draft.id or "", _own_id(draft)
+        above = self._last if follows else self._meant.get(parent or "", parent)
+        if follows:
+            parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
         renumber = self._numbers_anew or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
         self._lines.append((encoded or record_bytes(draft, parent, self._format, self._encode)) + b"\n")
         if draft.kind not in self._format.RULES.outside:
-            self._ids.append(name if renumber or linear else _own_id(draft))
-        self._nodes[name] = name if draft.type == "node" else self._node_at(parent)
+            self._ids.append(name if renumber or linear else own)
+        self._meant[own or name] = name
+        stands = own if own in self._stand_ins else self._node_at(above)
+        self._nodes[name] = name if draft.type == "node" else stands
         self._last = draft.target if draft.type == "note" and draft.kind == _LEAF else name
 
     def _is_renamed(self, draft: Draft) -> bool:

@@ -39,8 +39,9 @@ class _Pi:
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent, as pi does."""
         made = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
-        made |= {"cwd": info.cwd} | ({"parentSession": info.parent_session} if info.parent_session else {})
-        return (old or {}) | made
+        made |= {"parentSession": info.parent_session} if info.parent_session else {}
+        made |= {"cwd": info.cwd} if info.cwd else {}
+        return (old or {"cwd": ""}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
         """Return a record of ours as pi would have written it."""

@@ -419,7 +419,7 @@ def _own_fields(words: Words, kind: str, draft: Draft) -> Fields:
         found["message"] = draft.payload
     if "custom_type" in payload:
         found["customType"] = payload["custom_type"]
-    target = draft.target if draft.type == "note" else brief.get("target")
+    target = brief.get("target") if draft.target is None else draft.target
     if "targetId" in names and target is not None:
         found["targetId"] = target
     return {name: found[name] for name in names if name in found}

@@ -1,0 +1,233 @@
+"""What is done to a session here is there when the program that it came from opens the exported file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.importers.reading import HEADER, entry, lines, message
+
+import treering
+from treering import assistant, tool
+from treering.errors import UsageError
+from treering.exporters import Exported, export
+from treering.ids import new_nonce
+from treering.importers import SessionFile, read
+
+TALK = [
+    message("u1", None, "question"),
+    message("a1", "u1", "answer", "assistant"),
+    entry("label", "l1", "a1", targetId="u1", label="start"),
+    message("u2", "l1", "again"),
+    message("u3", "a1", "another branch"),
+]
+
+
+@pytest.fixture
+def store() -> Iterator[treering.Store]:
+    """An empty store."""
+    store = treering.open(f"memory://export-{new_nonce()}")
+    yield store
+    store.close()
+
+
+def load(store: treering.Store, path: Path, name: str = "s") -> None:
+    """Import a file."""
+    source = treering.importers.open_source(path)
+    store.load(name, source.drafts(), leaf=lambda: source.leaf, policy="pi-1.5")
+
+
+@pytest.fixture
+def session(store: treering.Store, tmp_path: Path) -> Iterator[treering.Session]:
+    """A session that was imported from a file."""
+    path = tmp_path / "given.jsonl"
+    path.write_bytes(lines(*TALK))
+    load(store, path)
+    with store.session("s") as session:
+        yield session
+
+
+def out(store: treering.Store, tmp_path: Path, name: str = "s") -> tuple[Exported, SessionFile]:
+    """Export a session and read it as pi does."""
+    path = tmp_path / f"{name}-{new_nonce()}.jsonl"
+    return export(store.view(name), path, format="pi"), read(path, format="pi")
+
+
+def texts(file: SessionFile) -> list[Any]:
+    """What the model sees, message by message."""
+    found = []
+    for _, shown, _ in file.context(file.leaf, "pi-1.5").messages:
+        content = shown.get("content", shown.get("summary"))  # type: ignore[attr-defined]  # objects all
+        found.append(content if isinstance(content, str) else " ".join(block.get("text", "") for block in content))
+    return found
+
+
+def test_what_was_said_here_follows_in_the_words_of_the_program(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """Messages of ours get the fields that the program relies on, and each stands below the one before."""
+    session.append("and now?")
+    call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": '{"path": "."}'}}
+    session.append(assistant("I look", tool_calls=[call]))
+    session.append(tool("two files", call="c1"))
+    session.commit()
+    done, file = out(store, tmp_path)
+    assert (done.left_out, done.same_context) == ([], True)
+    assert texts(file) == ["question", "answer", "another branch", "and now?", "I look ", "two files"]
+    said, answered, result = (found.record["message"] for found in file.entries[-3:])
+    assert said == {"role": "user", "content": "and now?", "timestamp": said["timestamp"]}
+    called = {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"path": "."}}
+    assert answered["content"] == [{"type": "text", "text": "I look"}, called]
+    assert answered["stopReason"] == "toolUse"
+    assert answered["usage"]["cost"]["total"] == 0
+    assert (result["role"], result["toolCallId"], result["isError"]) == ("toolResult", "c1", False)
+    assert result["content"] == [{"type": "text", "text": "two files"}]
+
+
+def test_the_program_goes_on_where_the_session_stands(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """Going back to an older node is kept by an entry that says nothing new."""
+    session.checkout("u2")
+    done, file = out(store, tmp_path)
+    assert done.left_out == []
+    assert texts(file) == ["question", "answer", "again"]
+    assert file.entry_ids[:-1] == ["u1", "a1", "l1", "u2", "u3"]
+    assert file.labels == {"u1": "start"}
+    assert file.entries[-1].parent == "u2"
+
+
+def test_going_back_to_a_labelled_node_keeps_its_label(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """The last entry repeats the label and does not take it off."""
+    session.checkout("u1")
+    file = out(store, tmp_path)[1]
+    assert (texts(file), file.labels) == (["question"], {"u1": "start"})
+
+
+def test_before_the_first_node_the_model_sees_nothing(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """The place before all nodes can be kept, too."""
+    session.checkout(None)
+    file = out(store, tmp_path)[1]
+    assert (texts(file), len(file.tree())) == ([], 2)
+
+
+def test_labels_titles_and_usage_hang_below_the_head(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """What are notes here are entries there, in one chain behind the last node, and change nothing of the context."""
+    session.label("u3", "here")
+    session.label("u1", None)
+    session.set_title("A talk")
+    session.record_usage(input=5, cost=0.5)
+    done, file = out(store, tmp_path)
+    assert (done.left_out, file.labels, file.title) == ([], {"u3": "here"}, "A talk")
+    assert [found.type for found in file.entries[-4:]] == ["label", "label", "session_info", "usage"]
+    assert [found.parent for found in file.entries[-4:]] == ["u3", *file.entry_ids[-4:-1]]
+    assert file.entries[-1].record["usage"] | {"cost": 0} == {
+        "input": 5, "output": 0, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 0, "cost": 0
+    }  # fmt: skip
+    assert file.entries[-1].record["usage"]["cost"]["total"] == 0.5
+    assert texts(file) == ["question", "answer", "another branch"]
+
+
+def test_a_compaction_keeps_what_it_kept(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
+    """The summary stands for what was left out, the kept node follows, in both versions of the program."""
+    session.compact("in short", kept="a1", tokens_before=100)
+    session.append("more")
+    session.commit()
+    file = out(store, tmp_path)[1]
+    assert texts(file) == ["in short", "answer", "another branch", "more"]
+    assert file.context(file.leaf, "pi").messages == file.context(file.leaf, "pi-1.5").messages
+    session.compact("all of it")
+    assert texts(out(store, tmp_path)[1]) == ["all of it"]
+
+
+def test_settings_are_those_in_force(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
+    """Model and thinking level are found again; a mode, for which there is no word, is kept as an extension's entry."""
+    session.set_model("m", provider="p")
+    session.set_thinking("high")
+    session.set_mode("plan")
+    done, file = out(store, tmp_path)
+    assert file.context(file.leaf).state == {"thinkingLevel": "high", "model": {"provider": "p", "modelId": "m"}}
+    assert file.entries[-1].record["customType"] == "treering.mode_change"
+    assert done.same_context
+
+
+def test_edits_are_seen(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
+    """An amended message is written as it is now; a retracted one is hidden by an edit of the context."""
+    session.amend("a1", {"role": "assistant", "content": "better", "timestamp": 1})
+    session.retract("u1")
+    done, file = out(store, tmp_path)
+    assert texts(file) == ["better", "another branch"]
+    assert [(left.kind, left.count, left.seen) for left in done.left_out] == [("amend", 1, False)]
+    assert done.same_context
+
+
+def test_a_retracted_node_of_another_branch_is_reported(
+    session: treering.Session, store: treering.Store, tmp_path: Path
+) -> None:
+    """Where the program has no word for it the export says so, and the model sees the same anyway."""
+    session.retract("u2")
+    done, file = out(store, tmp_path)
+    assert [(left.kind, left.seen) for left in done.left_out] == [("retract", False)]
+    assert texts(file) == ["question", "answer", "another branch"]
+
+
+def test_a_fork_is_a_session_of_its_own(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
+    """It has its own id and names its parent; nothing of its path is missing, though a label lies on it."""
+    session.fork("f", at="u2")
+    done, file = out(store, tmp_path, "f")
+    assert (file.header.session_id, file.header.parent_session, file.header.cwd) == ("f", "s", "/repo")
+    assert texts(file) == ["question", "answer", "again"]
+    assert file.labels == {"u1": "start"}
+    assert done.same_context
+
+
+def test_a_session_that_was_made_here_becomes_a_file(store: treering.Store, tmp_path: Path) -> None:
+    """A session that never was a file gets a header and is read by the program."""
+    with store.session("new", cwd="/work", title="T") as session:
+        session.append("hi")
+        session.append(assistant([{"type": "text", "text": "hello"}]))
+        session.commit(state={"step": 1})
+    done, file = out(store, tmp_path, "new")
+    assert (file.header.session_id, file.header.cwd, file.header.version) == ("new", "/work", 3)
+    assert texts(file) == ["hi", "hello"]
+    assert done.entries == 2
+
+
+def test_an_old_file_gets_ids_when_it_goes_on(store: treering.Store, tmp_path: Path) -> None:
+    """A file of version 1 is written as it was, and in the newest version as soon as something is added."""
+    bare = [{name: value for name, value in found.items() if name not in ("id", "parentId")} for found in TALK[:2]]
+    compaction: dict[str, Any] = {"type": "compaction", "timestamp": "2026-01-05T08:00:02.000Z", "summary": "S"}
+    compaction |= {"firstKeptEntryIndex": 2, "tokensBefore": 5}
+    path = tmp_path / "old.jsonl"
+    path.write_bytes(lines(*bare, compaction, header=HEADER | {"version": 1}))
+    load(store, path)
+    target = tmp_path / "same.jsonl"
+    export(store.view("s"), target, format="pi")
+    assert target.read_bytes() == path.read_bytes()
+    with store.session("s") as session:
+        session.append("more")
+        session.commit()
+    file = out(store, tmp_path)[1]
+    assert (file.header.version, len(file.entries), texts(file)) == (3, 4, ["S", "answer", "more"])
+    assert "firstKeptEntryIndex" not in file.entries[2].record
+
+
+def test_a_file_is_replaced_only_if_told(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
+    """An existing file stays as it is without permission, and no other file is left behind."""
+    path = tmp_path / "there.jsonl"
+    path.write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UsageError, match="exists"):
+        export(store.view(session.id), path, format="pi")
+    assert (path.read_text(), sorted(tmp_path.iterdir())) == ("mine", before)
+    export(store.view(session.id), path, format="pi", overwrite=True)
+    assert path.read_bytes() == lines(*TALK)
+    assert sorted(tmp_path.iterdir()) == before
