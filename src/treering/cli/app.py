@@ -14,7 +14,11 @@ from treering.cli import (
     changes,
     checking,
     checkpoints,
+    continuing,
     demo,
+    discovering,
+    doctoring,
+    erasing,
     exits,
     exporting,
     history,
@@ -88,8 +92,9 @@ def main() -> None:
 
 for _command in (
     listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
-    changes.branch, changes.fork, changes.rewind, listing.continue_, searching.search, importing.import_,
+    changes.branch, changes.fork, changes.rewind, continuing.continue_, searching.search, importing.import_,
+    doctoring.doctor, discovering.discover,
     exporting.export, exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm,
-    demo.demo,
+    erasing.erase, erasing.purge, demo.demo,
 ):  # fmt: skip
     main.add_command(_command)
