@@ -47,7 +47,7 @@ def load(folder: Path, *entries: Any, **more: Any) -> SessionFile:
 
 def contents(file: SessionFile, leaf: str | None) -> list[Any]:
     """Return what goes to the model, without what is not looked at."""
-    return [message["content"] for _, message in file.context(leaf).messages if isinstance(message, dict)]
+    return [message["content"] for _, message, _ in file.context(leaf).messages if isinstance(message, dict)]
 
 
 def sources(file: SessionFile, leaf: str | None) -> list[str | None]:
@@ -406,8 +406,8 @@ class TestAgainstTheModel:
             path = omp_model.path_to(entries, at["id"])
             context = file.context(at["id"])
             assert file.path(at["id"]) == [row["id"] for row in path]
-            assert [message for _, message in context.messages] == [message for _, message in omp_model.sent(path)]
-            assert [message for _, message in file.transcript(at["id"])] == [
+            assert [message for _, message, _ in context.messages] == [message for _, message in omp_model.sent(path)]
+            assert [message for _, message, _ in file.transcript(at["id"])] == [
                 message for _, message in omp_model.transcript(path)
             ]
             assert omp_model.without_null(context.state) == omp_model.state_of(path)
@@ -467,6 +467,6 @@ class TestStore:
             for name in [name for name in file.entry_ids if name in nodes][-3:]:
                 session.fork(f"fork-{name}", at=name)
                 with store.session(f"fork-{name}") as fork:
-                    shown = [message for _, message in file.context(name).messages]
+                    shown = [message for _, message, _ in file.context(name).messages]
                     assert [item.message for item in fork.context] == shown
                     assert list(fork.path()) == [above for above in file.path(name) if above in nodes]
