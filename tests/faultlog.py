@@ -59,7 +59,6 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "fdatasync fails: ENOSPC",
         "fsync fails: EIO",
         "files out of descriptors",
-        "read-only folder",
         "folder deleted underneath",
         "clock set back a day",
         "fork in the middle",

@@ -93,7 +93,7 @@ def make_folder(root: str, names: Sequence[str], sync: Sync, *, settle: bool) ->
     def step(fd: int, name: str) -> int:
         made = False
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, FOLDER_MODE, dir_fd=fd)
+            _make_one(fd, name)
             made = True
         if made or settle:
             sync.whole(fd)
@@ -120,11 +120,16 @@ def _make_root(root: str, sync: Sync, *, settle: bool) -> int:
             return os.open(root, _FOLDER)
     try:
         with contextlib.suppress(FileExistsError):
-            os.mkdir(name, FOLDER_MODE, dir_fd=above)
+            _make_one(above, name)
         sync.whole(above)
         return os.open(name, _FOLDER, dir_fd=above)
     finally:
         os.close(above)
+
+
+def _make_one(parent: int, name: str) -> None:
+    os.mkdir(name, FOLDER_MODE, dir_fd=parent)
+    os.chmod(name, FOLDER_MODE, dir_fd=parent)  # the umask may have taken our own rights, too
 
 
 def _walk(fd: int, names: Sequence[str], step: Callable[[int, str], int]) -> int:
@@ -163,6 +168,9 @@ def open_file(folder: int, name: str, flags: int) -> int:
     fd = os.open(name, flags | _FILE, FILE_MODE, dir_fd=folder)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
+        if flags & os.O_CREAT and stat.S_IMODE(mode) != FILE_MODE:  # the umask may have taken our own rights, too
+            with contextlib.suppress(PermissionError):  # somebody else's
+                os.fchmod(fd, FILE_MODE)
         return fd
     os.close(fd)
     if stat.S_ISDIR(mode):
