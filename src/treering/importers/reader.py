@@ -122,7 +122,7 @@ class LinesSource:
 def first_object(stream: io.BufferedIOBase, dialect: Dialect) -> Value | None:
     """Return the first JSON object of a file that is not one of those that may stand before the header."""
     for value in read_values(stream, lambda *_: None, dialect.is_entry):
-        if isinstance(value.value, dict) and value.value.get("type") not in dialect.passed:
+        if isinstance(value.value, dict) and text_of(value.value.get("type")) not in dialect.passed:
             return value
     return None
 
@@ -202,7 +202,7 @@ class Reader:
             yield None, [self._damage(value, value.damage)]
         elif not isinstance(record, dict):
             yield from self._read_no_object(value)
-        elif record.get("type") in self.dialect.passed and not self._headed:
+        elif text_of(record.get("type")) in self.dialect.passed and not self._headed:
             return
         elif not self.dialect.is_header(record) or (self._headed and not self.dialect.one_header):
             yield self._read_entry(record, value)
