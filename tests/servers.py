@@ -7,11 +7,9 @@ so, each server is started once.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -27,6 +25,8 @@ import pytest
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.server import ThreadedMotoServer
+
+from tests.storage.processes import die_with_parent
 
 BUCKET = "treering"
 REGION = "us-east-1"
@@ -141,10 +141,11 @@ def spawn(command: list[str], folder: str, server: S3Server) -> subprocess.Popen
     with (Path(folder) / "weed.log").open("ab") as log:
         return subprocess.Popen(
             command,
+            cwd=folder,
             env={**os.environ, **keys, "TMPDIR": folder},
             stdout=log,
             stderr=log,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509  # one call of the system, which takes no locks
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # one call of the system, which takes no locks
         )
 
 
@@ -197,9 +198,3 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [each.getsockname()[1] for each in sockets]
-
-
-def _die_with_parent() -> None:
-    """Have the kernel end this child when its parent is gone, so that a killed test run leaves no server behind."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG

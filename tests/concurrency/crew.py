@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from tests.concurrency.history import Call
 from tests.concurrency.worker import SESSION, Task, Worker, read_calls
+from tests.storage.processes import die_with_parent
 
 import treering
 from treering.session.blocking import Session
@@ -41,6 +42,8 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
     appends: int
     """Of each thread."""
     upkeep: float = 0.1
+    until: str | None = None
+    """They go on until this file is there, too."""
     race: bool = False
     """All open the session first, then append once, together, and leave."""
 
@@ -54,7 +57,7 @@ def set_to_work(crew: Crew) -> subprocess.Popen[bytes]:
     Path(crew.folder).mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.concurrency.crew", msgspec.json.encode(crew).decode()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    return subprocess.Popen(command, env=environment, cwd=ROOT)
+    return subprocess.Popen(command, env=environment, cwd=ROOT, preexec_fn=die_with_parent)  # noqa: PLW1509  # one call
 
 
 def wait_for(process: subprocess.Popen[bytes], crew: Crew) -> list[Call]:
@@ -103,7 +106,8 @@ def _begin(crew: Crew, process: int, ready: Callable[[], None]) -> None:
 
 def _worker(crew: Crew, store: Store, process: int, thread: int, given: Session | None) -> Worker:
     name = f"{process:02}-{thread:02}"
-    task = Task(name, crew.appends, crew.shared, seed=process * 1000 + thread, upkeep=crew.upkeep)
+    until = Path(crew.until) if crew.until else None
+    task = Task(name, crew.appends, crew.shared, process * 1000 + thread, crew.upkeep, until)
     return Worker(store, task, Path(crew.folder), given)
 
 
@@ -120,6 +124,7 @@ def main() -> None:
             children.append(child)
             continue
         os.close(hold)
+        die_with_parent()
         with contextlib.ExitStack() as stack:
             stack.callback(os._exit, 1)
             _begin(crew, number, lambda: _wait(say, go))

@@ -31,6 +31,12 @@ class Task(NamedTuple):
     seed: int
     upkeep: float = 0.1
     """The share of turns that seal or merge; as many read."""
+    until: Path | None = None
+    """It goes on until this file is there, too."""
+
+    def is_done(self, acknowledged: int) -> bool:
+        """Whether it is all done."""
+        return acknowledged >= self.appends and (self.until is None or self.until.exists())
 
 
 class Log:
@@ -105,7 +111,7 @@ class Worker:
         """Work."""
         done = 0
         for texts in self._texts():
-            if done == self._task.appends:
+            if self._task.is_done(done):
                 break
             done += self._append(texts)
             if self._rng.random() < self._task.upkeep:

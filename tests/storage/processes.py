@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -33,3 +35,9 @@ def finish(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate()
     assert process.returncode == 0, output
     return output
+
+
+def die_with_parent() -> None:
+    """Have the kernel end this process when its parent is gone, so that a killed test run leaves nothing behind."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
