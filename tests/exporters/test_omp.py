@@ -82,6 +82,15 @@ class TestUntouched:
         assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()
         assert not (tmp_path / "blobs").exists()
 
+    def test_last_line_is_no_record(self, tmp_path: Path) -> None:
+        """JSON that is no record stays among the entries; behind the last one it would be where the program goes on."""
+        path = written(tmp_path, user("n0", None), [1], user("n1", "n0"), 1.5, [])
+        done = export(loaded(path).view("s"), tmp_path / "out.jsonl", format="omp")
+        assert (tmp_path / "out.jsonl").read_bytes() == written(
+            tmp_path, user("n0", None), [1], user("n1", "n0")
+        ).read_bytes()
+        assert [(left.kind, left.count) for left in done.left_out] == [("damage", 2)]
+
 
 class TestContinued:
     @pytest.fixture

@@ -64,6 +64,8 @@ class _Composer:
         self._format: Format = find_format(target.FORMAT)
         self._header: bytes = b""
         self._lines: list[bytes] = []
+        self._held: list[bytes] = []
+        """JSON that is no record, until an entry follows: as the last line it would be where the program goes on."""
         self._ids: list[str | None] = []
         self._nodes: dict[str, str | None] = {}
         """Of each entry written: the node at or above it."""
@@ -95,6 +97,7 @@ class _Composer:
         if not self._changed and not self._stands_at(self._view.node):
             return _Composer(self._view, self._target, self._encode, changed=True).compose()
         self._close()
+        self._left.update([("damage", False)] * len(self._held))
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
         labels = {name: text for name, text in self._view.labels().items() if name in self._nodes}
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
@@ -142,7 +145,7 @@ class _Composer:
         if draft.type == "edit":
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft):
-            self._lines.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
+            self._held.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind != "import" else [])
         elif (draft.brief or {}).get("stand_in"):
@@ -186,6 +189,8 @@ class _Composer:
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
+        self._lines += self._held
+        self._held.clear()
         name, own = draft.id or "", _own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
         if follows:
