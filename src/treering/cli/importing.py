@@ -1,159 +1,192 @@
-"""`import`: make sessions of files that other programs wrote."""
+"""`import`: make sessions of files that other programs wrote, and keep up with those that grow."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
 import msgspec
 
 from treering.cli import exits
-from treering.cli.output import Output, Step, id_cell, progress
+from treering.cli.output import Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
-from treering.cli.text import counted, one_line
-from treering.errors import ConflictError, TreeringError
-from treering.importers import ImportSource, Problem, find, open_source
-from treering.session.store import LoadFacts, Store
+from treering.cli.text import counted
+from treering.errors import ConflictError, TreeringError, UsageError
+from treering.importers.discover import find_sessions
+from treering.importers.formats import FORMATS
+from treering.importers.intake import Intake, Taken
+from treering.importers.origin import stat_of
+from treering.importers.source import Problem
 
 PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
-TITLE_CHARACTERS_MAX = 200  # the card is read by every list and must stay small; the note of the import has it all
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class File(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one file."""
 
     path: str
     session: str | None = None
+    outcome: str = "failed"
+    """As of `Taken`; or `failed`, `rewritten`, or `passed over` for a document of another kind in a folder."""
     records: int = 0
+    branch: str = ""
     problems: list[Problem] = []
+    problem_count: int = 0
     error: str | None = None
-    exists: bool = False
-    """There is a session of that name already."""
     code: int = 0
     """The exit code that the error alone would have."""
+
+
+class Found(msgspec.Struct, frozen=True):
+    """A file to import."""
+
+    path: Path
+    named: bool
+    """The user named it, and it was not found in a folder."""
 
 
 @click.command("import")
 @json_option
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
+@click.option("--format", "format_name", metavar="FORMAT", help=f"Of all files: {', '.join(sorted(FORMATS))}.")
 @click.option("--name", metavar="NAME", help="Name of the session, for a single file.  [default: its id in the file]")
 @click.option("--project", metavar="NAME", default="", help="Project of the new sessions.")
+@click.option("--policy", metavar="NAME", help="What models see in the new sessions.  [default: as in their program]")
+@click.option("--again", is_flag=True, help="Make another session of a file that was rewritten since it was imported.")
 @click.option("--problems", "all_problems", is_flag=True, help="Show every problem, not the first few of each file.")
 @store_options()
 @click.pass_context
 def import_(
-    context: click.Context, *, as_json: bool, paths: tuple[str, ...], name: str | None, project: str, all_problems: bool
-) -> None:
-    """Make sessions of the files of another program.
+    context: click.Context, *, as_json: bool, paths: tuple[str, ...], format_name: str | None, name: str | None,
+    project: str, policy: str | None, again: bool, all_problems: bool,
+) -> None:  # fmt: skip
+    """Make sessions of the files of other programs.
 
-    Reads session files of pi, plain or compressed by gzip, and folders of them.
+    Reads session files of pi, oh-my-pi, Operator-Use, kit and evva, plain or compressed by gzip, and folders of them.
 
-    A file that cannot be read is reported and the others are imported. A session that exists already is left as it is.
+    A file that was imported and is as it was is not read again; one that has grown adds its new records. A file that
+    cannot be read is reported, and the others are imported.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    files = _files(paths)
+    files = _files(paths, format_name)
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with a single file")
-    outcomes = []
+    intake = Intake(store, project=project, policy=policy)
+    shown_max = None if all_problems else PROBLEMS_SHOWN
+    outcomes: list[File] = []
+    counts, codes = Counter[str](), Counter[int]()
     with progress("importing", len(files)) as step:
         for done, file in enumerate(files):
-            step(done, f"importing {file.path if isinstance(file, Outcome) else file}")
-            outcomes.append(_import(store, file, name=name, project=project))
+            step(done, f"importing {file.path}")
+            if isinstance(file, Found):
+                outcome = _import(intake, file, format_name=format_name, name=name, again=again, shown_max=shown_max)
+            else:
+                outcome = file
+            _count(outcome, counts, codes)
+            if as_json:
+                outcomes.append(outcome)
+            else:
+                _print(out, outcome)
+        linked = intake.link_parents()
     if as_json:
-        out.document(_document(outcomes))
-    else:
-        for outcome in outcomes:
-            _print(out, outcome, None if all_problems else PROBLEMS_SHOWN)
-        out.say(_summary(outcomes))
-    context.exit(_code(outcomes))
+        out.document({"files": outcomes, "linked": linked})
+    out.say(_summary(counts, linked))
+    context.exit(_code(codes, len(files)))
 
 
-def _files(paths: tuple[str, ...]) -> list[Path | Outcome]:
-    """All files meant, in order; a path that is not there is an outcome of its own."""
-    files: list[Path | Outcome] = []
+def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File]:
+    """All files meant. Those of a folder come in the order in which they were written last, so that lists have it, too.
+
+    A path that is not there is an outcome of its own.
+    """
+    files: list[Found | File] = []
     for path in paths:
+        place = Path(path)
         try:
-            files += find(path)
+            found = sorted(find_sessions(place, format_name), key=lambda each: stat_of(each)[1])
         except TreeringError as error:
             files.append(_failed(path, error))
+            continue
+        files += [Found(each, each == place) for each in found]
     return files
 
 
-def _import(store: Store, path: Path | Outcome, *, name: str | None, project: str) -> Outcome:
-    if isinstance(path, Outcome):
-        return path
+def _import(
+    intake: Intake, file: Found, *, format_name: str | None, name: str | None, again: bool, shown_max: int | None
+) -> File:
     try:
-        source = open_source(path)
-        session = name or source.header.session_id
-        records = load(store, source, session, project)
+        taken = intake.take(file.path, format=format_name, name=name, again=again)
     except TreeringError as error:
-        return _failed(str(path), error)
-    return Outcome(path=str(path), session=session, records=records, problems=source.problems)
+        outcome = _failed(str(file.path), error)
+        if not file.named and error.kind == "format" and file.path.name.endswith((".json", ".json.gz")):
+            return msgspec.structs.replace(outcome, outcome="passed over", code=0)
+        return outcome
+    return _outcome(taken, shown_max)
 
 
-def _failed(path: str, error: TreeringError) -> Outcome:
-    exists = isinstance(error, ConflictError)
-    return Outcome(path=path, error=exits.line_of(error), exists=exists, code=exits.code_of(error))
+def _outcome(taken: Taken, shown_max: int | None) -> File:
+    return File(
+        path=taken.path,
+        session=taken.session,
+        outcome=taken.outcome,
+        records=taken.records,
+        branch=taken.branch,
+        problems=taken.problems[:shown_max],
+        problem_count=len(taken.problems),
+    )
 
 
-def load(store: Store, source: ImportSource, session: str, project: str = "", progress: Step | None = None) -> int:
-    """Make a session of an opened file; return how many records it has.
-
-    Raises:
-        ConflictError: There is a session of that name.
-    """
-    done = 0
-
-    def report(records: int) -> None:
-        nonlocal done
-        done = records
-        if progress is not None:
-            progress(records)
-
-    header = source.header
-    facts: LoadFacts = {
-        "title": one_line(header.title, TITLE_CHARACTERS_MAX),
-        "project": project,
-        "cwd": header.cwd,
-        "extra": {"imported": header.format},
-    }
-    if header.created_ms is not None:
-        facts["created_ms"] = header.created_ms
-    store.load(session, source.drafts(), leaf=lambda: source.leaf, facts=facts, progress=report)
-    return done
+def _failed(path: str, error: TreeringError) -> File:
+    outcome = "rewritten" if isinstance(error, ConflictError) and error.kind == "rewritten" else "failed"
+    line = exits.line_of(error)
+    if isinstance(error, UsageError) and error.kind == "format":
+        line += f"; `treering doctor {path}` tells what is wrong with a file that is damaged"
+    return File(path=path, outcome=outcome, error=line, code=exits.code_of(error))
 
 
-def _print(out: Output, outcome: Outcome, problems_max: int | None) -> None:
+def _count(outcome: File, counts: Counter[str], codes: Counter[int]) -> None:
+    counts[outcome.outcome] += 1
+    counts["records"] += outcome.records
+    counts["problems"] += outcome.problem_count
+    codes[outcome.code] += 1
+
+
+def _print(out: Output, outcome: File) -> None:
     if outcome.error is not None:
-        out.say(f"{outcome.path}: {'exists already' if outcome.exists else 'failed'}: {outcome.error}")
+        if outcome.outcome != "passed over":
+            out.say(f"{outcome.path}: {outcome.outcome}: {outcome.error}")
         return
-    out.row(id_cell(outcome.session), str(outcome.records), outcome.path)
-    shown = outcome.problems[:problems_max]
-    for problem in shown:
+    if outcome.outcome == "unchanged":
+        return
+    out.row(id_cell(outcome.session), str(outcome.records), outcome.path, outcome.outcome)
+    if outcome.branch:
+        out.say(f"{outcome.path}: session went on here, so the new records are on the head {outcome.branch!r}")
+    for problem in outcome.problems:
         out.say(f"{outcome.path}:{problem.line}: {problem.kind}: {problem.message}")
-    left = outcome.problems[len(shown) :]
-    if left:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(each.kind for each in left).most_common())
-        out.say(f"{outcome.path}: {counted(len(left), 'more problem')} ({kinds}); --problems shows all")
+    if outcome.problem_count > len(outcome.problems):
+        left = counted(outcome.problem_count - len(outcome.problems), "more problem")
+        out.say(f"{outcome.path}: {left}; --problems shows all, and `treering doctor` what can be done")
 
 
-def _summary(outcomes: list[Outcome]) -> str:
-    done = [outcome for outcome in outcomes if outcome.error is None]
-    exist = sum(outcome.exists for outcome in outcomes)
-    failed = len(outcomes) - len(done) - exist
-    records = sum(outcome.records for outcome in done)
-    odd = sum(len(outcome.problems) for outcome in done)
-    text = f"imported {counted(len(done), 'session')}, {counted(records, 'record')}, {counted(odd, 'problem')}"
-    return text + (f"; {exist} existed already" if exist else "") + (f"; {failed} failed" if failed else "")
+def _summary(counts: Counter[str], linked: int) -> str:
+    parts: Iterable[tuple[int, str]] = (
+        (counts["updated"], f"{counts['updated']} updated"),
+        (counts["unchanged"], f"{counts['unchanged']} unchanged"),
+        (counts["copy"], f"{counted(counts['copy'], 'copied file')}"),
+        (linked, f"{linked} linked with their parents"),
+        (counts["passed over"], f"{counted(counts['passed over'], 'other document')} passed over"),
+        (counts["rewritten"], f"{counts['rewritten']} rewritten since, see --again"),
+        (counts["failed"], f"{counts['failed']} failed"),
+    )
+    text = f"imported {counted(counts['new'], 'session')}, {counted(counts['records'], 'record')}"
+    text += f", {counted(counts['problems'], 'problem')}"
+    return "; ".join([text, *(said for count, said in parts if count)])
 
 
-def _document(outcomes: list[Outcome]) -> object:
-    return {"files": [{name: getattr(each, name) for name in each.__struct_fields__} for each in outcomes]}
-
-
-def _code(outcomes: list[Outcome]) -> int:
-    """One file: its own code. Several: whether all went well; that some existed already is no failure then."""
-    if len(outcomes) == 1:
-        return outcomes[0].code
-    return exits.PARTLY if any(outcome.code and not outcome.exists for outcome in outcomes) else 0
+def _code(codes: Counter[int], files: int) -> int:
+    """One file: its own code. Several: whether all went well."""
+    if files == 1:
+        return next(iter(codes))
+    return exits.PARTLY if any(code for code in codes) else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
@@ -51,6 +52,11 @@ class Settings:
             setattr(self, name, value)
         if name == "store" and value is not None:
             self.store_from_environment = context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
+
+
+def environment() -> Mapping[str, str]:
+    """The environment, for what looks at the folders of other programs."""
+    return os.environ  # noqa: TID251  # this is the command line, which alone reads it
 
 
 def default_store() -> str:

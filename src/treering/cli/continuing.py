@@ -1,0 +1,152 @@
+"""`continue`: where I was, here or in another program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import click
+
+from treering.cli import documents, exits
+from treering.cli.conversation import print_items
+from treering.cli.names import open_session
+from treering.cli.output import Cell, Output, id_cell
+from treering.cli.settings import Settings, environment, json_option, store_options
+from treering.cli.text import ago, counted, iso_time
+from treering.errors import NotFoundError, TreeringError
+from treering.importers.discover import Recent, recent
+from treering.importers.intake import Intake
+from treering.session.blocking import View
+from treering.session.info import SessionInfo
+from treering.session.reader import ContextItem
+from treering.session.store import Store
+
+CONTINUE_ITEMS = 4  # of the context, shown by `continue`
+
+
+@click.command("continue")
+@json_option
+@click.option("--cwd", metavar="FOLDER", default=".", help="The folder the session is about.  [default: this one]")
+@click.option("--project", metavar="NAME", help="Only sessions of this project, about any folder.")
+@click.option("-m", "--message", metavar="TEXT", help="Record this message from the user first.")
+@click.option("--here", is_flag=True, help="Only sessions of this store, not those of other programs.")
+@click.option("--dry-run", is_flag=True, help="Only say which session it would be; import and record nothing.")
+@store_options()
+@click.pass_obj
+def continue_(
+    settings: Settings, *, as_json: bool, cwd: str, project: str | None, message: str | None, here: bool, dry_run: bool
+) -> None:
+    """Show the last session about this folder.
+
+    Its name, where it stands, and the end of what the model would see.
+
+    If another program was active in the folder since, its session is imported first, or brought up to date.
+
+    With --message the message is recorded first; whoever resumes the session finds it at the end of the context.
+    """
+    store, out = settings.open(), Output()
+    found = store.recent(project=project) if project is not None else store.recent(cwd=cwd)
+    others = _Others(store)
+    other = None if here or project is not None else others.last_about(cwd, found)
+    if found is None and other is None:
+        where = f"of project {project!r}" if project is not None else f"about {os.path.abspath(cwd)!r}"
+        raise NotFoundError(f"no session {where}", kind="session", remedy="`treering ls` lists all sessions")
+    if dry_run:
+        _announce(out, found, other, as_json=as_json)
+        return
+    name = _take(others.intake, out, other, found) if other is not None else found.id if found is not None else ""
+    if message is not None:
+        with open_session(store, name) as session:
+            session.append(message)
+    view = store.view(name)
+    if as_json:
+        out.document(documents.of_standing(view) | {"context": documents.of_items(view.context)})
+        return
+    _print_standing(out, view, settings)
+
+
+class _Others:
+    """Looks for sessions of other programs; reads the cards of the store only if there may be some."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @cached_property
+    def intake(self) -> Intake:
+        """Knows what was imported."""
+        return Intake(self._store)
+
+    def last_about(self, cwd: str, found: SessionInfo | None) -> Recent | None:
+        """The last one about a folder, if it was written after `found` was last active and has something new."""
+        return recent(
+            Path(cwd).absolute(),
+            Path.home(),
+            environment(),
+            tty=os.ttyname(sys.stdin.fileno()) if sys.stdin.isatty() else None,
+            after_ms=found.updated_ms if found is not None else None,
+            known=lambda path: self.intake.is_unchanged(path) and found is not None,
+        )
+
+
+def _announce(out: Output, found: SessionInfo | None, other: Recent | None, *, as_json: bool) -> None:
+    session = None if other is not None or found is None else found.id
+    if as_json:
+        out.document({"session": session, "file": other})
+    elif other is not None:
+        out.facts((("program", other.program), ("file", other.path), ("written", _time_cell(other.modified_ms))))
+        out.say("it would be imported, or brought up to date, and continued")
+    elif found is not None:
+        out.facts((("session", found.id), ("title", found.title or found.first_prompt)))
+
+
+def _take(intake: Intake, out: Output, other: Recent, found: SessionInfo | None) -> str:
+    """Import the session of another program; return its name here. Should that fail, ours is taken, if there is one."""
+    try:
+        taken = intake.take(other.path, format=other.program)
+    except TreeringError as error:
+        if found is None:
+            raise
+        out.say(f"{other.path}: not imported: {exits.line_of(error)}")
+        return found.id
+    how = {"new": "imported", "updated": "brought up to date"}.get(taken.outcome, "imported before")
+    out.say(f"{how} from {other.program}: {other.path}, {counted(taken.records, 'new record')}")
+    if taken.branch:
+        out.say(f"session went on here, so the new records are on the head {taken.branch!r}")
+    return taken.session
+
+
+def _time_cell(ms: int) -> Cell:
+    return Cell(iso_time(ms), ago(ms))
+
+
+def _print_standing(out: Output, view: View, settings: Settings) -> None:
+    info = view.info
+    out.facts(
+        (
+            ("session", Cell(info.id, style="bold cyan")),
+            ("title", info.title or info.first_prompt),
+            ("written", _time_cell(info.updated_ms)),
+            ("head", view.head),
+            ("node", id_cell(view.node)),
+            ("open", f"treering.open({_opened(settings)}).session({info.id!r})"),
+        )
+    )
+    out.line("")
+    _print_end(out, view.context)
+
+
+def _opened(settings: Settings) -> str:
+    """The arguments that open this store from a program."""
+    arguments = [repr(settings.target)]
+    arguments += [f"namespace={settings.namespace!r}"] if settings.namespace else []
+    return ", ".join(arguments + ["single_writer=True"] * settings.single_writer)
+
+
+def _print_end(out: Output, context: tuple[ContextItem, ...]) -> None:
+    left_out = len(context) - CONTINUE_ITEMS
+    if left_out > 0:
+        out.line((f"... {left_out} earlier items of the context", "dim"))
+    print_items(out, list(islice(context, max(0, left_out), None)), lines_max=12)

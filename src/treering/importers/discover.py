@@ -1,0 +1,190 @@
+"""Find the session files that other programs left on this computer.
+
+Rule 1: names and times are looked at first, and heads of files only where these do not tell. No file is read whole
+that is not taken.
+Rule 2: nothing is written, and a folder that cannot be read is passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from treering.errors import TreeringError
+from treering.importers import omp
+from treering.importers.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
+from treering.importers.formats import FORMATS, detect_format, find_format
+from treering.importers.origin import stat_of
+from treering.importers.source import find_files
+
+ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
+"""Names of session files end like this in all formats that are known."""
+HEADS_MAX: Final = 1000
+"""So many files are opened in search of the last session about a folder; the newest come first."""
+_NS_PER_MS: Final = 1_000_000
+
+
+class Folder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder in which a program keeps its sessions."""
+
+    program: str
+    folder: str
+    sessions: int
+    """Files that may be sessions, by their names."""
+    bytes: int
+    newest: str | None = None
+    newest_ms: int | None = None
+    """When the newest file was written, in milliseconds since 1970."""
+
+
+class Recent(msgspec.Struct, frozen=True, kw_only=True):
+    """The last session of another program about a folder."""
+
+    program: str
+    path: str
+    session: str
+    """Its id in the file."""
+    modified_ms: int
+    breadcrumb: bool = False
+    """oh-my-pi noted it for this terminal."""
+
+
+def find_sessions(place: Path, format: str | None = None) -> Iterator[Path]:  # noqa: A002  # as it is called everywhere here
+    """Yield the files below a folder that may be sessions, by their names; a file yields itself.
+
+    Args:
+        place: A folder or a file.
+        format: Only files that may be of this format.
+
+    Raises:
+        NotFoundError: There is no such file or folder.
+        UsageError: There is no such format.
+    """
+    return find_format(format).find(place) if format is not None else find_files(place, ENDINGS)
+
+
+def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
+    """Return the folders with sessions that the known programs use, as far as they exist.
+
+    Args:
+        home: The user's home.
+        environ: The environment, which may name other places.
+    """
+    claims = _claims(home, environ)
+    return [
+        _folder(name, folder, None if len(names) == 1 else name)
+        for folder, names in claims.items()
+        for name in names
+        if folder.is_dir()
+    ]
+
+
+def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
+    """Return what oh-my-pi's terminals had open last, the newest first."""
+    return find_breadcrumbs(omp.agent_folder(home, environ))
+
+
+def recent(
+    cwd: Path,
+    home: Path,
+    environ: Mapping[str, str],
+    *,
+    tty: str | None = None,
+    after_ms: int | None = None,
+    known: Callable[[Path], bool] = lambda _: False,
+) -> Recent | None:
+    """Return the last session of any program about a folder; None if there is none.
+
+    Where oh-my-pi noted for this terminal what was open in the folder, that is its session, as it is for oh-my-pi.
+
+    Args:
+        cwd: The folder.
+        home: The user's home.
+        environ: The environment.
+        tty: Path of the terminal's device, if there is one.
+        after_ms: Only files that were written after this time, in milliseconds since 1970.
+        known: Tells files that need not be looked at.
+    """
+    crumb = terminal_breadcrumb(omp.agent_folder(home, environ), environ, tty)
+    if crumb is not None and not crumb.is_of(cwd):
+        crumb = None
+    found: list[tuple[int, Path, str | None]] = []
+    for folder, names in _claims(home, environ).items():
+        if crumb is not None and names == [omp.NAME]:
+            continue
+        found += [(stat_of(path)[1] // _NS_PER_MS, path, names[0] if len(names) == 1 else None) for path in _in(folder)]
+    if crumb is not None and crumb.session_file.is_file():
+        found.append((stat_of(crumb.session_file)[1] // _NS_PER_MS, crumb.session_file, omp.NAME))
+    opened = 0
+    for modified_ms, path, name in sorted(found, key=lambda each: each[0], reverse=True):
+        if opened == HEADS_MAX or (after_ms is not None and modified_ms <= after_ms):
+            break
+        if known(path):
+            continue
+        opened += 1
+        of_crumb = crumb is not None and path == crumb.session_file
+        session = _look(path, name, modified_ms, None if of_crumb else cwd)
+        if session is not None:
+            return msgspec.structs.replace(session, breadcrumb=of_crumb)
+    return None
+
+
+def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
+    """Folders and the programs that use them: one variable may lead two programs to one folder."""
+    claims: dict[Path, list[str]] = {}
+    for name in FORMATS:
+        for folder in find_format(name).folders(home, environ):
+            claims.setdefault(folder, []).append(name)
+    return claims
+
+
+def _in(folder: Path) -> Iterator[Path]:
+    return find_files(folder, ENDINGS) if folder.is_dir() else iter(())
+
+
+def _folder(name: str, folder: Path, only: str | None) -> Folder:
+    """Count the sessions of a program; of `only` this one, if others use the folder as well."""
+    count = size = newest_ns = 0
+    newest: Path | None = None
+    for path in find_format(name).find(folder):
+        if only is not None and not _is_of(path, only):
+            continue
+        own_size, own_ns = stat_of(path)
+        count, size = count + 1, size + own_size
+        if newest is None or own_ns > newest_ns:
+            newest, newest_ns = path, own_ns
+    return Folder(
+        program=name,
+        folder=str(folder),
+        sessions=count,
+        bytes=size,
+        newest=str(newest) if newest else None,
+        newest_ms=newest_ns // _NS_PER_MS if newest else None,
+    )
+
+
+def _is_of(path: Path, name: str) -> bool:
+    try:
+        return name == detect_format(path).NAME
+    except TreeringError:
+        return False
+
+
+def _look(path: Path, name: str | None, modified_ms: int, cwd: Path | None) -> Recent | None:
+    """Return what the head of a file says, if it is a session about a folder."""
+    try:
+        found = find_format(name) if name is not None else detect_format(path)
+        header = found.open_source(path).header
+    except TreeringError:
+        return None
+    if cwd is not None and not _is_same(header.cwd, cwd):
+        return None
+    return Recent(program=found.NAME, path=str(path), session=header.session_id, modified_ms=modified_ms)
+
+
+def _is_same(folder: str, cwd: Path) -> bool:
+    return bool(folder) and os.path.realpath(os.path.expanduser(folder)) == os.path.realpath(cwd)

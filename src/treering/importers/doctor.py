@@ -1,0 +1,374 @@
+"""Find what is wrong with a session file of another program, and write a copy that the program opens.
+
+Rule 1: the file is never written. A copy counts as written when it was read again, holds every record that it should,
+and nothing is wrong with it any more.
+Rule 2: nothing is invented. Records are kept byte for byte, but for what must change: an id that is missing or was used
+twice, a parent that is lost, bytes that are no text.
+Rule 3: an entry whose parent is lost goes on from where the conversation was cut off:
+  - if the damaged bytes still say that they were the parent, below the parent that they name;
+  - else below the last entry in front of the nearest damage above it;
+  - else below the last entry in front of it.
+  An entry there is one of the conversation: not a label, a name or the like, and not itself below the lost one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from treering.errors import TreeringError, UsageError
+from treering.importers.entry import RAW, Entry, Fields
+from treering.importers.flat import FlatSource
+from treering.importers.formats import Format, detect_format, find_format
+from treering.importers.lines import decode, read_values
+from treering.importers.omp import SLOT
+from treering.importers.omp_blobs import find_folder
+from treering.importers.reader import text_of
+from treering.importers.shapes import Shape, like, shape_of
+from treering.importers.source import ImportSource, open_stream
+from treering.transcript.node import Draft
+
+Severity = Literal["damage", "oddity", "harmless"]
+
+ENTRIES_GUESSED: Final = 20
+"""Without a header the format is told by so many records at the beginning."""
+PADDING: Final = b"\0 \t\r\n"
+
+_SEVERITIES: Final[dict[str, Severity]] = {
+    **dict.fromkeys(
+        (
+            "empty", "header_missing", "header_displaced", "header_name", "header_id", "second_header", "glued", "torn",
+            "garbage", "nul", "utf8", "bom", "nesting", "too_long", "gzip", "null", "no_object", "no_message",
+            "duplicate_id", "missing_id", "orphan", "cycle", "self_parent", "refused_type", "line_end",
+        ),
+        "damage",
+    ),
+    **dict.fromkeys(("separator", "surrogate", "number"), "harmless"),
+}  # fmt: skip
+"""By kind; all others are oddities: the file is read, and so it is by its program, perhaps in another way."""
+_OURS: Final = frozenset({"late_note"})
+"""Problems of our own store, which are none of the file."""
+_LINE_ENDS: Final = {"\u2028": "U+2028", "\u2029": "U+2029", "\x85": "U+0085"}
+_SURROGATE: Final = re.compile(
+    rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|"
+    rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+)
+_BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
+_ID: Final = re.compile(rb'"id"\s*:\s*"([^"\\]{1,200})"')
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that is wrong, or odd, in a file."""
+
+    line: int
+    """Counted from 1; 0 is the file as a whole."""
+    offset: int
+    """Of the byte where it begins, in the uncompressed file."""
+    kind: str
+    severity: Severity
+    """`damage`: the program loses something by it, or does not open the file. `oddity`: it is unusual. `harmless`: it
+    is right, though some readers fail on it."""
+    message: str
+    remedy: str = ""
+    """What is done about it in a repaired copy."""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be said about a file."""
+
+    path: str
+    format: str
+    version: int
+    session: str
+    entries: int
+    """Records of the conversation that can be read."""
+    findings: list[Finding]
+
+    @property
+    def damaged(self) -> bool:
+        """Something is lost, or will be if the program opens the file."""
+        return any(finding.severity == "damage" for finding in self.findings)
+
+
+class Chart:
+    """A file taken apart, with all that a repair needs."""
+
+    def __init__(self, path: Path, found: Format) -> None:
+        self.path = path
+        self.format = found
+        self.shape: Shape | None = None
+        self.header: Fields = {}
+        self.header_raw = b""
+        self.slot = b""
+        self.version = 0
+        self.session = ""
+        self.entries: list[Entry] = []
+        self.lost: list[tuple[int, bytes]] = []
+        """Bytes in which there is no record, and how many entries stand in front of them."""
+        self.findings: list[Finding] = []
+
+    @property
+    def diagnosis(self) -> Diagnosis:
+        """What is to be said about it."""
+        return Diagnosis(
+            path=str(self.path),
+            format=self.format.NAME,
+            version=self.version,
+            session=self.session,
+            entries=len(self.entries),
+            findings=sorted(self.findings, key=lambda each: (each.offset, each.line)),
+        )
+
+    def report(self, line: int, offset: int, kind: str, message: str, remedy: str = "") -> None:
+        """Add a finding."""
+        severity = _SEVERITIES.get(kind, "oddity")
+        self.findings.append(
+            Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
+        )
+
+
+def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
+    """Say what is wrong with a session file, which is not changed.
+
+    Args:
+        path: The file, compressed by gzip or not.
+        format: Its format; by default it is told by the content, also if the header is lost.
+
+    Raises:
+        UsageError: It is no session file of a format that is known.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    from treering.importers.mending import plan  # which builds on this module
+
+    chart = examine(Path(path), format)
+    plan(chart)
+    return chart.diagnosis
+
+
+def examine(path: Path, format: str | None = None, blobs: Path | None = None) -> Chart:  # noqa: A002
+    """Read a file and take it apart; the tree is not looked at yet.
+
+    Raises:
+        UsageError: It is no session file of a format that is known.
+    """
+    head = _head(path)
+    found = find_format(format) if format is not None else _format_of(path, head)
+    chart = Chart(path, found)
+    if not head.strip(PADDING) and _is_blank(path):
+        chart.report(0, 0, "empty", "file is empty", "nothing is left to repair")
+        return chart
+    blobs = blobs or find_folder(path)
+    try:
+        source = found.open_source(path, blobs=blobs)
+    except UsageError as error:
+        if error.kind != "format" or shape_of(found) is None:
+            raise
+    else:
+        _read(chart, source, line_shift=0, shift=0)
+        return chart
+    with _with_header(chart) as (place, size):
+        _read(chart, found.open_source(place, blobs=blobs), line_shift=1, shift=size)
+    return chart
+
+
+def _head(path: Path) -> bytes:
+    with open_stream(path) as stream:
+        return stream.read(64 * 1024)
+
+
+def _is_blank(path: Path) -> bool:
+    with open_stream(path) as stream:
+        while data := stream.read(1024 * 1024):
+            if data.strip(PADDING):
+                return False
+    return True
+
+
+def _format_of(path: Path, head: bytes) -> Format:
+    """The format of a file; without a header that of the entries in it, and of an empty one that of its place."""
+    try:
+        return detect_format(path)
+    except UsageError as error:
+        if not head.strip(PADDING) and _is_blank(path):
+            return find_format("evva" if path.name.endswith((".json", ".json.gz")) else "pi")
+        for record in _first_records(path):
+            if name := like(record):
+                return find_format(name)
+        raise UsageError(
+            f"{error.args[0].removesuffix(f'; {error.remedy}')}",
+            kind="format",
+            remedy="name its format by --format if it is one of these",
+        ) from error
+
+
+def _first_records(path: Path) -> Iterator[Fields]:
+    with open_stream(path) as stream:
+        values = read_values(stream, lambda *_: None, _is_record)
+        for _, value in zip(range(ENTRIES_GUESSED), values, strict=False):
+            if isinstance(value.value, dict):
+                yield value.value
+
+
+def _is_record(value: Fields) -> bool:
+    return isinstance(value.get("type"), str) and isinstance(value.get("id"), str)
+
+
+@contextmanager
+def _with_header(chart: Chart) -> Iterator[tuple[Path, int]]:
+    """Yield a temporary file with a header in front, and the size of that: one from further down, or a new one."""
+    header = _displaced(chart)
+    if header is None:
+        header = _made(chart)
+        chart.report(
+            1, 0, "header_missing", "file has no session header", "a new one, without a folder, is put in front"
+        )
+    line = chart.format.encode(header) + b"\n"
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, chart.path.name.removesuffix(".gz"))
+        with place.open("wb") as copy, open_stream(chart.path) as stream:
+            copy.write(line)
+            while data := stream.read(1024 * 1024):
+                copy.write(data)
+        yield place, len(line)
+
+
+def _displaced(chart: Chart) -> Fields | None:
+    with open_stream(chart.path) as stream:
+        for value in read_values(stream, lambda *_: None, _is_record):
+            record = value.value if isinstance(value.value, dict) else {}
+            if record.get("type") == "session":
+                chart.report(
+                    value.line, value.offset, "header_displaced", "session header is not the first record",
+                    "it is put in front",
+                )  # fmt: skip
+                return record
+            if record.get("type") == "session_header":
+                chart.report(
+                    value.line, value.offset, "header_name", "header has another type", "it gets the right one"
+                )
+                return record | {"type": "session"}
+    return None
+
+
+def _made(chart: Chart) -> Fields:
+    """A header for a file that has none; it is about no folder, since nothing in the file says which."""
+    first = next((record for record in _first_records(chart.path) if "timestamp" in record), {})
+    name = chart.path.name.removesuffix(".gz").removesuffix(".jsonl")
+    identifier = name.rpartition("_")[2] or name
+    return {"type": "session", "version": 3, "id": identifier, "timestamp": first.get("timestamp"), "cwd": ""}
+
+
+def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) -> None:
+    """Take in all that a file holds; places are those in the file without the header that was put in front."""
+    for entry, drafts in source.records():
+        if entry is not None:
+            place = {"line": entry.line - line_shift, "offset": entry.offset - shift}
+            chart.entries.append(msgspec.structs.replace(entry, **place))
+        elif drafts and drafts[0].kind == "import":
+            _take_header(chart, drafts[0])
+        elif drafts and drafts[0].kind == "damage":
+            chart.lost.append((len(chart.entries), _bytes_of(drafts[0])))
+    header = source.header
+    chart.version, chart.session = header.version, header.session_id
+    shape = shape_of(chart.format)
+    is_tree = shape is not None and header.version >= shape.linear_below and not isinstance(source, FlatSource)
+    chart.shape = shape if is_tree else None
+    for problem in source.problems:
+        brief = problem.kind == "too_long" and not problem.message.startswith("line")
+        displaced = shift and problem.kind == "second_header"
+        if problem.kind not in _OURS and not brief and not displaced:
+            line, offset = max(0, problem.line - line_shift), max(0, problem.offset - shift)
+            chart.report(line, offset, problem.kind, problem.message, _REMEDIES.get(problem.kind, ""))
+    for entry in chart.entries:
+        _look_at_bytes(chart, entry)
+
+
+_REMEDIES: Final = {
+    "bom": "left out",
+    "duplicate_id": "it gets a new id, and so do the entries further down that name it",
+    "garbage": "left out",
+    "glued": "each record gets a line of its own",
+    "gzip": "what can be read is kept",
+    "header_id": "the id in the file's name is written into it",
+    "missing_id": "it gets an id",
+    "nesting": "left out",
+    "no_message": "left out",
+    "no_object": "left out",
+    "nul": "left out",
+    "null": "left out",
+    "second_header": "left out",
+    "too_long": "left out",
+    "torn": "left out",
+    "utf8": "replaced by U+FFFD",
+}
+
+
+def _take_header(chart: Chart, note: Draft) -> None:
+    source = note.source or {}
+    chart.header_raw = _as_bytes(source.get(RAW)).strip()
+    chart.slot = _as_bytes(source.get(SLOT)).strip()
+    value = decode(chart.header_raw)[0] if chart.header_raw else None
+    chart.header = value if isinstance(value, dict) else {}
+
+
+def _as_bytes(raw: object) -> bytes:
+    if isinstance(raw, bytes):
+        return raw
+    return raw.encode("utf-8", "surrogatepass") if isinstance(raw, str) else b""
+
+
+def _bytes_of(note: Draft) -> bytes:
+    return _as_bytes(note.payload.get("bytes")) if isinstance(note.payload, dict) else b""
+
+
+def _look_at_bytes(chart: Chart, entry: Entry) -> None:
+    """Report what is right in a record, and yet stops some readers."""
+    raw, at = entry.raw, (entry.line, entry.offset)
+    refused = chart.shape.escaped if chart.shape else ()
+    for character, name in _LINE_ENDS.items():
+        if character.encode() in raw:
+            kind, remedy = ("line_end", "escaped") if character in refused else ("separator", "")
+            chart.report(*at, kind, f"{name} inside a text, which some readers take for the end of a line", remedy)
+    if b"\\u" in raw and _SURROGATE.search(raw):
+        chart.report(*at, "surrogate", "half of a surrogate pair inside a text")
+    if _BIG.search(raw) and _is_infinite(entry.record):
+        chart.report(*at, "number", "a number that is too large for a double")
+
+
+def _is_infinite(value: object) -> bool:
+    if isinstance(value, dict):
+        return any(map(_is_infinite, value.values()))
+    if isinstance(value, list):
+        return any(map(_is_infinite, value))
+    return isinstance(value, float) and value in (float("inf"), float("-inf"))
+
+
+def names_in(raw: bytes, parent: str) -> tuple[str, str | None] | None:
+    """Return the id that damaged bytes still show, and the parent next to it."""
+    own = _ID.search(raw)
+    if own is None:
+        return None
+    above = re.search(rb'"%b"\s*:\s*"([^"\\]{1,200})"' % re.escape(parent.encode()), raw)
+    return own[1].decode("utf-8", "replace"), above[1].decode("utf-8", "replace") if above else None
+
+
+def is_session(path: Path) -> bool:
+    """Tell whether a file is of a format that is known, damaged or not."""
+    try:
+        examine(path)
+    except TreeringError:
+        return False
+    return True
+
+
+def text_at(record: Fields, name: str) -> str:
+    """Return a field of a record that is a text; else nothing."""
+    return text_of(record.get(name))

@@ -1,0 +1,373 @@
+"""Bring files of other programs into a store, and keep up with those that grow.
+
+Rule 1: a file that is as it was is not opened; a card tells that.
+Rule 2: a file that has grown adds its new records. If the session was continued here meanwhile, they come as a branch
+of their own, and the head stays where it is.
+Rule 3: a file that no longer begins with what was imported is another session. It is refused unless asked for, and
+then gets another name.
+Rule 4: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
+`<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from treering.errors import ConflictError, TreeringError
+from treering.format.register import one_line
+from treering.importers.formats import Format, detect_format, find_format
+from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
+from treering.importers.source import ImportSource, Problem
+from treering.session.blocking import Session
+from treering.session.extending import SideHead, record_foreign
+from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
+from treering.session.store import LoadFacts, Store
+from treering.transcript.node import Draft
+
+TITLE_BYTES_MAX = 200
+"""The card is read by every list and must stay small; the note of the import has the whole title."""
+
+Outcome = Literal["new", "updated", "unchanged", "copy"]
+
+
+class Taken(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one file."""
+
+    path: str
+    session: str
+    outcome: Outcome
+    """`copy`: another file with the same records was imported; `session` is made of that."""
+    records: int = 0
+    """New ones."""
+    branch: str = ""
+    """The head on which new records are, if the session went on in another way."""
+    problems: list[Problem] = []
+
+
+class Intake:
+    """Imports files into one store. It reads all cards once, and then knows what was imported before.
+
+    Use one for many files: it is made with one LIST and a ranged GET for each session. Memory grows by about a kilobyte
+    for each session that was imported.
+    """
+
+    def __init__(self, store: Store, *, project: str = "", policy: str | None = None) -> None:
+        """Look at what there is.
+
+        Args:
+            store: Where sessions are made.
+            project: Of new sessions.
+            policy: Chooses what the model sees in new sessions; by default the one of the program.
+        """
+        self._store = store
+        self._project = project
+        self._policy = policy
+        self._names: set[str] = set()
+        self._origins: dict[str, Origin] = {}
+        self._by_path: dict[str, str] = {}
+        self._by_id: dict[str, list[str]] = {}
+        for info in store.each_session():
+            self._names.add(info.id)
+            if origin := origin_of(info):
+                self._remember(origin)
+
+    # what is known
+
+    def origin(self, session: str) -> Origin | None:
+        """The file that a session was made of."""
+        return self._origins.get(session)
+
+    def find(self, path: str | os.PathLike[str]) -> Origin | None:
+        """What was imported from a path, the last time that something was."""
+        session = self._by_path.get(name_of_path(path))
+        return self._origins[session] if session is not None else None
+
+    def is_unchanged(self, path: str | os.PathLike[str]) -> bool:
+        """Tell whether a file was imported and has the same size and time now."""
+        origin = self.find(path)
+        return origin is not None and (origin.size, origin.mtime_ns) == stat_of(Path(path))
+
+    def _remember(self, origin: Origin) -> None:
+        before = self._origins.get(origin.session)
+        if before is None:
+            self._by_id.setdefault(origin.id, []).append(origin.session)
+        elif self._by_path.get(before.path) == origin.session:
+            del self._by_path[before.path]
+        self._origins[origin.session] = origin
+        other = self._by_path.get(origin.path)
+        if other is None or self._origins[other].imported_ms <= origin.imported_ms:
+            self._by_path[origin.path] = origin.session
+
+    # one file
+
+    def take(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        format: str | None = None,  # noqa: A002  # as it is called everywhere here
+        name: str | None = None,
+        again: bool = False,
+        progress: Progress | None = None,
+    ) -> Taken:
+        """Import a file, or what is new in it.
+
+        Args:
+            path: The file, compressed by gzip or not. It is never written.
+            format: Its format; by default it is told by the content.
+            name: Of the session; by default its id in the file, or that with a number if the name is taken.
+            again: Make another session of a file that was rewritten since it was imported.
+            progress: Told how many records of a new session are done.
+
+        Raises:
+            UsageError: It is no session file of a format that is known.
+            NotFoundError: There is no such file.
+            AccessError: The file may not be read.
+            ConflictError: The file was rewritten (kind `rewritten`), or there is another session of that name.
+            SessionHeldError: Another process has the session open.
+        """
+        place = Path(path)
+        known = self.find(place)
+        if known is not None and self.is_unchanged(place) and name in (None, known.session):
+            return Taken(path=str(path), session=known.session, outcome="unchanged")
+        stat = stat_of(place)
+        found = find_format(format) if format is not None else detect_format(place)
+        source = found.open_source(place)
+        file = _File(place, stat, found, source)
+        if name is not None:
+            known = self._require_same(name, file)
+        elif known is None or not file.is_of(known):
+            known = self._elsewhere(file)
+        taken = self._update(known, file) if known is not None else None
+        if taken is None and known is not None and known.path == file.name and not again:
+            raise ConflictError(
+                f"file was rewritten: it no longer begins with what was imported. path={str(path)!r}, "
+                f"session={known.session!r}",
+                kind="rewritten",
+                remedy="import it again as a session of its own: `treering import --again`",
+            )
+        return taken or self._load(self._free_name(name or source.header.session_id), file, progress)
+
+    def _require_same(self, name: str, file: _File) -> Origin | None:
+        """The origin of the session of a given name, if there is one; it must be of this file."""
+        if name not in self._names:
+            return None
+        known = self._origins.get(name)
+        if known is None or not file.is_of(known) or known.path != file.name:
+            raise ConflictError(
+                f"session exists already, and was not imported from this file. session={name!r}",
+                kind="exists",
+                remedy="choose another name",
+            )
+        return known
+
+    def _elsewhere(self, file: _File) -> Origin | None:
+        """A session with the id of a file that has the same beginning, and whose own file is gone or equal."""
+        for session in self._by_id.get(file.source.header.session_id, ()):
+            origin = self._origins[session]
+            if file.is_of(origin) and origin.path != file.name:
+                reading = Reading(file.source)
+                if reading.begins_with(origin) and (not _exists(origin) or reading.ended):
+                    return origin
+        return None
+
+    def _free_name(self, name: str) -> str:
+        if name not in self._names:
+            return name
+        return next(each for number in count(2) if (each := f"{name}-{number}") not in self._names)
+
+    def _load(self, name: str, file: _File, progress: Progress | None) -> Taken:
+        source, done = file.source, 0
+        reading = Reading(source)
+        header = source.header
+        facts: LoadFacts = {
+            "title": one_line(header.title, TITLE_BYTES_MAX),
+            "project": self._project,
+            "cwd": header.cwd,
+            "task": one_line(str(header.extra.get("subagent_task") or ""), TITLE_BYTES_MAX),
+            "extra": {"imported": header.format},
+        }
+        if header.created_ms is not None:
+            facts["created_ms"] = header.created_ms
+
+        def report(records: int) -> None:
+            nonlocal done
+            done = records
+            if progress is not None:
+                progress(records)
+
+        origin = Origin(session=name, format=header.format, id=header.session_id, path=file.name)
+
+        def remember() -> dict[str, object]:
+            nonlocal origin
+            origin = self._read_to(origin, file, reading)
+            return origin.facts
+
+        self._store.load(
+            name,
+            _all_drafts(reading),
+            leaf=lambda: source.leaf,
+            facts=facts,
+            policy=self._policy or file.format.POLICIES[0],
+            origin=remember,
+            progress=report,
+        )
+        self._names.add(name)
+        self._remember(origin)
+        return Taken(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
+
+    def _read_to(self, origin: Origin, file: _File, reading: Reading) -> Origin:
+        """What to remember when a file was read to its end."""
+        header = file.source.header
+        found = msgspec.structs.replace(
+            origin,
+            path=file.name,
+            size=file.stat[0],
+            mtime_ns=file.stat[1],
+            units=reading.units,
+            digest=reading.digest,
+            header=reading.header,
+            tail=reading.tail()[0],
+            leaf=file.source.leaf,
+            active_ms=reading.active_ms or header.created_ms,
+            parent=header.parent_session,
+            imported_ms=time.time_ns() // 1_000_000,
+        )
+        return msgspec.structs.replace(found, parent_session=origin.parent_session or self._parent_of(found))
+
+    # what is new in a file
+
+    def _update(self, known: Origin, file: _File) -> Taken | None:
+        """Record what a file has gained; None if it does not begin with what was recorded."""
+        reading, source = Reading(file.source), file.source
+        if not reading.begins_with(known):
+            return None
+        if known.path != file.name and _exists(known):
+            return Taken(path=str(file.path), session=known.session, outcome="copy")
+        with self._store.session(known.session, create=False) as session:
+            follows, active_ms = session.node == known.leaf, session.info.updated_ms
+            done = _add_new(session, known, reading)
+            side = None
+            if follows and session.node != source.leaf:
+                session.checkout(source.leaf)
+            elif not follows and source.leaf != known.leaf:
+                side = SideHead(known.head or _free_head(session, known.format), source.leaf)
+            drafts = _besides(session, known, reading)
+            origin = self._read_to(known, file, reading)
+            if side is not None:
+                origin = msgspec.structs.replace(origin, head=side.name)
+            if not follows:
+                origin = msgspec.structs.replace(origin, active_ms=max(active_ms, origin.active_ms or 0))
+            session.perform(record_foreign, [*drafts, origin_note(origin.facts)], side)
+        self._remember(origin)
+        done += len(drafts)
+        return Taken(
+            path=str(file.path),
+            session=known.session,
+            outcome="updated" if done else "unchanged",
+            records=done,
+            branch=side.name if side else "",
+            problems=source.problems if done else [],
+        )
+
+    # parents
+
+    def link_parents(self) -> int:
+        """Link sessions with their parents that were imported after them; return how many were linked."""
+        linked = 0
+        for origin in [*self._origins.values()]:
+            parent = self._parent_of(origin) if origin.parent and origin.parent_session is None else None
+            if parent is None:
+                continue
+            found = msgspec.structs.replace(origin, parent_session=parent)
+            try:
+                with self._store.session(origin.session, create=False) as session:
+                    session.perform(record_foreign, [origin_note(found.facts)])
+            except TreeringError:
+                continue  # it is in use, or damaged; the next import tries again
+            self._origins[origin.session] = found
+            linked += 1
+        return linked
+
+    def _parent_of(self, origin: Origin) -> str | None:
+        """The session made of the file that is named as parent: by its path, its id, or the name of its file."""
+        if not origin.parent:
+            return None
+        folder = os.path.dirname(origin.path)
+        path = name_of_path(os.path.join(folder, os.path.expanduser(origin.parent)))
+        found = self._by_path.get(path)
+        if found is None:
+            sessions = self._by_id.get(origin.parent, []) or self._by_id.get(_id_in(origin.parent), [])
+            found = next((each for each in sessions if self._origins[each].format == origin.format), None)
+        return found if found != origin.session else None
+
+
+def _all_drafts(reading: Reading) -> Iterator[Draft]:
+    yield from reading.header_drafts
+    for part in reading.parts(1):
+        yield from part
+    yield from reading.tail()[1]
+
+
+def _add_new(session: Session, known: Origin, reading: Reading) -> int:
+    """Record the new records, each part together with how far it goes: a kill in between does no harm."""
+    done = 0
+    for part in reading.parts(DRAFTS_AT_ONCE):
+        done += len(part)
+        partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
+        session.perform(record_foreign, [*part, origin_note(partly.facts)])
+    return done
+
+
+def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
+    """What changed in a file besides its records: the header, which some programs rewrite, and damage at the end."""
+    drafts: list[Draft] = []
+    header = reading.source.header
+    if reading.header != known.header:
+        drafts += reading.header_drafts
+        title = one_line(header.title, TITLE_BYTES_MAX)
+        if title and title != session.info.title:
+            drafts.append(Draft(type="note", kind="title", parent=None, brief={"title": title}))
+    tail, damage = reading.tail()
+    return drafts + damage if tail != known.tail else drafts
+
+
+def _free_head(session: Session, name: str) -> str:
+    """A name for the head on which another program stands: that of its format, or that with a number."""
+    return (
+        name
+        if name not in session.heads
+        else next(each for number in count(2) if (each := f"{name}-{number}") not in session.heads)
+    )
+
+
+def _exists(origin: Origin) -> bool:
+    return os.path.exists(origin.path)
+
+
+def _id_in(path: str) -> str:
+    """The id in the name of a file that begins with a time, as pi and its relatives name theirs."""
+    return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]
+
+
+class _File:
+    """A file about to be imported."""
+
+    def __init__(self, path: Path, stat: tuple[int, int], found: Format, source: ImportSource) -> None:
+        self.path = path
+        self.name = name_of_path(path)
+        self.stat = stat
+        """Size and time, from before it was opened: if it grows meanwhile, the next look sees that."""
+        self.format = found
+        self.source = source
+
+    def is_of(self, origin: Origin) -> bool:
+        """Tell whether it is the same session, as far as the header says."""
+        header = self.source.header
+        return (origin.format, origin.id) == (header.format, header.session_id)

@@ -1,0 +1,343 @@
+"""Make a repaired copy of a session file. See `treering.importers.doctor` for the rules."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import tempfile
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from treering.errors import ConflictError, CorruptError, UsageError
+from treering.importers.doctor import Chart, Diagnosis, examine, names_in, text_at
+from treering.importers.entry import Entry, Fields
+from treering.importers.evva import ENVELOPE, SESSION, indent
+from treering.importers.lines import decode
+from treering.importers.omp_blobs import find_folder
+from treering.importers.shapes import Shape
+from treering.importers.writing import encode_go
+
+
+class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a file."""
+
+    diagnosis: Diagnosis
+    path: str
+    """The copy."""
+    entries: int
+    bytes: int
+
+
+class Plan:
+    """The records of the copy."""
+
+    def __init__(self, chart: Chart) -> None:
+        self.chart = chart
+        self.records: list[Fields] = []
+        self.lines: list[bytes] = []
+
+    def add(self, entry: Entry, record: Fields) -> None:
+        """Put a record into the copy, by its own bytes if it is unchanged and they are text."""
+        raw = entry.raw.strip()
+        if record is not entry.record or not _is_text(raw):
+            raw = self.chart.format.encode(record)
+        for character in self.chart.shape.escaped if self.chart.shape else ():
+            raw = raw.replace(character.encode(), f"\\u{ord(character):04x}".encode())
+        self.records.append(record)
+        self.lines.append(raw)
+
+
+def plan(chart: Chart) -> Plan:
+    """Decide what stands in the copy of a file, and report what is wrong with its tree."""
+    made = Plan(chart)
+    entries = [entry for entry in chart.entries if entry.record]
+    if chart.shape is None:
+        for entry in entries:
+            made.add(entry, entry.record)
+        return made
+    tree = _Tree(chart, chart.shape, entries)
+    for entry, record in zip(entries, tree.records(), strict=True):
+        made.add(entry, record)
+    return made
+
+
+class _Tree:
+    """Gives every entry an id of its own and a parent that is there."""
+
+    def __init__(self, chart: Chart, shape: Shape, entries: list[Entry]) -> None:
+        self._chart = chart
+        self._shape = shape
+        self._entries = entries
+        self._ids = self._unique_ids()
+        self._places = {name: at for at, name in enumerate(self._ids)}
+        self._parents = self._resolved()
+        self._lost = self._named_by_damage()
+        self._attached: dict[str, str | None] = {}
+        """The new parent of the children of each entry that is lost."""
+
+    def records(self) -> Iterator[Fields]:
+        """Yield the records of the copy, in the order of the file."""
+        for at, named in enumerate([*self._parents]):
+            if named is not None and named not in self._places:
+                self._parents[at] = self._attach(at, named)
+        self._break_cycles()
+        for at, entry in enumerate(self._entries):
+            yield self._record(at, entry)
+
+    # ids
+
+    def _unique_ids(self) -> list[str]:
+        taken = {text_at(entry.record, "id") for entry in self._entries}
+        used: set[str] = set()
+        names = []
+        for entry in self._entries:
+            name = text_at(entry.record, "id")
+            if not name or name in used:
+                name = self._new_id(taken)
+            names.append(name)
+            used.add(name)
+            taken.add(name)
+        return names
+
+    def _new_id(self, taken: set[str]) -> str:
+        number = 0
+        while True:
+            number += 1
+            seed = f"{self._chart.session}/{len(taken)}/{number}".encode("utf-8", "surrogatepass")
+            name = blake2b(seed, digest_size=self._shape.id_bytes).hexdigest()
+            if name not in taken:
+                return name
+
+    def _resolved(self) -> list[str | None]:
+        """The parents in terms of the new ids: an id that is used twice means the later one from there on."""
+        names: dict[str, str] = {}
+        self._names: list[dict[str, str]] = []
+        parents: list[str | None] = []
+        for at, entry in enumerate(self._entries):
+            named = text_at(entry.record, self._shape.parent)
+            parents.append(names.get(named, named) or None)
+            own = text_at(entry.record, "id")
+            if own and own != self._ids[at]:
+                names = {**names, own: self._ids[at]}
+            self._names.append(names)
+        return parents
+
+    # parents
+
+    def _named_by_damage(self) -> dict[str, str | None]:
+        """What damaged bytes say of entries that are lost: their ids and parents."""
+        found = (names_in(raw, self._shape.parent) for _, raw in self._chart.lost)
+        return {pair[0]: pair[1] for pair in found if pair is not None}
+
+    def _attach(self, at: int, lost: str) -> str | None:
+        """Find a parent for an entry whose own is lost, the same for all of its children, and report it."""
+        if lost not in self._attached:
+            self._attached[lost] = self._above_damage(lost) or self._before(at)
+        entry, parent = self._entries[at], self._attached[lost]
+        if parent is not None and self._is_below(self._places[parent], at):
+            parent = self._before(at)
+        remedy = f"it is attached to {parent!r}" if parent is not None else "it begins a branch of its own"
+        self._chart.report(entry.line, entry.offset, "orphan", f"parent is not in the file. parent={lost!r}", remedy)
+        return parent
+
+    def _above_damage(self, lost: str) -> str | None:
+        """The parent that damaged bytes name, or that of other damaged bytes if this is lost, too."""
+        seen: set[str] = set()
+        name: str | None = lost
+        while name is not None and name not in self._places and name not in seen:
+            seen.add(name)
+            name = self._lost.get(name)
+        return name if name is not None and name in self._places else None
+
+    def _before(self, at: int) -> str | None:
+        """The last entry of the conversation in front of the nearest damage above, or else in front of this one."""
+        cut = max((place for place, _ in self._chart.lost if place <= at), default=at) or at
+        for place in (*range(cut - 1, -1, -1), *range(at - 1, cut - 1, -1)):
+            if self._entries[place].type not in self._unattachable and not self._is_below(place, at):
+                return self._ids[place]
+        return None
+
+    @property
+    def _unattachable(self) -> frozenset[str]:
+        return self._shape.asides | self._chart.format.RULES.outside | {""}
+
+    def _is_below(self, place: int, top: int) -> bool:
+        """Tell whether an entry is another one, or below it."""
+        at: int | None = place
+        seen: set[int] = set()
+        while at is not None and at not in seen:
+            if at == top:
+                return True
+            seen.add(at)
+            at = self._places.get(self._parents[at] or "")
+        return False
+
+    def _break_cycles(self) -> None:
+        """Attach the first entry of each cycle to what stands in front of it."""
+        done: set[int] = set()
+        for start in range(len(self._entries)):
+            path: dict[int, None] = {}
+            at: int | None = start
+            while at is not None and at not in done and at not in path:
+                path[at] = None
+                at = self._places.get(self._parents[at] or "")
+            if at is not None and at in path:
+                self._break(min([*path][[*path].index(at) :]))
+            done |= path.keys()
+
+    def _break(self, at: int) -> None:
+        entry = self._entries[at]
+        alone = self._parents[at] == self._ids[at]
+        parent = self._parents[at] = self._before(at)
+        kind, message = (
+            ("self_parent", "entry is its own parent") if alone else ("cycle", "parents lead round in circles")
+        )
+        remedy = f"it is attached to {parent!r}" if parent is not None else "it begins a branch of its own"
+        self._chart.report(entry.line, entry.offset, kind, f"{message}. id={self._ids[at]!r}", remedy)
+
+    # records
+
+    def _record(self, at: int, entry: Entry) -> Fields:
+        """The record as it stands in the copy; the entry's own one if nothing changes."""
+        changed: Fields = {}
+        if text_at(entry.record, "id") != self._ids[at]:
+            changed["id"] = self._ids[at]
+        named = text_at(entry.record, self._shape.parent) or None
+        if named != self._parents[at]:
+            changed[self._shape.parent] = self._parents[at]
+        names = self._names[at]
+        for field in self._shape.pointers:
+            target = entry.record.get(field)
+            if isinstance(target, str) and target in names:
+                changed[field] = names[target]
+        record = _merged(entry.record, changed) if changed else entry.record
+        return self._carried(entry, record)
+
+    def _carried(self, entry: Entry, record: Fields) -> Fields:
+        """Put a record of a type that the program refuses into one that it takes."""
+        if entry.type in self._shape.types:
+            return record
+        carrier = self._shape.carrier
+        message = f"type of the entry is not known. type={entry.type!r}"
+        if carrier is None:
+            if entry.type:
+                self._chart.report(entry.line, entry.offset, "unknown_type", message)
+            return record
+        remedy = f"it is kept in an entry of the type {carrier.type!r}"
+        self._chart.report(entry.line, entry.offset, "refused_type", message, remedy)
+        envelope = ("id", self._shape.parent, self._chart.format.RULES.time)
+        kept = {"type": carrier.type} | {name: record[name] for name in envelope if name in record}
+        data = self._chart.format.encode(record).decode("utf-8", "replace") if carrier.as_text else dict(record)
+        return kept | {carrier.name: f"unknown.{entry.type}", carrier.data: data}
+
+
+def _merged(record: Fields, changed: Fields) -> Fields:
+    """Change fields of a record; an id or parent that is new stands behind the type. A parent that is none is null."""
+    missing = {name: value for name, value in changed.items() if name not in record}
+    kept = {name: changed.get(name, value) for name, value in record.items()}
+    if not missing:
+        return kept
+    first = {name: kept.pop(name) for name in ("type",) if name in kept}
+    return {**first, **missing, **kept}
+
+
+# the copy
+
+
+def repair(
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    format: str | None = None,  # noqa: A002
+) -> Repaired:
+    """Write a repaired copy of a session file beside it; the file itself is not touched.
+
+    Args:
+        path: The file.
+        out: The copy, compressed if its name ends in `.gz`; it must not exist.
+        format: Its format; by default it is told by the content, also if the header is lost.
+
+    Raises:
+        UsageError: It is no session file of a format that is known, or `out` exists.
+        ConflictError: Nothing of the conversation is left.
+        CorruptError: The copy was not what it should be, and was removed again; please report it.
+    """
+    place, target = Path(path), Path(out)
+    if target.exists():
+        raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="name another one")
+    chart = examine(place, format)
+    made = plan(chart)
+    if not made.records and not chart.header:
+        raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
+    data = _document(made) if chart.format.NAME == "evva" else _lines(made)
+    beside = _write_beside(target, gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
+    try:
+        _check(beside, made, find_folder(place))
+        os.link(beside, target)  # fails if somebody made the file meanwhile
+    except FileExistsError as error:
+        raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
+    finally:
+        beside.unlink()
+    return Repaired(diagnosis=chart.diagnosis, path=str(target), entries=len(made.records), bytes=len(data))
+
+
+def _lines(made: Plan) -> bytes:
+    chart = made.chart
+    header = chart.header_raw
+    if "header_id" in {finding.kind for finding in chart.findings}:
+        header = chart.format.encode(_merged(chart.header, {"id": chart.session}))
+    elif not _is_text(header):
+        header = chart.format.encode(chart.header)
+    # A title slot keeps its padding: its program rewrites it in place.
+    return b"\n".join([*([chart.slot] if chart.slot else []), header, *made.lines, b""])
+
+
+def _document(made: Plan) -> bytes:
+    """A whole document of evva: what can be read of its envelope, and the messages."""
+    header = made.chart.header
+    names = {name.lower(): name for name in header}
+    session = header.get(names.get("session", "session"))
+    inner = (
+        {name: value for name, value in session.items() if name.lower() != "messages"}
+        if isinstance(session, dict)
+        else {}
+    )
+    known = {name.lower() for name in inner}
+    inner = {"messages": made.records} | inner
+    inner |= {name: value for name, value in SESSION.items() if name not in known and name != "messages"}
+    envelope = {name: value for name, value in ENVELOPE.items() if name not in names}
+    return indent(encode_go({**header, **envelope, names.get("session", "session"): inner}))
+
+
+def _write_beside(target: Path, data: bytes) -> Path:
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    return Path(name)
+
+
+def _check(copy: Path, made: Plan, blobs: Path | None) -> None:
+    """Read a copy again: every record is in it, in order, and nothing is wrong any more."""
+    chart = examine(copy, made.chart.format.NAME, blobs)
+    plan(chart)
+    left = [finding for finding in chart.findings if finding.severity == "damage"]
+    expected = [decode(made.chart.format.encode(record))[0] for record in made.records]
+    got = [decode(made.chart.format.encode(entry.record))[0] for entry in chart.entries]
+    if left or expected != got:
+        what = f"{left[0].kind} on line {left[0].line}" if left else "its records are not those of the file"
+        raise CorruptError(
+            f"the copy is not right, and was not kept: {what}. path={str(made.chart.path)!r}", kind="copy"
+        )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,193 @@
+"""What a session remembers of the file it was made from: where it is, and how far it was read.
+
+It stands in a note of the kind `origin`, and so on the card: a list of sessions tells which files have changed, without
+reading a session. The store itself says what was imported; there is no second place that could say otherwise.
+
+Rule 1: what a file was is told by its records and not by its bytes, since programs rewrite their headers in place. A
+file has grown if it begins with the records that were read.
+Rule 2: damage at the end of a file is kept, but does not count as read: its program may be in the middle of a write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from treering.format import values
+from treering.importers import pi, rfc3339
+from treering.importers.entry import Entry, as_text
+from treering.importers.source import ImportSource
+from treering.session.info import SessionInfo
+from treering.transcript.node import Draft
+
+KIND = "origin"
+_DIGEST_BYTES = 16
+_SPEAKERS = frozenset({"user", "assistant"})
+_EVERY_ENTRY_COUNTS = frozenset({"kit"})
+"""Formats whose program takes any entry for activity; the others take messages of users and assistants."""
+_SECONDS_MAX = 100_000_000_000
+"""A number of seconds is below it until the year 5138, one of milliseconds above it since 1973."""
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file of another program, as it was when it was read."""
+
+    session: str
+    """The session made of it. In a copy or fork this is another one's name: that was not made of the file."""
+    format: str
+    id: str
+    """The session's id in the file."""
+    path: str
+    """Absolute."""
+    size: int = 0
+    """Bytes; 0 while only part of the file is recorded."""
+    mtime_ns: int = 0
+    units: int = 0
+    """Records read, without the header."""
+    digest: str = ""
+    """Of these records."""
+    header: str = ""
+    """Digest of the header."""
+    tail: str = ""
+    """Digest of the damage at the end, if there is any."""
+    leaf: str | None = None
+    """Where the program stood."""
+    head: str = ""
+    """The head that stands there, if the session went on in another way."""
+    active_ms: int | None = None
+    """When the program was last active, in milliseconds since 1970."""
+    parent: str = ""
+    """What the file names as its parent session: an id or a path."""
+    parent_session: str | None = None
+    """The session made of that, if it is known."""
+    imported_ms: int = 0
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """As it is stored."""
+        facts = msgspec.to_builtins(self)
+        return facts if isinstance(facts, dict) else {}
+
+
+def origin_of(info: SessionInfo) -> Origin | None:
+    """Return which file a session was made of; None if of none, or if this is a copy of such a session."""
+    try:
+        origin = msgspec.convert(info.extra.get(KIND), Origin)
+    except msgspec.ValidationError:
+        return None
+    return origin if origin.session == info.id else None
+
+
+def name_of_path(path: str | os.PathLike[str]) -> str:
+    """Return an absolute path as text that can be stored."""
+    return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")
+
+
+class Reading:
+    """One reading of a file: its records one after the other, counted and digested on the way."""
+
+    def __init__(self, source: ImportSource) -> None:
+        self.source = source
+        self.units = 0
+        self.active_ms = _updated(source)
+        self._records = source.records()
+        _, self.header_drafts = next(self._records)
+        self.header = blake2b(_raw_of(None, self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
+        self._digest = blake2b(digest_size=_DIGEST_BYTES)
+        self._damage: list[tuple[Entry | None, list[Draft]]] = []
+        self._units = self._read()
+
+    @property
+    def digest(self) -> str:
+        """Of the records read so far."""
+        return self._digest.hexdigest()
+
+    def begins_with(self, origin: Origin) -> bool:
+        """Read as many records as were read then; tell whether they are the same ones."""
+        for _ in range(origin.units):
+            if next(self._units, None) is None:
+                return False
+        return self.digest == origin.digest
+
+    @property
+    def ended(self) -> bool:
+        """Nothing is left; else a record is read, and not given out by anything else."""
+        return next(self._units, None) is None
+
+    def parts(self, drafts_min: int) -> Iterator[list[Draft]]:
+        """Yield the drafts of the records that were not read yet, so many at a time; `units` goes along."""
+        part: list[Draft] = []
+        for drafts in self._units:
+            part += drafts
+            if len(part) >= drafts_min:
+                yield part
+                part = []
+        if part:
+            yield part
+
+    def tail(self) -> tuple[str, list[Draft]]:
+        """Return the damage at the end and its digest: none, or notes with ids of ours, valid at the end."""
+        if not self._damage:
+            return "", []
+        raw = b"".join(_raw_of(None, drafts) for _, drafts in self._damage)
+        drafts = [msgspec.structs.replace(draft, id=None) for _, unit in self._damage for draft in unit]
+        return blake2b(raw, digest_size=_DIGEST_BYTES).hexdigest(), drafts
+
+    def _read(self) -> Iterator[list[Draft]]:
+        for entry, drafts in self._records:
+            if entry is None and drafts and drafts[0].kind == "damage":
+                self._damage.append((entry, drafts))
+                continue
+            for unit in (*self._damage, (entry, drafts)):
+                yield self._count(*unit)
+            self._damage.clear()
+
+    def _count(self, entry: Entry | None, drafts: list[Draft]) -> list[Draft]:
+        self.units += 1
+        self._digest.update(_raw_of(entry, drafts))
+        every = self.source.header.format in _EVERY_ENTRY_COUNTS
+        if entry is not None and (time := _activity(drafts[-1], every=every)) is not None:
+            self.active_ms = max(time, self.active_ms or time)
+        return drafts
+
+
+def _raw_of(entry: Entry | None, drafts: list[Draft]) -> bytes:
+    """What tells one record from another: its bytes, and the ids that its drafts got."""
+    if entry is not None:
+        raw: object = as_text(entry.raw)
+    else:
+        raw = [(draft.kind, draft.payload, draft.source) for draft in drafts]
+    return values.encode([raw, *(draft.id for draft in drafts)]) + b"\n"
+
+
+def _activity(draft: Draft, *, every: bool) -> int | None:
+    """Return when somebody said something, in milliseconds since 1970: as the message says, else its entry."""
+    if every:
+        return draft.time_ms
+    if draft.kind != "message" or draft.role not in _SPEAKERS:
+        return None
+    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    time = payload.get("timestamp")
+    if type(time) not in (int, float):
+        return draft.time_ms
+    number = float(time)  # type: ignore[arg-type]  # it is a number
+    return int(number * 1000 if abs(number) < _SECONDS_MAX else number) if abs(number) < 1e15 else draft.time_ms
+
+
+def _updated(source: ImportSource) -> int | None:
+    """Return when a file says itself that it was changed."""
+    stamp = source.header.extra.get("updated_at")
+    return rfc3339.read_time(stamp) or pi.read_time(stamp)
+
+
+def stat_of(path: Path) -> tuple[int, int]:
+    """Return size and time of a file; zeros if it is gone."""
+    try:
+        facts = path.stat()
+    except OSError:
+        return 0, 0
+    return facts.st_size, facts.st_mtime_ns
