@@ -147,6 +147,19 @@ def test_export_to_a_file(recorded: Recorded, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "store"]
 
 
+def test_export_to_the_program_it_came_from(program: Program, tmp_path: Path) -> None:
+    """An untouched session is the same file again; what the format cannot say is told."""
+    path, target = write_pi(tmp_path / "one.jsonl", "s-1"), tmp_path / "out.jsonl"
+    program("import", path)
+    assert "exported s-1: 2 records" in program("export", "s-1", "--format", "pi", "-o", target).err
+    assert target.read_bytes() == path.read_bytes()
+    assert "exists already" in program("export", "s-1", "--format", "pi", "-o", target, code=2).err
+    assert "--out" in program("export", "s-1", "--format", "pi", code=2).err
+    with treering.open(program.store).session("s-1") as session:
+        session.record_system("be kind")
+    assert "left out: 1 system record" in program("export", "s-1", "--format", "pi", "-o", target, "--force").err
+
+
 def test_export_markdown(recorded: Recorded) -> None:
     """The conversation along the branch in hand, or to a node; code is fenced so that it cannot end its fence."""
     text = recorded.program("export", "tea", "--format", "markdown").out

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -13,33 +14,53 @@ from treering.cli.markdown import markdown
 from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
 from treering.cli.settings import Settings, store_options
+from treering.cli.text import counted
 from treering.errors import UsageError
+from treering.exporters import export as export_file
+from treering.exporters.target import TARGETS
 from treering.session.blocking import View
 from treering.session.store import Store
+
+FORMS: Final = ("jsonl", "markdown", *TARGETS)
 
 
 @click.command()
 @click.argument("session")
-@click.option("--format", "form", type=click.Choice(["jsonl", "markdown"]), default="jsonl", show_default=True)
+@click.option("--format", "form", type=click.Choice(FORMS), default="jsonl", show_default=True)
 @click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
 @click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @store_options()
 @click.pass_obj
 def export(settings: Settings, *, session: str, form: str, node: str | None, target: str | None, force: bool) -> None:
-    """Write a session out as JSON lines or Markdown.
+    """Write a session out as JSON lines, as Markdown, or as a file of another program.
 
-    JSON lines are the records as they are stored; Markdown is the conversation, for people.
+    JSON lines are the records as they are stored; Markdown is the conversation, for people. A file of another program
+    is read again before it counts, and that program goes on where the session stands; what it cannot say is told.
     """
-    if form == "jsonl" and node is not None:
+    if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")
     view = open_view(settings.open(), session)
+    if form in TARGETS:
+        _export_file(view, target, form, force=force)
+        return
     parts = view.lines() if form == "jsonl" else _markdown(view, node)
     if target is None:
         for part in parts:
             click.echo(part, nl=False)
     else:
         _write(Path(target), parts, force=force)
+
+
+def _export_file(view: View, target: str | None, form: str, *, force: bool) -> None:
+    """Write a file of another program, and say what it does not say."""
+    if target is None:
+        raise click.UsageError(f"--format {form} goes with --out")
+    done = export_file(view, target, format=form, overwrite=force)
+    out = Output()
+    for left in done.left_out:
+        out.say(f"left out: {counted(left.count, f'{left.kind} record')}: {left.reason}")
+    out.say(f"exported {view.id}: {counted(done.entries, 'record')} to {target}")
 
 
 def _markdown(view: View, node: str | None) -> Iterator[bytes]:
