@@ -16,7 +16,10 @@ WORDS = {row[0]: row for row in table(GLOSSARY, "Word")}
 ABOUT_OTHERS = {
     "README.md",
     "docs/reference/glossary.md",
+    "docs/reference/import-evva.md",
+    "docs/reference/import-kit.md",
     "docs/reference/import-omp.md",
+    "docs/reference/import-operator.md",
     "docs/reference/import-pi.md",
 }
 OURS = [page for page in EVERY if name_of(page) not in ABOUT_OTHERS and page.parent.name != "adr"]
