@@ -99,7 +99,7 @@ def test_an_untouched_session_is_the_same_file(found: list[dict[str, Any]], vers
 @settings(max_examples=60)
 @given(sessions(wild=True))
 def test_reading_a_file_ends_and_gives_what_the_store_gives(found: list[dict[str, Any]]) -> None:
-    """Tree, paths and contexts can be asked for at all entries, circles or not; the store shows the same at the leaf."""
+    """Tree, paths and contexts can be asked for everywhere, circles or not; the store shows the same at the leaf."""
     data = lines(*found)
     _, store, folder = there_and_back(data)
     file = read(folder / "given.jsonl")
