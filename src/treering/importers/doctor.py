@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from treering.errors import TreeringError, UsageError
+from treering.errors import UsageError
 from treering.importers.entry import RAW, Entry, Fields
 from treering.importers.flat import FlatSource
 from treering.importers.formats import Format, detect_format, find_format
@@ -32,7 +32,7 @@ from treering.importers.omp import SLOT
 from treering.importers.omp_blobs import find_folder
 from treering.importers.reader import text_of
 from treering.importers.shapes import Shape, like, shape_of
-from treering.importers.source import ImportSource, open_stream
+from treering.importers.source import ImportSource, Problem, open_stream
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -46,20 +46,20 @@ _SEVERITIES: Final[dict[str, Severity]] = {
         (
             "empty", "header_missing", "header_displaced", "header_name", "header_id", "second_header", "glued", "torn",
             "garbage", "nul", "utf8", "bom", "nesting", "too_long", "gzip", "null", "no_object", "no_message",
-            "duplicate_id", "missing_id", "orphan", "cycle", "self_parent", "refused_type", "line_end",
+            "duplicate_id", "missing_id", "orphan", "cycle", "self_parent", "refused_type", "line_end", "title_slot",
         ),
         "damage",
     ),
     **dict.fromkeys(("separator", "surrogate", "number"), "harmless"),
 }  # fmt: skip
 """By kind; all others are oddities: the file is read, and so it is by its program, perhaps in another way."""
-_OURS: Final = frozenset({"late_note"})
-"""Problems of our own store, which are none of the file."""
 _LINE_ENDS: Final = {"\u2028": "U+2028", "\u2029": "U+2029", "\x85": "U+0085"}
 _SURROGATE: Final = re.compile(
     rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|"
     rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+_HEADERS: Final = frozenset({"session", "session_header", "title"})
+"""What may stand in front of entries, right or wrong."""
 _BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 _ID: Final = re.compile(rb'"id"\s*:\s*"([^"\\]{1,200})"')
 
@@ -106,6 +106,8 @@ class Chart:
         self.shape: Shape | None = None
         self.header: Fields = {}
         self.header_raw = b""
+        self.header_offset: int | None = None
+        """Where the header stands, if that is not in front."""
         self.slot = b""
         self.version = 0
         self.session = ""
@@ -169,8 +171,13 @@ def examine(path: Path, format: str | None = None, blobs: Path | None = None) ->
     try:
         source = found.open_source(path, blobs=blobs)
     except UsageError as error:
-        if error.kind != "format" or shape_of(found) is None:
+        if error.kind != "format":
             raise
+        if shape_of(found) is None:
+            if not found.detect(head):
+                raise
+            chart.report(1, 0, "torn", "document ends before its messages", "nothing is left to repair")
+            return chart
     else:
         _read(chart, source, line_shift=0, shift=0)
         return chart
@@ -199,14 +206,21 @@ def _format_of(path: Path, head: bytes) -> Format:
     except UsageError as error:
         if not head.strip(PADDING) and _is_blank(path):
             return find_format("evva" if path.name.endswith((".json", ".json.gz")) else "pi")
-        for record in _first_records(path):
-            if name := like(record):
-                return find_format(name)
+        if name := _like_entries(path):
+            return find_format(name)
         raise UsageError(
             f"{error.args[0].removesuffix(f'; {error.remedy}')}",
             kind="format",
             remedy="name its format by --format if it is one of these",
         ) from error
+
+
+def _like_entries(path: Path) -> str | None:
+    """The format whose entries these are, if nothing but entries, or a header in the wrong place, comes first."""
+    records = list(_first_records(path))
+    if not records or not (text_at(records[0], "type") in _HEADERS or like(records[0])):
+        return None
+    return next((name for record in records if (name := like(record))), None)
 
 
 def _first_records(path: Path) -> Iterator[Fields]:
@@ -244,6 +258,8 @@ def _displaced(chart: Chart) -> Fields | None:
     with open_stream(chart.path) as stream:
         for value in read_values(stream, lambda *_: None, _is_record):
             record = value.value if isinstance(value.value, dict) else {}
+            if record.get("type") in ("session", "session_header"):
+                chart.header_offset = value.offset
             if record.get("type") == "session":
                 chart.report(
                     value.line, value.offset, "header_displaced", "session header is not the first record",
@@ -268,10 +284,14 @@ def _made(chart: Chart) -> Fields:
 
 def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) -> None:
     """Take in all that a file holds; places are those in the file without the header that was put in front."""
+    strays: set[int] = set()
     for entry, drafts in source.records():
         if entry is not None:
             place = {"line": entry.line - line_shift, "offset": entry.offset - shift}
-            chart.entries.append(msgspec.structs.replace(entry, **place))
+            if entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
+                strays.add(entry.offset)
+            else:
+                chart.entries.append(msgspec.structs.replace(entry, **place))
         elif drafts and drafts[0].kind == "import":
             _take_header(chart, drafts[0])
         elif drafts and drafts[0].kind == "damage":
@@ -282,13 +302,22 @@ def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) ->
     is_tree = shape is not None and header.version >= shape.linear_below and not isinstance(source, FlatSource)
     chart.shape = shape if is_tree else None
     for problem in source.problems:
-        brief = problem.kind == "too_long" and not problem.message.startswith("line")
-        displaced = shift and problem.kind == "second_header"
-        if problem.kind not in _OURS and not brief and not displaced:
+        if not (problem.offset in strays or _is_ours(problem) or (shift and problem.kind == "second_header")):
             line, offset = max(0, problem.line - line_shift), max(0, problem.offset - shift)
             chart.report(line, offset, problem.kind, problem.message, _REMEDIES.get(problem.kind, ""))
+    for offset in strays - {None if chart.header_offset is None else chart.header_offset + shift}:
+        chart.report(
+            max(0, 1 - line_shift) or 1, offset - shift, "title_slot", "a title where no title slot is", "left out"
+        )
     for entry in chart.entries:
         _look_at_bytes(chart, entry)
+
+
+def _is_ours(problem: Problem) -> bool:
+    """Tell a problem of our own store, which is none of the file: what it cuts, folds, or stands in for."""
+    cut = problem.kind == "too_long" and not problem.message.startswith("line")
+    folded = problem.kind == "nesting" and problem.message.startswith("parts")
+    return cut or folded or problem.kind == "late_note"
 
 
 _REMEDIES: Final = {
@@ -358,15 +387,6 @@ def names_in(raw: bytes, parent: str) -> tuple[str, str | None] | None:
         return None
     above = re.search(rb'"%b"\s*:\s*"([^"\\]{1,200})"' % re.escape(parent.encode()), raw)
     return own[1].decode("utf-8", "replace"), above[1].decode("utf-8", "replace") if above else None
-
-
-def is_session(path: Path) -> bool:
-    """Tell whether a file is of a format that is known, damaged or not."""
-    try:
-        examine(path)
-    except TreeringError:
-        return False
-    return True
 
 
 def text_at(record: Fields, name: str) -> str:

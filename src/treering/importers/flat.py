@@ -73,7 +73,7 @@ _ROLES: Final = {"human": "user", "ai": "assistant"}
 
 def is_flat(record: Mapping[str, object]) -> bool:
     """Tell the first line of a flat file of Operator-Use."""
-    return record.get("type") == "metadata" and "created_at" in record
+    return record.get("type") == "metadata" and "created_at" in record and "id" in record  # Kimi has no id there
 
 
 class FlatSource:

@@ -331,7 +331,9 @@ def _check(copy: Path, made: Plan, blobs: Path | None) -> None:
     if left or expected != got:
         what = f"{left[0].kind} on line {left[0].line}" if left else "its records are not those of the file"
         raise CorruptError(
-            f"the copy is not right, and was not kept: {what}. path={str(made.chart.path)!r}", kind="copy"
+            f"the copy is not right, and was not kept: {what}. path={str(made.chart.path)!r}",
+            kind="copy",
+            remedy="please report this, if you can with the file",
         )
 
 
