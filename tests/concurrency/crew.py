@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 from tests.concurrency.history import Call
@@ -101,7 +100,7 @@ def _begin(crew: Crew, process: int, ready: Callable[[], None]) -> None:
         given.close()
     store.close()
     if failed:
-        sys.exit("".join(failed))
+        raise AssertionError("".join(failed))
 
 
 def _worker(crew: Crew, store: Store, process: int, thread: int, given: Session | None) -> Worker:
@@ -124,16 +123,27 @@ def main() -> None:
             children.append(child)
             continue
         os.close(hold)
-        die_with_parent()
-        with contextlib.ExitStack() as stack:
-            stack.callback(os._exit, 1)
-            _begin(crew, number, lambda: _wait(say, go))
-            os._exit(0)
+        _live(crew, number, say, go)
     for _ in children:
         os.read(said, 1)
     os.close(hold)
     statuses = [os.waitpid(child, 0)[1] for child in children]
     sys.exit(any(statuses))
+
+
+def _live(crew: Crew, number: int, say: int, go: int) -> NoReturn:
+    """Be one of the processes, and leave nothing of the parent's to be done at the end."""
+    status = 1
+    try:
+        die_with_parent()
+        _begin(crew, number, lambda: _wait(say, go))
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+        raise
+    finally:
+        os.write(say, b".")  # nobody waits for one that failed
+        os._exit(status)
 
 
 def _wait(say: int, go: int) -> None:

@@ -13,7 +13,14 @@ import msgspec
 from tests.concurrency.history import Call, Outcome
 from tests.session.faults import recorded
 
-from treering.errors import ConflictError, NotFoundError, SessionHeldError, TreeringError, UnavailableError
+from treering.errors import (
+    ConflictError,
+    HeadMovedError,
+    NotFoundError,
+    SessionHeldError,
+    TreeringError,
+    UnavailableError,
+)
 from treering.session.blocking import Session
 from treering.session.store import Store
 
@@ -125,7 +132,8 @@ class Worker:
 
     def append_once(self) -> None:
         """Append a single time, whatever comes of it."""
-        self._append(next(self._texts()))
+        session, texts = self.open(), next(self._texts())
+        self._log.call("append", texts, lambda: session.append(*texts))
         self._leave()
         self._log.close()
 
@@ -152,13 +160,21 @@ class Worker:
 
     def _append(self, texts: tuple[str, ...]) -> bool:
         session = self.open()
-        if self._rng.random() < 0.3:
-            error = self._log.call("append", texts, lambda: session.commit(texts, state={self._task.name: texts[0]}))
-        else:
-            error = self._log.call("append", texts, lambda: session.append(*texts))
-        if isinstance(error, ConflictError):
+        error = self._log.call("append", texts, lambda: self._record(session, texts))
+        if isinstance(error, HeadMovedError):
+            self._log.call("refresh", (), session.refresh)
+        elif isinstance(error, ConflictError):
             self._leave()
         return error is None
+
+    def _record(self, session: Session, texts: tuple[str, ...]) -> None:
+        roll = self._rng.random()
+        if roll < 0.3:
+            session.commit(texts, state={self._task.name: texts[0]})
+        elif roll < 0.5 and self._task.shared:
+            session.append(*texts, expect=session.node)
+        else:
+            session.append(*texts)
 
     def _maintain(self) -> None:
         session = self._session

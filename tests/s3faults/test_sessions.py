@@ -16,6 +16,7 @@ from tests.concurrency.worker import SESSION, Task, Worker, read_calls, read_jou
 from tests.faultlog import FaultLog, rounds
 from tests.gateway import Act, Gateway
 from tests.s3faults.faults import ACTS, LAYER, SLOW, Chance, Rule, Rules
+from tests.session.faults import recorded
 from tests.session.oracle import Oracle, describe, draw, expect, names_of, play
 
 from treering.errors import CorruptError, UnavailableError
@@ -131,7 +132,7 @@ def test_every_verb_on_a_bad_network(network: Network, fault_log: FaultLog, seed
             oracle = after
         except UnavailableError:
             unanswered += 1
-            patiently(session.refresh)
+            patiently(session.flush)  # what is late comes too late from here on
             oracle = landed(session, oracle, after)
             names = patiently(lambda: names_of(session)) if oracle.parents else {}
     assert unanswered
@@ -148,6 +149,23 @@ def landed(session: Session, before: Oracle, after: Oracle) -> Oracle:
     found = patiently(lambda: describe(session))
     assert found in (expect(before), expect(after))
     return before if found == expect(before) else after
+
+
+def test_a_flush_settles_what_had_no_answer(network: Network, fault_log: FaultLog) -> None:
+    """After a flush an append that is still on its way comes too late, so it can be made again."""
+    session = network.store(attempts=1, patient=True).session(SESSION)
+    before = session.append("a")
+    network.gateway.plan = Rules(Rule("late", "PUT", times=2))  # aiohttp sends once more by itself
+    with pytest.raises(UnavailableError):
+        session.append("b")
+    session.flush()
+    assert session.node == before
+    session.append("b")
+    session.close()
+    assert network.gateway.late
+    store = check_calm(network)
+    assert recorded(store.view(SESSION)) == ["a", "b"]
+    fault_log.record(LAYER, "request takes effect later", "after a flush: refused, stored once when sent again")
 
 
 def test_half_a_body_is_never_taken_for_the_whole(network: Network, fault_log: FaultLog) -> None:
