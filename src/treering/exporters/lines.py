@@ -202,9 +202,9 @@ class _Composer:
         self._lines.append((encoded or record_bytes(draft, parent, self._format, self._encode)) + b"\n")
         if draft.kind not in self._format.RULES.outside:
             self._ids.append(name if renumber or linear else own)
+            stands = own if own in self._stand_ins else self._node_at(above)
+            self._nodes[name] = name if draft.type == "node" else stands
         self._meant[own or name] = name
-        stands = own if own in self._stand_ins else self._node_at(above)
-        self._nodes[name] = name if draft.type == "node" else stands
         self._last = draft.target if draft.type == "note" and draft.kind == _LEAF else name
 
     def _is_renamed(self, draft: Draft) -> bool:

@@ -238,10 +238,10 @@ def _value(text: str, span: Span) -> Any:
 
 
 def _end(text: str, start: int, spans: Sequence[Span]) -> int:
-    """Return where the document ends, or its first part that cannot be read begins."""
+    """Return where the document ends, white space behind it included, or its first part begins that cannot be read."""
     broken = [span.start for span in spans if span.end is None]
     whole = value_end(text, start)
-    return whole if whole is not None else max(broken, default=start)
+    return skip_white(text, whole) if whole is not None else max(broken, default=start)
 
 
 def put_together(rest: str, at: int, gaps: Sequence[str], messages: Sequence[bytes]) -> bytes:

@@ -257,7 +257,8 @@ class Reader:
         kind, own, parent = text_of(record.get("type")), text_of(record.get(names.id)), record.get(names.parent)
         note = kind in names.notes or not kind
         joined = kind in names.joined and not text_of(parent)
-        place = self.chain.add(own, self._newest if joined else parent, note=note, moves=bool(kind or own))
+        above = self._newest if joined else None if kind in names.outside else parent
+        place = self.chain.add(own, above, note=note, moves=bool(kind or own))
         self._count(value, place.id)
         if kind in names.recalled:
             self._offsets[place.id] = value.offset
