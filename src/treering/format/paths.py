@@ -38,6 +38,7 @@ _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
 _reserved = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
 _escape = re.compile(r"=([0-9a-f]{2})")
+_digest = re.compile(r"[0-9a-f]{64}")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
 
 
@@ -164,6 +165,14 @@ class SessionKeys(NamedTuple):
     def home(self) -> str:
         """Return the prefix of everything but `latest`."""
         return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
+
+    def owns(self, key: str, life: str) -> bool:
+        """Tell whether a key below `home` is one of this life of the session."""
+        if key in (self.tail, self.hold):
+            return True
+        if key.startswith(self.segments(life)):
+            return parse_segment(key) is not None
+        return key.startswith(self.blobs(life)) and _digest.fullmatch(key[len(self.blobs(life)) :]) is not None
 
 
 @lru_cache(maxsize=1024)  # every append names it, and the very same string is found faster by those who look it up

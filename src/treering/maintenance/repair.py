@@ -27,9 +27,10 @@ from treering.format.blobs import blob_refs_in
 from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
-from treering.format.register import Card
+from treering.format.register import Card, decode_tail
 from treering.ids import new_id
 from treering.maintenance.salvage import Loss, Salvage
+from treering.session.erasing import erase_copies
 from treering.session.lineage import Loader
 from treering.session.loading import settle
 from treering.session.state import SessionState, decode_state
@@ -108,14 +109,29 @@ def repair_session(
         if progress is not None:
             progress(mender.loader.end)
     run(mender.finish(), target)
+    _erase_since(source, salvage, target, into, policy)
     return mender.report()
+
+
+def _erase_since(source: Driver, salvage: Salvage, target: Driver, into: SessionKeys, policy: Policy) -> None:
+    """Erase in the new session what was erased in the old one meanwhile."""
+    key = salvage.keys.tail
+    (answer,) = source.execute((Get(key, register=True),))
+    if salvage.tail is None or not isinstance(answer, Found):
+        return
+    try:
+        now = decode_tail(answer.data, key=key, compressed=not salvage.keys.appends).header
+    except CorruptError:
+        return
+    if now.life == salvage.life and (names := now.burials.names_since(salvage.epoch)):
+        run(erase_copies(into, policy, names, now.burials.erasures[-1].reason), target)
 
 
 def _card(card: Card) -> Card:
     """The card to begin with: counts come from the records, and this is a session of its own."""
     extra = {**card.extra, "repaired_from": card.session}
     return msgspec.structs.replace(
-        card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0, erased=(), extra=extra
+        card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0, erased=(), erasures=(), extra=extra
     )
 
 
@@ -269,8 +285,8 @@ class _Mender:
 def _resumed(salvage: Salvage, policy: Policy) -> SessionState | None:
     """Where the session stood, if both registers are sound and fit together."""
     latest, tail = salvage.latest, salvage.tail
-    if latest is None or latest.card.life != salvage.life:
-        return None
+    if latest is None or latest.card.life != salvage.life or latest.card.epoch < salvage.epoch:
+        return None  # the last: it may still show what was erased
     try:
         state = decode_state(latest, policy, key=salvage.keys.latest)
         if tail is not None:

@@ -1,8 +1,8 @@
 """Find every record of a damaged session that can still be read, wherever it is stored. Never writes.
 
 Rule 1: a record may lie in several places: segments, tail, `latest`. The first sound copy serves.
-Rule 2: where a payload was erased, only what was written after that erasure serves; else its place is kept and nothing
-of what it said. Copies that are older by their epoch count for nothing, however well they can be read.
+Rule 2: what was erased stays so. Whatever copy is read, the tombstone is put in its place if a register tells of the
+erasure; and of two copies the one written under the newer epoch serves, which has it already.
 Rule 3: memory holds one segment and, of all records, the positions.
 """
 
@@ -13,11 +13,10 @@ from itertools import groupby
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Raw
 
 from treering.errors import CorruptError, NotFoundError, UnavailableError
+from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys, decode_id
-from treering.format.record import EMPTY, decode_record, encode_record
 from treering.format.register import Card, Latest, Tail, TailHeader, decode_latest, decode_tail
 from treering.format.salvage import (
     Salvaged,
@@ -83,7 +82,9 @@ class Salvage:
         self.tail: Tail | None = None
         """None: missing or damaged."""
         self.losses: list[Loss] = []
-        self._erased: dict[int, int] = {}  # by position: the epoch in which it was erased
+        self.epoch = 0
+        """The erasures that are known of."""
+        self._burials = NONE
         self._sources: list[Source] = []
         self._where: dict[int, int] = {}  # by position: the source that serves
         self._known: dict[int, str] = {}  # ids of lost records by position, as far as an index still names them
@@ -165,7 +166,13 @@ class Salvage:
             self._lose("object", self.keys.tail, "the register is missing: what was not sealed")
 
     def _take_facts(self, header: TailHeader | None, card: Card | None) -> None:
-        self._erased = dict(header.erased if header else ()) | dict(card.erased if card else ())
+        self.epoch = max(header.epoch if header else 0, card.epoch if card else 0)
+        self._burials = Burials(
+            (*(header.erased if header else ()), *(card.erased if card else ())),
+            (*(header.burials.erasures if header else ()), *(card.erasures if card else ())),
+        )
+        if card is not None:
+            self.card = msgspec.structs.replace(card, **dict.fromkeys(self._burials.facts_since(card.epoch), ""))
         self._end = max(self.tail.end if self.tail else 0, card.covers if card else 0)
 
     def _begun_since(self, tombstone: TailHeader) -> bool:
@@ -253,11 +260,7 @@ class Salvage:
             if len(at_hand) > 1:  # two that overlap may take turns
                 del at_hand[next(iter(at_hand))]
             at_hand[number] = lines
-        return [(at, self._allowed(at, lines[at], source.epoch)) for at in positions]
-
-    def _allowed(self, at: int, line: bytes, epoch: int) -> bytes:
-        """The line, or what may be left of it if it was erased after this copy was written."""
-        return line if epoch >= self._erased.get(at, 0) else erased_line(line)
+        return [(at, self._burials.bury(lines[at], at)) for at in positions]
 
     def _note_lost_records(self) -> None:
         expected = 0
@@ -310,9 +313,3 @@ def _read(segment: Segment) -> Steps[Salvaged]:
         found = salvage_segment(data, key=segment.key)
         return found if found.errors else msgspec.structs.replace(found, errors=(error,))
     return Salvaged(salvage_lines(b"".join(lines)))
-
-
-def erased_line(line: bytes) -> bytes:
-    """What may be left of a record whose payload was erased: where it stood and what it was, not what it said."""
-    record = decode_record(line)
-    return encode_record(msgspec.structs.replace(record, brief=EMPTY, body=Raw(b'{"erased":true}')))

@@ -117,6 +117,7 @@ class _Check:
         self._rows: dict[int, Skeleton] = {}
         self._digests: dict[int, str] = {}
         self._blobs: dict[str, int] = {}
+        self._listed: Sequence[Segment] = ()
 
     def session(self) -> Steps[list[Finding]]:
         latest_answer, tail_answer = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
@@ -132,6 +133,7 @@ class _Check:
         if life:
             yield from self._segments(life, latest, tail)
             yield from self._stored_blobs(life)
+            yield from self._foreign(life)
         self._graph()
         return self.findings
 
@@ -198,6 +200,7 @@ class _Check:
 
     def _segments(self, life: str, latest: Latest | None, tail: Tail | None) -> Steps[None]:
         segments = yield from list_segments(self.keys, life)
+        self._listed = segments
         for segment in segments:
             yield from self._segment(segment)
         if tail is not None:
@@ -275,7 +278,24 @@ class _Check:
             try:
                 chain_of(entry.id, entries)
             except CorruptError as error:
-                self._find(error, self.keys.tail, first=entry.at, end=entry.at + 1)
+                error.kind = "checkpoint"
+                self._find(error, self._holder(entry.at), first=entry.at, end=entry.at + 1)
+
+    def _holder(self, at: int) -> str:
+        """The object that holds a position."""
+        holders = (each.key for each in self._listed if each.name.first <= at < each.name.end)
+        return next(holders, self.keys.tail)
+
+    def _foreign(self, life: str) -> Steps[None]:
+        """Whatever lies among the session's objects and is none of them; nobody reads or removes it."""
+        home = self.keys.home
+        after, more = "", True
+        while more:
+            listed = yield from ask(List(home, after=after), Listed)
+            for entry in listed.entries:
+                if not self.keys.owns(entry.key, life):
+                    self._odd("foreign", entry.key, "nothing of this session; it is left alone")
+            more, after = listed.more, listed.entries[-1].key if listed.entries else after
 
 
 def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:
