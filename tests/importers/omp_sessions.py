@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -179,3 +180,24 @@ _OTHERS: dict[str, st.SearchStrategy[Entry]] = {
     "model_usage": st.just({"purpose": "title", "api": "x", "provider": "p", "model": "m", "usage": {"input": 1}}),
     "unheard_of": st.just({"x": [1.5, None, {"y": "z"}]}),
 }  # fmt: skip
+
+
+_VALUES: st.SearchStrategy[Any] = st.sampled_from([
+    None, 0, -1.5, "", "n0", [], {}, [None], {"a": 1}, True, "blob:sha256:zz", [[]],
+    {"type": "image", "data": "blob:sha256:" + "0" * 64}, {"type": "toolCall", "id": ["c1"]},
+])  # fmt: skip
+
+
+@st.composite
+def damaged_sessions(draw: st.DrawFn) -> list[Any]:
+    """Draw a session of which some fields hold anything at all."""
+    entries: list[Any] = json.loads(json.dumps(draw(sessions(entries_max=10))))
+    for _ in range(draw(st.integers(1, 4))):
+        holder, name = draw(st.sampled_from(_places(entries)))
+        holder[name] = json.loads(json.dumps(draw(_VALUES)))
+    return entries
+
+
+def _places(value: Any) -> list[tuple[Any, Any]]:
+    names = list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    return [place for name in names for place in [(value, name), *_places(value[name])]]

@@ -17,6 +17,7 @@ from tests.importers.omp_sessions import (
     SLOT,
     assistant,
     call,
+    damaged_sessions,
     entry,
     file_of,
     redacted,
@@ -265,6 +266,9 @@ class TestCompaction:
         rows = [user("n0", None), entry("label", "n1", "n0", targetId="n0", label="x"), user("n2", "n1")]
         file = load(tmp_path, *rows, entry("compaction", "n3", "n2", summary="S", tokensBefore=1, **end))
         assert sources(file, "n3") == [None, "n2"]
+        rows = [entry("label", "n1", None, targetId="n2", label="x"), user("n2", "n1")]
+        file = load(tmp_path, *rows, entry("compaction", "n3", "n2", summary="S", tokensBefore=1, **end))
+        assert sources(file, "n3") == [None, "n2"]
 
     def test_pictures(self, tmp_path: Path) -> None:
         """Older history that was made into pictures is shown with the summary, between its first and last text."""
@@ -439,6 +443,51 @@ class TestAgainstTheModel:
                 record = {name: record[name] for name in order}
                 record.pop(ORDER, None)
                 assert omp.encode(record) == entry_.raw
+
+
+class TestDamage:
+    @given(damaged_sessions())
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    def test_any_value_anywhere(self, tmp_path: Path, entries: list[Any]) -> None:
+        """Whatever a field holds, the file is read, and a store that takes it sends what the file sends."""
+        path = written(tmp_path, *entries)
+        file, source = read(path, format="omp"), omp.open_source(path)
+        file.tree()
+        for name in file.entry_ids:
+            if name is not None:
+                file.transcript(name)
+        store = treering.open(f"memory://{uuid.uuid4()}")
+        store.load("s", source.drafts(), leaf=lambda: source.leaf, policy="omp")
+        shown = [item.message for item in store.view("s").context]
+        if file.leaf is not None and len(set(file.entry_ids)) == len(entries):
+            assert shown == [message for _, message, _ in file.context(file.leaf).messages]
+
+    @pytest.mark.parametrize(
+        ("damage", "kinds"),
+        [
+            (b"}{", ["torn", "garbage"]),
+            (b"\0\0\0", ["nul"]),
+            (b'{"type":"message","id":"n9"', ["torn"]),
+            (b"\n\r\n", []),
+            (b"\xef\xbb\xbf", ["bom"]),
+        ],
+    )
+    def test_beside_a_record(self, tmp_path: Path, damage: bytes, kinds: list[str]) -> None:
+        """Damage in front of a record costs nothing but itself, and is reported with its line."""
+        path = tmp_path / "damaged.jsonl"
+        first, second = file_of(user("n0", None)), file_of(user("n1", "n0"), slot=b"").splitlines(keepends=True)[1]
+        path.write_bytes(first + damage + second)
+        file = read(path)
+        assert sources(file, "n1") == ["n0", "n1"]
+        assert set(kinds) >= {problem.kind for problem in file.problems if problem.kind != "glued"}
+        assert {problem.line for problem in file.problems} <= {4}
+
+    def test_slot(self, tmp_path: Path) -> None:
+        """A damaged slot hides the title, and nothing else."""
+        path = tmp_path / "damaged.jsonl"
+        path.write_bytes(SLOT[10:] + file_of(user("n0", None), slot=b""))
+        file = read(path, format="omp")
+        assert (file.title, sources(file, "n0")) == ("", ["n0"])
 
 
 def skeletons(path: Path) -> list[Skeleton]:

@@ -227,9 +227,9 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _above(reader: Reader, name: str | None, place: Place) -> str | None:
-    """The node at or above an entry on the way to `place`; the entry itself if it is not on it."""
+    """The node at or above an entry on the way to `place`, empty if there is none; off the way, the entry itself."""
     on_the_way = reader.chain.kept_from(name, place) != name
-    return reader.chain.node_at(name) if on_the_way else name
+    return reader.chain.node_at(name) or "" if on_the_way else name
 
 
 def _read_branch_summary(rest: Fields, place: Place, reader: Reader) -> Fields:

@@ -82,7 +82,8 @@ class Omp(Walk):
         brief = brief_of(path[latest])
         if not brief.get("replay"):
             return super().kept(path, latest, recorded)
-        end = next((at for at in range(latest) if path[at].id == brief.get("through")), latest)
+        through = brief.get("through")  # empty: it ends before the first node
+        end = next((at for at in range(latest) if path[at].id == through), -1 if through == "" else latest)
         return path[end + 1 : latest]
 
     def hides(self, skeleton: Skeleton) -> bool:
