@@ -12,9 +12,9 @@ from treering.format.record import Record, Skeleton, decode_record, encode_recor
 from treering.format.values import encode
 
 
-def skeleton(node: str, kind: str = "message", **brief: object) -> Skeleton:
+def skeleton(node: str, kind: str = "message", role: str = "", /, **brief: object) -> Skeleton:
     """Return a node record's skeleton as far as policies look at it."""
-    return Skeleton(0, "node", kind, node, None, "main", "", None, 0, None, encode(brief), 100, False)
+    return Skeleton(0, "node", kind, node, None, "main", role, None, 0, None, encode(brief), 100, False)
 
 
 class Shelf:

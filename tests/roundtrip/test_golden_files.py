@@ -1,4 +1,4 @@
-"""Every file of the golden folder goes in and comes out again: the same bytes, and the same when it goes in once more."""
+"""Every file of the golden folder goes in and comes out: the same bytes, and the same when it goes in once more."""
 
 from __future__ import annotations
 
