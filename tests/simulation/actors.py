@@ -14,14 +14,16 @@ from msgspec import Raw
 
 from tests.simulation.world import World
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
+from treering.format.erasure import Burials, Erasure
 from treering.format.paths import SegmentName
 from treering.format.record import Record, decode_record, encode_record
-from treering.format.register import Card
+from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
-from treering.journal import cover as covering, life as lives
+from treering.journal import cover as covering, erase, life as lives
 from treering.journal.append import Appended, Overtaken, append, settle, stamp
 from treering.journal.merge import tidy
+from treering.journal.purge import purge, sweep_folders
 from treering.journal.read import read_lines, records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -40,7 +42,13 @@ def line_ids(lines: Sequence[bytes]) -> tuple[str, ...]:
 
 def context_of(view: View) -> tuple[bytes, ...]:
     """The last records a view knows of."""
-    return (*view.latest.lines, *view.fresh_lines)[-CONTEXT_MAX:]
+    return (*bury_lines(view.latest, view.burials).lines, *view.fresh_lines)[-CONTEXT_MAX:]
+
+
+def bury_lines(latest: Latest, marks: Burials) -> Latest:
+    """What is left of a `latest` whose body is records."""
+    lines = tuple(marks.bury(line, decode_record(line).at) for line in latest.lines)
+    return Latest(card=latest.card, lines=lines)
 
 
 class Actors:
@@ -156,6 +164,8 @@ class Actors:
         return None
 
     def _cover(self, view: View, *, seal: bool) -> Steps[View]:
+        if view.torn:
+            return (yield from erase.heal(self.keys, view.life, bury_lines, unique=new_nonce))
         outcome = yield from covering.cover(view, self.card(), context_of(view), seal=seal, nonce=new_nonce())
         return outcome.view
 
@@ -205,8 +215,9 @@ class Actors:
         wanted = sorted(self.rng.sample(range(view.end), min(3, view.end)))
         log = self.ghost.logs[view.life]
         found = yield from records_at(view, wanted)
+        logs = (log, self.ghost.logs[view.life], self.ghost.log_under(view.life, view.epoch))
         for at in wanted:
-            if not self.ghost.volatile and found[at] not in (log[at], self.ghost.log_under(view.life, view.epoch)[at]):
+            if not self.ghost.volatile and found[at] not in [each[at] for each in logs]:
                 self.ghost.problems.append(f"position {at} of life {view.life} was read as {found[at]!r}")
 
     # maintenance, and lives
@@ -228,13 +239,14 @@ class Actors:
         self.ghost.groups[f"{nonce}.1"] = tuple(record.id for record in records)
         first = 0
         try:
+            seen = yield from lives.free_name(self.keys, nonce=new_nonce())
             while first < len(lines):
                 end = min(len(lines), first + self.rng.randrange(1, 5))
                 name = SegmentName(first, end, 0, new_nonce())
                 yield from ask(Put(self.keys.segment(life, name), build_segment(lines[first:end])), Written)
                 first = end
             yield from lives.create(
-                self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), born=len(lines)
+                self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), born=len(lines), seen=seen
             )
         except (ConflictError, UnavailableError) as error:
             self.excuse(error)
@@ -254,6 +266,52 @@ class Actors:
             self.ghost.deleted.add(there)
             if there not in self.ghost.dead:
                 self.ghost.problems.append(f"a deletion is done, but life {there} goes on")
+
+    # erasing, and what is left of deletions
+
+    def eraser(self) -> Steps[None]:
+        """Erase a few payloads."""
+        for _ in range(self.rng.randrange(1, 3)):
+            try:
+                view = yield from resume(self.keys)
+                if view.end:
+                    wanted = sorted(self.rng.sample(range(view.end), min(self.rng.choice((1, 1, 2)), view.end)))
+                    yield from self._erase(view, wanted)
+            except (NotFoundError, UnavailableError) as error:
+                self.excuse(error)
+
+    def _erase(self, view: View, wanted: Sequence[int]) -> Steps[None]:
+        life = view.life
+        act = Erasure(epoch=0, time=1, records=tuple((at, f"at {at}") for at in wanted))
+        while (fenced := (yield from erase.fence(view, act, nonce=new_nonce()))) is None:
+            view = yield from resume(self.keys)
+            view.require_same_life(life)
+        yield from self._finish(life)
+        self.ghost.receipt(life, fenced.epoch)
+
+    def _finish(self, life: str) -> Steps[None]:
+        yield from erase.heal(self.keys, life, bury_lines, unique=new_nonce)
+        yield from erase.sweep(self.keys, life, unique=new_nonce)
+        yield from erase.sweep_blobs(self.keys, life)
+
+    def lister(self) -> Steps[None]:
+        """Who tidies up any time later."""
+        view = yield from resume(self.keys)
+        yield from self._finish(view.life)
+        yield from sweep_folders(self.keys, nonce=new_nonce())
+
+    def purger(self) -> Steps[None]:
+        """Remove what is left of deletions, or of lives beside the present one."""
+        try:
+            if self.rng.random() < 0.3:
+                yield from sweep_folders(self.keys, nonce=new_nonce())
+            else:
+                yield from purge(self.keys, nonce=new_nonce())
+        except (NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+        except UsageError as error:
+            if error.kind != "alive":
+                raise
 
     def excuse(self, error: Exception) -> None:
         """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing."""

@@ -6,16 +6,19 @@ from the first on gives; and what an agent was told is recorded must be in the g
 
 from __future__ import annotations
 
+import contextlib
 import random
+import re
 from collections.abc import Callable, Sequence
 
 import msgspec
 
 from tests.simulation.actors import Actors
+from tests.simulation.codec import content_of
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.checkpoint.policy import find_policy
-from treering.errors import ConflictError, NotFoundError, UnavailableError
+from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
@@ -23,15 +26,18 @@ from treering.ids import new_id
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session import navigation, verbs
+from treering.session.erasing import erase
 from treering.session.handle import close
-from treering.session.lineage import Loader
-from treering.session.reader import Reader
+from treering.session.lineage import Loader, fork
+from treering.session.reader import ContextItem, Reader
 from treering.session.state import SessionState
 from treering.session.writer import Options, Writer
 from treering.storage.requests import Steps, Version
 from treering.transcript.node import user
 
 POLICY = "default@1"
+PARTS = tuple(bytes([number]) * 80 for number in range(3))
+TEXT = re.compile(rb"text \d+(?!\d)")
 
 
 def facts_of(state: SessionState) -> dict[str, object]:
@@ -45,7 +51,8 @@ def facts_of(state: SessionState) -> dict[str, object]:
         "context at": state.context_at,
         "checkpoint": newest and newest.id,
         "state": state.state,
-        "counts": (card.nodes, card.messages, card.checkpoints, card.head, card.node, card.title, card.max_id),
+        "counts": (card.nodes, card.messages, card.checkpoints, card.head, card.node, card.max_id),
+        "texts": (card.title, card.first_prompt),
         "usage": state.usage,
     }
 
@@ -55,9 +62,11 @@ class Agents(Actors):
 
     def __init__(self, world: World, rng: random.Random) -> None:
         super().__init__(world, rng)
-        self._replays: dict[tuple[str, int, bytes], dict[str, object]] = {}
-        self.weights = (6, 6, 2, 2, 2, 1, 1, 2, 3, 0)
+        self._replays: dict[tuple[str, int, tuple[bytes, ...]], dict[str, object]] = {}
+        self.weights = (6, 6, 2, 2, 2, 1, 1, 2, 3, 0, 0, 0)
         """How often an agent says something, ends a turn, compacts, notes, checks out, branches, switches, ..."""
+        self.parts = 0.0
+        """How often a message has a large part, which others have as well."""
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
@@ -154,7 +163,7 @@ class Agents(Actors):
     def _work(self, writer: Writer) -> Steps[None]:
         does: tuple[Callable[[Writer], Steps[None]], ...] = (
             self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
-            self._rewind, self._refresh, self._seal,
+            self._rewind, self._refresh, self._seal, self._edit, self._fork,
         )  # fmt: skip
         yield from self.rng.choices(does, self.weights)[0](writer)
         self._written(writer)
@@ -165,7 +174,7 @@ class Agents(Actors):
         return f"text {self._marks}"
 
     def _say(self, writer: Writer) -> Steps[None]:
-        messages = [user(self._mark()) for _ in range(self.rng.choice((1, 1, 2)))]
+        messages = [user(self._content()) for _ in range(self.rng.choice((1, 1, 2)))]
         self._told[writer.nonce].append((yield from verbs.append(writer, *messages)))
         if writer.options.durability == "sync":
             self._promised(writer)
@@ -215,6 +224,66 @@ class Agents(Actors):
         if writer.begun:
             yield from writer.seal()
 
+    def _content(self) -> object:
+        if self.rng.random() >= self.parts:
+            return self._mark()
+        return [{"type": "text", "text": self._mark()}, {"type": "file", "data": self.rng.choice(PARTS)}]
+
+    def _edit(self, writer: Writer) -> Steps[None]:
+        """Change how a message is seen: by an edit, or only where the model sees it."""
+        if not (shown := writer.state.context.items):
+            return
+        node = self.rng.choice(shown).node
+        if self.rng.random() < 0.5:
+            try:
+                yield from verbs.amend(writer, node, {"role": "user", "content": self._mark()})
+            except UsageError as error:
+                if error.kind != "erased":
+                    raise
+            return
+        edited = [ContextItem(node, {"role": "user", "content": self._mark()}) if each.node == node else each.node
+                  for each in shown]  # fmt: skip
+        yield from verbs.commit(writer, [user(self._mark())], context=edited)
+
+    def _fork(self, writer: Writer) -> Steps[None]:
+        if writer.begun:
+            with contextlib.suppress(ConflictError):
+                yield from fork(writer, f"fork-{self.rng.randrange(3)}", at=(yield from self._any_node(writer)))
+
+    def eraser(self) -> Steps[None]:
+        """Erase what some nodes say, also in forks."""
+        for _ in range(self.rng.randrange(1, 3)):
+            try:
+                writer = yield from self._stranger()
+                nodes = [row.id for row in (yield from writer.index()).graph]
+                if nodes:
+                    chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
+                    receipt = yield from erase(writer, *chosen)
+                    self.ghost.receipt(writer.view.life, receipt.epoch)
+            except (NotFoundError, UnavailableError) as error:
+                self.excuse(error)
+
+    def _stranger(self) -> Steps[Writer]:
+        """Somebody who comes from outside."""
+        options = Options(shared=True, create=False)
+        writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
+        yield from writer.open()
+        return writer
+
+    def lister(self) -> Steps[None]:
+        """Who tidies up any time later, and finishes what was to be erased."""
+        writer = yield from self._stranger()
+        yield from erase(writer)
+        yield from writer.tidy(everything=True)
+        self._check_texts(writer.view.life)
+
+    def _check_texts(self, life: str) -> None:
+        """No object of this session or a fork says what was erased."""
+        gone = self.ghost.texts(life)
+        for key, (_, data) in self.world.objects.items():
+            if found := gone & set(TEXT.findall(content_of(data))):
+                self.ghost.problems.append(f"erased, and still in {key}: {sorted(found)}")
+
     def _any_node(self, writer: Writer) -> Steps[str | None]:
         index = yield from writer.index()
         return self.rng.choice([None, *(row.id for row in index.graph)])
@@ -260,7 +329,7 @@ class Agents(Actors):
                 if node is not None and node not in there:
                     self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
         if writer.begun and not writer.options.shared and not state.adrift:
-            self._compare("a writer", writer.view.life, state)
+            self._compare("a writer", writer.view.life, state, writer.epoch)
 
     def _resumed(self, what: str, moment: int, reader: Reader) -> None:
         state, life = reader.state, reader.view.life
@@ -269,22 +338,22 @@ class Agents(Actors):
         elif state.adrift:
             self.ghost.problems.append(f"{what} resumed at {state.end} without knowing its context")
         else:
-            self._compare(what, life, state)
+            self._compare(what, life, state, reader.epoch)
 
-    def _compare(self, what: str, life: str, state: SessionState) -> None:
+    def _compare(self, what: str, life: str, state: SessionState, epoch: int) -> None:
         if self.ghost.volatile and not self.strict:
             return  # what was seen may be gone by now
-        expected = self._replayed(life, state.end)
+        expected = self._replayed(life, state.end, epoch)
         for name, got in facts_of(state).items():
             if got != expected[name]:
                 self.ghost.problems.append(
                     f"{what} at {state.end} of life {life}: {name} is {got!r}, a replay says {expected[name]!r}"
                 )
 
-    def _replayed(self, life: str, end: int) -> dict[str, object]:
+    def _replayed(self, life: str, end: int, epoch: int) -> dict[str, object]:
         """What a resume gives that has nothing but all records, from the first one on."""
-        lines = tuple(self.ghost.logs[life][:end])
-        place = (life, end, lines[-1] if lines else b"")
+        lines = tuple(self.ghost.log_under(life, epoch)[:end])
+        place = (life, end, lines)
         if place not in self._replays:
             keys = SessionKeys("", self.keys.session, False)
             world = World(self.rng, keys, faults=0.0, page=1000, sends_max=1)

@@ -18,10 +18,14 @@ import msgspec
 import treering.ids
 import treering.session.writer
 from treering.format import register, segment
+from treering.format.frames import decompress_frame, walk
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Card, Latest, Tail
 from treering.journal import append, cover, erase, life, merge, read, resume
 from treering.session import lineage
+
+
+MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
 
 
 class Token(bytes):
@@ -117,6 +121,21 @@ def parse_latest(data: bytes, *, key: str) -> Latest:
 def parse_segment_lines(data: bytes, *, key: str) -> list[bytes]:
     """The lines of a segment, whichever coder wrote it."""
     return _read_segment(data, key=key)
+
+
+def content_of(data: bytes) -> bytes:
+    """Everything that the bytes of an object say, whichever coder wrote them."""
+    if not isinstance(data, Token):
+        if not data.startswith(MAGIC):
+            return data
+        spans = [span for span in walk(data, key="") if span.content_size is not None]
+        return data + b"".join(decompress_frame(data, span, key="") for span in spans)
+    value = data.value
+    if isinstance(value, Tail):
+        return msgspec.json.encode(value.header) + b"".join(value.lines)
+    if isinstance(value, Latest):
+        return msgspec.json.encode(value.card) + b"".join(value.lines)
+    return b"".join(value)
 
 
 class Chance:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from tests.simulation.codec import parse_segment_lines
+from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
 from treering.format.erasure import Burials
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import decode_record
@@ -49,6 +50,8 @@ class Ghost:
         self.problems: list[str] = []
         self.epochs: dict[str, int] = {}
         """How often something was erased, by life."""
+        self.receipts: dict[str, int] = {}
+        """Up to which epoch somebody was told that it is gone, by life."""
         self.marks: dict[str, Burials] = {}
         """What was erased, by life."""
         self.before: dict[tuple[str, int], list[bytes]] = {}
@@ -81,9 +84,16 @@ class Ghost:
         self.logs[life] = now
         self.note(life)
 
-    def latest_written(self, old: Card | None, new: Card) -> None:
+    def latest_written(self, old: Card | None, new: Card, lines: Sequence[tuple[int, bytes]]) -> None:
         created = old is None or old.dead or old.life != new.life
-        if new.dead or not created:
+        if new.dead:
+            return
+        if not created:
+            marks = self.marks.get(new.life)
+            acts = [act for act in marks.erasures if act.epoch <= new.epoch] if marks else []
+            erased = [(at, act.epoch) for act in acts for at, _ in act.records]
+            if any(Burials(erased, acts).bury(line, at) != line for at, line in lines):
+                self.problems.append(f"latest of epoch {new.epoch} holds what was erased before")
             return
         if new.life in self.dead:
             self.problems.append(f"life {new.life} was deleted, and is created again")
@@ -100,15 +110,21 @@ class Ghost:
             self.before[life, self.epochs.get(life, 0)] = log
             self.epochs[life], self.marks[life] = epoch, marks
             log = self.logs[life] = marks.bury_all(log, 0)
-        elif epoch < self.epochs.get(life, 0) and not self.volatile:
-            self.problems.append(f"life {life} forgot what was erased")
+        elif epoch < self.epochs.get(life, 0):
+            if not self.volatile or epoch < self.receipts.get(life, 0):
+                self.problems.append(f"life {life} forgot what was erased")
+            old = self.before[life, epoch]
+            log = self.logs[life] = old + log[len(old) :]
+            self.epochs[life], self.marks[life] = epoch, marks
         if marks.bury_all(new.lines, new.header.base) != list(new.lines):
             self.problems.append("the tail holds what it says was erased")
         return log
 
     def log_under(self, life: str, epoch: int) -> list[bytes]:
         """The records as somebody sees them who looked before a later erasure."""
-        later = [self.before[life, each] for each in range(epoch, self.epochs.get(life, 0)) if (life, each) in self.before]
+        later = [
+            self.before[life, each] for each in range(epoch, self.epochs.get(life, 0)) if (life, each) in self.before
+        ]
         return later[0] if later else self.logs[life]
 
     def segment_written(self, life: str, name: SegmentName, lines: Sequence[bytes]) -> None:
@@ -137,6 +153,32 @@ class Ghost:
         else:
             del self.logs[life][born:]
             self.note(life)
+
+    def receipt(self, life: str, epoch: int) -> None:
+        """Somebody was told that what was erased up to that epoch is gone."""
+        self.receipts[life] = max(epoch, self.receipts.get(life, 0))
+
+    def texts(self, life: str) -> set[bytes]:
+        """What the records said that were erased."""
+        said = set[bytes]()
+        for (there, _), log in self.before.items():
+            if there == life:
+                now = self.logs[life]
+                for old, new in zip(log, now, strict=False):
+                    said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
+        return said
+
+    def check_erased(self, life: str) -> None:
+        """Nothing that was erased is in any object of a life; whoever was paused is gone, and somebody listed since."""
+        marks = self.marks.get(life)
+        if marks is None:
+            return
+        for key, (_, data) in self.objects.items():
+            lines = lines_in(key, data, self.keys)
+            if key in (self.keys.tail, self.keys.latest) or key.startswith(self.keys.folder(life)):
+                held = [at for at, line in lines if marks.bury(line, at) != line]
+                if held:
+                    self.problems.append(f"erased, and still in {key}: positions {held}")
 
     def note(self, life: str) -> None:
         self.history.append((life, tuple(map(self.id_of, self.logs[life]))))
@@ -218,6 +260,19 @@ class Ghost:
                 self.problems.append(f"one deletion put an end to {len(lives)} lives: {nonce}")
 
 
+def lines_in(key: str, data: bytes, keys: SessionKeys) -> list[tuple[int, bytes]]:
+    """Record lines of an object, with their positions."""
+    if key == keys.tail:
+        tail = parse_tail(data, key=key, appends=keys.appends)
+        return list(enumerate(tail.lines, tail.header.base))
+    if key == keys.latest:
+        lines = [line for line in parse_latest(data, key=key).lines if line.startswith(b'{"at":')]
+        return [(decode_record(line).at, line) for line in lines]
+    name = _parse_segment(key) if "/segments/" in key else None
+    return list(enumerate(parse_segment_lines(data, key=key), name.first)) if name is not None else []
+
+
+_TEXT = re.compile(rb"text \d+(?!\d)")
 _parse_segment = functools.lru_cache(parse_segment)
 
 

@@ -13,6 +13,7 @@ from tests.simulation.disk import Disk
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.errors import CorruptError
+from treering.format import blobs
 from treering.format.paths import SessionKeys
 from treering.journal import append, limits, merge
 from treering.session import lineage
@@ -66,6 +67,9 @@ class Schedule:
         if rng.random() < 0.3:
             late += [actors.deleter() for _ in range(rng.randrange(1, 3))]
             late += [actors.reader() for _ in range(rng.randrange(2))]
+            late += [actors.purger() for _ in range(rng.randrange(2))]
+        if rng.random() < 0.4:
+            late += [actors.eraser() for _ in range(rng.randrange(1, 3))]
         return early, late
 
     def run(self) -> list[str]:
@@ -129,6 +133,8 @@ class Schedule:
         if not self.world.current_life() and self.rng.random() < 0.5:
             self._delete()
         elif self.world.current_life():
+            self.alone(actors.lister())
+            ghost.check_erased(self.world.current_life())
             for act in (actors.look, actors.look_at_graph, actors.walk, actors.merger, actors.look_at_graph):
                 self.alone(act())
         if not self.problems:
@@ -201,7 +207,7 @@ class LivesSchedule(Schedule):
         actors.works_max = rng.choice((2, 3, 8))
         actors.covers_early = 0.4
         self.shared = shared = rng.random() < 0.5
-        kinds = (actors.deleter, actors.deleter, actors.reader, *actors.creators(shared=shared))
+        kinds = (actors.deleter, actors.deleter, actors.reader, actors.purger, *actors.creators(shared=shared))
         cast = [rng.choice(kinds)() for _ in range(rng.randrange(4, 10))]
         middle = rng.randrange(1, len(cast))
         return cast[:middle], cast[middle:]
@@ -249,7 +255,9 @@ class SessionSchedule(Schedule):
         if rng.random() < 0.2:
             early.append(actors.loader())
         if rng.random() < 0.2:
-            late.append(actors.deleter())
+            late += [actors.deleter(), actors.purger()]
+        if rng.random() < 0.4:
+            late += [actors.eraser() for _ in range(rng.randrange(1, 3))]
         return early, late
 
     def rest(self) -> None:
@@ -257,7 +265,7 @@ class SessionSchedule(Schedule):
         self.world.heal()
         self.actors.strict = True
         reborn = self.world.entombed()  # and not appended to: only a second look tells
-        if self.world.current_life() and not self.shared and not reborn:
+        if self.world.current_life() and not self.shared and not reborn and not self.actors.parts:
             process = self.alone(self.actors.look_once())
             if process.requests != RESUME_REQUESTS and not self.problems:
                 self.problems.append(f"resuming took {process.requests} requests")
@@ -271,8 +279,25 @@ class MovesSchedule(SessionSchedule):
 
     def make_actors(self) -> Actors:
         actors = Agents(self.world, self.rng)
-        actors.weights = (2, 1, 3, 0, 4, 1, 1, 3, 2, 4)
+        actors.weights = (2, 1, 3, 0, 4, 1, 1, 3, 2, 4, 1, 0)
         return actors
+
+
+class ErasuresSchedule(SessionSchedule):
+    """One schedule of whole sessions in which much is said more than once, and erased."""
+
+    faults: tuple[float, ...] = (0.0, 0.1, 0.2)
+    shared_share = 0.8
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.weights = (4, 4, 1, 1, 1, 1, 1, 1, 1, 3, 6, 2)
+        actors.parts = 0.3
+        return actors
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        early, late = super().cast()
+        return early, [*late, self.actors.eraser(), self.actors.eraser(), self.actors.merger()]
 
 
 class NamesSchedule(LivesSchedule, SessionSchedule):
@@ -295,6 +320,7 @@ KINDS: dict[str, type[Schedule]] = {
     "disk": DiskSchedule,
     "session": SessionSchedule,
     "moves": MovesSchedule,
+    "erasures": ErasuresSchedule,
     "names": NamesSchedule,
     "laptop": LaptopSchedule,
 }
@@ -310,6 +336,7 @@ def small() -> Iterator[None]:
         (lineage, "SEGMENT_BYTES", 400),
         (limits, "LOG_BYTES_SEAL", 2000),
         (limits, "APPENDS_PER_SEAL_MIN", 2),
+        (blobs, "BASE64_BYTES_MIN", 64),
     )
     before = [getattr(module, name) for module, name, _ in changes]
     for module, name, value in changes:

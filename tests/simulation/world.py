@@ -14,7 +14,7 @@ from types import GeneratorType
 from typing import TypeAlias
 
 from tests.simulation.codec import Token, parse_latest, parse_segment_lines, parse_tail
-from tests.simulation.ghost import Ghost, Objects, segment_of, segments_in
+from tests.simulation.ghost import Ghost, Objects, lines_in, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest, Tail, TailHeader
@@ -154,7 +154,7 @@ class World:
                 self._require_order()
         elif key == self.keys.latest:
             card = parse_latest(old[1], key=key).card if old else None
-            self.ghost.latest_written(card, parse_latest(data, key=key).card)
+            self.ghost.latest_written(card, parse_latest(data, key=key).card, lines_in(key, data, self.keys))
             self._require_order()
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment, parse_segment_lines(data, key=key))
@@ -236,9 +236,10 @@ class World:
         return card.life
 
     def deleted_life(self) -> str:
-        """The life whose tombstone stands in the tail; empty if there is none."""
-        _, header = self._registers()
-        return header.life if header is not None and header.dead else ""
+        """The life whose tombstone stands in the tail; empty if there is none, or somebody began to purge it."""
+        card, header = self._registers()
+        purging = card is not None and card.dead and not card.life
+        return header.life if header is not None and header.dead and not purging else ""
 
     def entombed(self) -> bool:
         """Whether a tombstone stands in the tail, or nothing does."""

@@ -17,7 +17,7 @@ import msgspec
 from treering.checkpoint.policy import Policy
 from treering.errors import NotFoundError, TreeringError, UnavailableError, UsageError
 from treering.format.blobs import blob_refs_in
-from treering.format.erasure import Erasure, erased_of, inline_messages, is_erased
+from treering.format.erasure import Erased, Erasure, erased_of, inline_messages, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, one_line
@@ -101,19 +101,20 @@ def erase_copies(keys: SessionKeys, policy: Policy, ids: Collection[str], reason
 
 
 def _erase(writer: Writer, ids: Collection[str], reason: str, seen: set[str]) -> Steps[Receipt]:
-    found = yield from _fenced(writer, ids, reason)
+    found = (yield from _fenced(writer, ids, reason)) if ids else 0
     yield from writer.heal()
     segments = yield from sweep(writer.keys, writer.view.life, unique=new_nonce)
     blobs = yield from sweep_blobs(writer.keys, writer.view.life)
     index = yield from writer.index()
     names = tuple(dict.fromkeys(ids)) or tuple(sorted(writer.burials.names & _rows_by_id(index).keys()))
-    acts = [act for act in writer.burials.erasures if any(name in names for _, name in act.records)]
+    left = yield from _left(writer, index, names)
+    last = max(left.values(), key=lambda each: each.time_ms, default=Erased())
     receipt = Receipt(
         session=writer.keys.session,
         ids=names,
-        hashes=(yield from _hashes(writer, index, names)),
-        time_ms=acts[-1].time if acts else 0,
-        reason=acts[-1].reason if acts else "",
+        hashes={name: each.sha256 for name, each in left.items()},
+        time_ms=last.time_ms,
+        reason=last.reason,
         epoch=writer.epoch,
         records=found,
         segments=segments,
@@ -125,23 +126,23 @@ def _erase(writer: Writer, ids: Collection[str], reason: str, seen: set[str]) ->
 
 def _fenced(writer: Writer, ids: Collection[str], reason: str) -> Steps[int]:
     """Swap the tail; return in how many records payloads were, or 0 if all of them had been erased before."""
-    search: _Search | None = None
+    names = set(ids)
+    search = _Search(names)
     for _ in range(RACES_MAX):
         index = yield from writer.index()
         rows = _rows_by_id(index)
-        fresh = {name for name in ids if not _is_buried(_erasable(rows, name))}
-        if not fresh:
-            return 0
-        if search is None or search.names != fresh:
-            search = _Search(fresh)
+        for name in ids:
+            _require_erasable(rows, name)
         yield from search.go_on(writer)
+        if not search.records:
+            return 0
         erasure = Erasure(
             epoch=0,
             time=now_ms(),
             reason=reason,
             records=tuple(search.records),
             blobs=tuple(sorted(search.blobs)),
-            facts=tuple(sorted((yield from _facts(writer, index, fresh)))),
+            facts=tuple(sorted((yield from _facts(writer, index, names)))),
         )
         view = yield from fence(writer.view, erasure, nonce=new_nonce())
         if view is not None:
@@ -157,7 +158,7 @@ def _rows_by_id(index: Index) -> dict[str, Skeleton]:
     return notes | {row.id: row for row in index.graph if row.id}
 
 
-def _erasable(rows: Mapping[str, Skeleton], name: str) -> Skeleton:
+def _require_erasable(rows: Mapping[str, Skeleton], name: str) -> None:
     row = rows.get(name)
     if row is None:
         raise NotFoundError(f"no such node or note. id={name!r}", kind="node")
@@ -167,7 +168,6 @@ def _erasable(rows: Mapping[str, Skeleton], name: str) -> Skeleton:
             kind="erase",
             remedy="erase the node that an edit is about",
         )
-    return row
 
 
 def _is_buried(row: Skeleton) -> bool:
@@ -248,11 +248,12 @@ def _gives_first_prompt(writer: Writer, index: Index, names: set[str]) -> Steps[
     return False
 
 
-def _hashes(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, str]]:
+def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, Erased]]:
+    """What stands in place of the payloads."""
     rows = _rows_by_id(index)
     places = {name: rows[name].at for name in names}
     lines = yield from writer.lines_at(list(places.values()))
-    return {name: erased_of(bytes(decode_record(lines[at]).body)).sha256 for name, at in places.items()}
+    return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
 
 
 def with_warnings(receipt: Receipt, *, keeps_versions: bool | None) -> Receipt:

@@ -146,7 +146,15 @@ class Loader:
         header = TailHeader(session=self.keys.session, life=self.life, base=self.end, nonce="")
         where = Survey(self.keys, Tail(header=header), tuple(self._segments), ())
         places = {node: self.index.graph.node(node).at for node in nodes}
-        found = yield from sealed_records(where, sorted(places.values()))
+        try:
+            found = yield from sealed_records(where, sorted(places.values()))
+        except NotFoundError:
+            raise ConflictError(
+                f"what was loaded for session {self.keys.session!r} was removed meanwhile",
+                kind="exists",
+                key=self.keys.latest,
+                remedy="load it again: somebody erased or purged under this name",
+            ) from None
         return {node: found[at] for node, at in places.items()}
 
     def finish(self) -> Steps[View]:

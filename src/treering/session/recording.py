@@ -115,7 +115,7 @@ class Recording:
         """Record a draft; return its id."""
         burials = self.writer.burials
         if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:
-            raise UsageError(f"node was erased and cannot be amended. node={draft.target!r}", kind="erased")
+            return draft.id or ""  # erased since it was said, or put off: there is nothing left to be amended
         body, large = encode_payload(draft, inside=burials.blobs)
         if large:
             self.blobs |= large

@@ -383,7 +383,13 @@ def record_extension(writer: Writer, extension: str, data: object, *, target: st
 
 
 def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
-    """Show another payload for a node from now on; the original stays readable in the journal."""
+    """Show another payload for a node from now on; the original stays readable in the journal.
+
+    Raises:
+        UsageError: The node was erased.
+    """
+    if node in writer.burials.names:
+        raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind="erased")
     yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
 
 

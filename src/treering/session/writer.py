@@ -259,6 +259,8 @@ class Writer(Reader):
             planned = yield from plan()
             if (self.state.end, self.epoch) != stood:
                 continue  # the session moved on while this was planned
+            if not planned.records:
+                return planned  # all of it was about what is erased by now
             if planned.blobs:
                 _require_storable(planned.records)  # else parts would be stored that no record refers to
                 yield from self._store(planned.blobs)
