@@ -46,7 +46,7 @@ CALLS_CHARACTERS_MAX: Final = 320
 """What the digests of one message's calls may take of its brief. With more than 35 calls each gets a shorter one."""
 CALLS_MAX: Final = 64
 """Calls of one message that are looked at, so that digests keep 4 digits; further ones count as answered."""
-SMALL_BYTES_MAX: Final = 360
+SMALL_BYTES_MAX: Final = 440
 """What data of a mode, or a list of rules, may take of a brief."""
 
 _NOTES: Final = frozenset({"label", "model_usage", "title_change"})
