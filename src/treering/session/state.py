@@ -18,6 +18,7 @@ from treering.checkpoint.body import Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, replace, without
 from treering.checkpoint.delta import apply_body
+from treering.checkpoint.policies import default
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
@@ -28,7 +29,7 @@ from treering.session.tally import Tally
 from treering.transcript.heads import Heads, decode_heads
 from treering.transcript.node import read_brief
 
-DEFAULT_POLICY = "default@1"
+DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported here: resuming loads no code
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
 
