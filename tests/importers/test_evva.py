@@ -1,0 +1,212 @@
+"""Session files of evva: what is peculiar to them, rule by rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import treering
+from treering.errors import UsageError
+from treering.exporters import export
+from treering.ids import new_nonce
+from treering.importers import SessionFile, evva, read
+from treering.importers.writing import encode_go
+
+USER: dict[str, Any] = {
+    "Role": "user", "Content": "hello", "Thinking": "", "ThinkingSignature": "", "ToolCalls": None, "ToolResults": None,
+}  # fmt: skip
+DOCUMENT: dict[str, Any] = {
+    "version": 1,
+    "session_id": "s-1",
+    "workdir": "/repo",
+    "workdir_slug": "repo",
+    "profile": "main",
+    "provider": "anthropic",
+    "model": "m",
+    "created_at": "2026-03-01T01:02:03.000456789Z",
+    "updated_at": "2026-03-02T01:02:03+08:00",
+    "first_user_prompt": "hello",
+    "session": {
+        "messages": [USER, USER | {"Role": "assistant", "Content": "<hi>"}],
+        "usage": evva.USAGE | {"InputTokens": 10},
+        "last_turn_input_tokens": 10,
+        "micro_compacted": True,
+        "full_compact_count": 2,
+    },
+}
+
+
+def write(path: Path, document: Any) -> bytes:
+    """Write a document as evva does, or bytes; return what was written."""
+    data = document if isinstance(document, bytes) else evva.indent(encode_go(document))
+    path.write_bytes(data)
+    return data
+
+
+def shown(file: SessionFile) -> list[Any]:
+    """Return the messages where the file goes on."""
+    return [each.message for each in file.context(file.leaf).messages]
+
+
+def loaded(path: Path) -> treering.Store:
+    """Return a store with the document as session `s`."""
+    source = evva.open_source(path)
+    store = treering.open(f"memory://evva-{new_nonce()}")
+    store.load("s", source.drafts(), leaf=lambda: source.leaf, policy="evva")
+    return store
+
+
+def test_messages_are_a_chain_below_the_model(tmp_path: Path) -> None:
+    """Each follows the one before; provider and model are settings."""
+    write(path := tmp_path / "x.json", DOCUMENT)
+    file = read(path)
+    assert (file.format, file.header.session_id, file.header.cwd) == ("evva", "s-1", "/repo")
+    assert (len(file.entry_ids), file.path(file.leaf)) == (2, file.entry_ids)
+    assert file.context(file.leaf).state == {"provider": "anthropic", "model": "m"}
+    assert shown(file) == DOCUMENT["session"]["messages"]
+
+
+def test_keys_are_found_whatever_their_case(tmp_path: Path) -> None:
+    """As Go does it: the later of two counts, null changes nothing, unknown ones are not sent."""
+    message = {"role": "user", "CONTENT": "a", "content": "b", "Content": None, "x": 1}
+    calls = {"Role": "assistant", "toolcalls": [{"id": "c1", "name": "ls", "input": {}}]}
+    document = {name.upper(): value for name, value in DOCUMENT.items()}
+    document["SESSION"] = {"Messages": [message, calls]}
+    write(path := tmp_path / "x.json", document)
+    first, second = shown(read(path))
+    assert first == USER | {"Content": "b"}
+    assert second["ToolCalls"] == [{"ID": "c1", "Name": "ls", "Input": {}}]
+
+
+@pytest.mark.parametrize("version", [0, 1, None])
+def test_versions_up_to_one_are_read(version: int | None, tmp_path: Path) -> None:
+    """The program takes 0, and a document without a version, for its own."""
+    document = {name: value for name, value in (DOCUMENT | {"version": version}).items() if value is not None}
+    write(path := tmp_path / "x.json", document)
+    assert len(read(path).entries) == 2
+
+
+def test_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """The error says which version the file has and which is known."""
+    write(path := tmp_path / "x.json", DOCUMENT | {"version": 2})
+    with pytest.raises(UsageError, match=r"newer version.*version=2, max=1"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b'{"version": 1, "session_id": "s", "workdir": "/r", "f', b"[]", b'{"a": 1}']
+)
+def test_a_document_without_a_session_is_refused(data: bytes, tmp_path: Path) -> None:
+    """An empty file, another document, and one that was cut before its session hold nothing to read."""
+    write(path := tmp_path / "x.json", data)
+    with pytest.raises(UsageError):
+        read(path, format="evva")
+
+
+def test_of_a_cut_document_the_complete_messages_are_read(tmp_path: Path) -> None:
+    """The program skips such a session; here the rest is kept as a note, and reported with its place."""
+    data = write(path := tmp_path / "x.json", DOCUMENT)
+    cut = data[: data.index(b"assistant")]
+    path.write_bytes(cut)
+    file = read(path)
+    assert [message["Content"] for message in shown(file)] == ["hello"]
+    assert [(problem.kind, problem.line) for problem in file.problems] == [("torn", 21)]
+    left = [draft for draft in evva.open_source(path).drafts() if draft.kind == "damage"]
+    assert cut.endswith(left[0].payload["bytes"])  # type: ignore[index]  # a dictionary
+
+
+def test_what_is_no_message_is_kept_as_a_note(tmp_path: Path) -> None:
+    """Also what stands behind the document."""
+    session = DOCUMENT["session"] | {"messages": [7, USER]}
+    write(path := tmp_path / "x.json", evva.indent(encode_go(DOCUMENT | {"session": session})) + b"\n{}")
+    file = read(path)
+    assert ([problem.kind for problem in file.problems], len(shown(file))) == (["no_object", "garbage"], 1)
+
+
+@pytest.mark.parametrize("form", ["indented", "one line", "odd"])
+def test_an_untouched_document_comes_back_to_the_byte(form: str, tmp_path: Path) -> None:
+    """However it was written, with fields that nobody knows."""
+    document = DOCUMENT | {
+        "extra": {"a": 1},
+        "session": DOCUMENT["session"] | {"todo": [], "messages": [USER, USER | {"x": 1.50}]},
+    }
+    forms = {
+        "indented": evva.indent(encode_go(document)),
+        "one line": json.dumps(document).encode() + b"\n",
+        "odd": json.dumps(document, indent=7, separators=(" ,", " : ")).encode(),
+    }
+    write(path := tmp_path / "x.json", forms[form])
+    export(loaded(path).view("s"), tmp_path / "back.json", format="evva")
+    assert (tmp_path / "back.json").read_bytes() == forms[form]
+
+
+def test_a_continued_session_is_the_context_with_counters_that_go_on(tmp_path: Path) -> None:
+    """Messages follow, usage is added, unknown fields stay, and the prompt is made anew."""
+    write(path := tmp_path / "x.json", DOCUMENT | {"extra": {"a": 1}})
+    store = loaded(path)
+    with store.session("s") as session:
+        session.append("and now?")
+        session.append(treering.assistant("so"))
+        session.record_usage(input=30, output=4)
+    done = export(store.view("s"), tmp_path / "more.json", format="evva")
+    made = msgspec.json.decode((tmp_path / "more.json").read_bytes())
+    assert [message["Content"] for message in made["session"]["messages"]] == ["hello", "<hi>", "and now?", "so"]
+    assert made["session"]["usage"] == evva.USAGE | {"InputTokens": 40, "OutputTokens": 4}
+    assert (made["session"]["last_turn_input_tokens"], made["session"]["full_compact_count"]) == (30, 2)
+    assert (made["extra"], made["created_at"]) == ({"a": 1}, DOCUMENT["created_at"])
+    assert done.left_out == []
+    store.close()
+
+
+def test_a_compaction_is_a_brief_and_usage_begins_anew(tmp_path: Path) -> None:
+    """What it replaced is gone in evva, and the export says so."""
+    write(path := tmp_path / "x.json", DOCUMENT)
+    store = loaded(path)
+    with store.session("s") as session:
+        session.compact("in short", tokens_after=25)
+        session.append("more")
+    done = export(store.view("s"), tmp_path / "more.json", format="evva")
+    made = msgspec.json.decode((tmp_path / "more.json").read_bytes())["session"]
+    assert [(each["Role"], each["Content"]) for each in made["messages"]] == [("user", "in short"), ("user", "more")]
+    assert made["usage"] == evva.USAGE | {"InputTokens": 25}
+    assert (made["last_turn_input_tokens"], made["micro_compacted"], made["full_compact_count"]) == (25, False, 3)
+    assert [(left.kind, left.count) for left in done.left_out] == [("message", 2)]
+    store.close()
+
+
+def test_counters_are_those_of_evva(shared: Path) -> None:
+    """After each of its operations they are what evva itself counted."""
+    folder = shared / "golden" / "evva" / "random"
+    files = sorted(folder.glob("*.ops.json"))
+    assert files
+    for path in files:
+        counters = evva.Counters()
+        for step in msgspec.json.decode(path.read_bytes())["ops"]:
+            counters = _counted(counters, step["op"], step["arg"])
+            expected = {name: value for name, value in step["after"].items() if name != "messages"}
+            assert msgspec.to_builtins(counters) == expected, path.name
+
+
+def _counted(counters: evva.Counters, name: str, argument: Any) -> evva.Counters:
+    if name == "append":
+        return counters
+    return counters.micro_compact() if name == "micro_compact" else getattr(counters, name)(argument)
+
+
+def test_the_prompt_is_cut_as_go_cuts_it() -> None:
+    """On one line, runs of blanks as one, 200 bytes at most; each byte of a cut character is shown."""
+
+    def prompt(text: str) -> str:
+        return evva.first_user_prompt(
+            [USER | {"Role": "assistant"}, USER | {"Content": " \n"}, USER | {"Content": text}]
+        )
+
+    assert prompt("  a\r\n\tb  c\rd \u3000") == "a b c d"
+    assert prompt("x" * 199 + "\u65e5") == "x" * 199 + "\ufffd"
+    assert prompt("x" * 198 + "\U0001f680") == "x" * 198 + "\ufffd\ufffd"
+    assert prompt("\x1c") == "\x1c"
+    assert evva.first_user_prompt([]) == ""

@@ -1,0 +1,230 @@
+"""Session files of kit: what is peculiar to them, rule by rule."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import treering
+from treering.ids import new_nonce
+from treering.importers import SessionFile, kit
+from treering.importers.formats import detect_format, find_format
+from treering.importers.reader import LinesSource
+from treering.transcript.node import Draft
+
+HEADER = {"type": "session", "version": 3, "id": "a" * 32, "timestamp": "2026-02-01T10:00:00Z", "cwd": "/repo"}
+TIME = "2026-02-01T10:00:01.123456789+02:00"
+
+
+def entry(kind: str, name: str, parent: str | None = None, **fields: Any) -> dict[str, Any]:
+    """Return an entry of a file."""
+    above = {} if parent is None else {"parent_id": parent}
+    return {"type": kind, "id": name, **above, "timestamp": TIME, **fields}
+
+
+def said(name: str, parent: str | None, text: str = "hello", role: str = "user") -> dict[str, Any]:
+    """Return a message of one part."""
+    return entry("message", name, parent, role=role, parts=[{"type": "text", "data": {"text": text}}])
+
+
+def compaction(name: str, kept: str, parent: str | None = None) -> dict[str, Any]:
+    """Return a compaction."""
+    return entry("compaction", name, parent, summary="SUM", first_kept_entry_id=kept, tokens_before=9)
+
+
+def source(*records: Any) -> LinesSource:
+    """Open a file of these records, or bytes, behind a header."""
+    data = b"".join(
+        record if isinstance(record, bytes) else kit.encode(record) + b"\n" for record in (HEADER, *records)
+    )
+    return LinesSource(kit.DIALECT, lambda: io.BytesIO(data), Path("x.jsonl"))
+
+
+def opened(*records: Any) -> SessionFile:
+    """Return such a file as kit sees it."""
+    return SessionFile(find_format("kit"), source(*records))
+
+
+def node(read: LinesSource, name: str) -> Draft:
+    """Return the draft with an id."""
+    return next(draft for draft in read.drafts() if draft.id == name)
+
+
+def sent(file: SessionFile, leaf: str | None = None) -> list[Any]:
+    """The texts of a context."""
+    shown: list[Any] = [each.message for each in file.context(leaf or file.leaf).messages]
+    return [message["content"][0]["text"] for message in shown]
+
+
+def test_a_compaction_is_joined_to_the_entry_before() -> None:
+    """The program gives it no parent; here the tree hangs together, and the link tells that the parent is ours."""
+    read = source(said("u1", None), said("u2", "u1"), compaction("c1", "u2"), said("n1", "c1"))
+    made = node(read, "c1")
+    assert (made.parent, made.links, made.brief) == ("u2", {"logical_parent": "u2"}, {"kept": "u2", "tokens_before": 9})
+    file = opened(said("u1", None), said("u2", "u1"), compaction("c1", "u2"), said("n1", "c1"))
+    assert (file.path("n1"), [root[0] for root in file.tree()]) == (["c1", "n1"], ["u1", "c1"])
+
+
+def test_a_compaction_with_a_parent_keeps_it() -> None:
+    """Forks of kit write one; then nothing is joined."""
+    made = node(source(said("u1", None), said("u2", "u1"), compaction("c1", "u2", "u1")), "c1")
+    assert (made.parent, made.links) == ("u1", None)
+
+
+def test_what_is_kept_goes_by_the_order_of_the_file() -> None:
+    """Messages of another branch that stand in between are sent as well, as kit does it."""
+    file = opened(said("u1", None, "one"), said("u2", "u1", "two"), said("b1", "u1", "other"), compaction("c1", "u2"),
+                  said("n1", "c1", "new"))  # fmt: skip
+    assert sent(file)[1:] == ["two", "other", "new"]
+    assert "SUM" in sent(file)[0]
+
+
+@pytest.mark.parametrize("kept", ["", "gone", "c1", "n1"])
+def test_a_compaction_that_names_no_entry_above_keeps_nothing(kept: str) -> None:
+    """Neither an empty id, nor one that is missing, its own, or one further down keeps anything."""
+    assert sent(opened(said("u1", None, "one"), compaction("c1", kept), said("n1", "c1", "new")))[1:] == ["new"]
+
+
+def test_a_label_that_is_kept_from_stands_for_what_follows() -> None:
+    """A label is no node here, so the first node behind it in the file takes its place."""
+    read = [said("u1", None, "one"), entry("label", "l1", "u1", target_id="u1", label="L"), said("u2", "l1", "two")]
+    assert sent(opened(*read, compaction("c1", "l1"), said("n1", "c1", "new")))[1:] == ["two", "new"]
+
+
+def test_a_model_from_before_what_is_kept_is_forgotten() -> None:
+    """The program looks for changes of model only among what it sends."""
+    change = entry("model_change", "m1", None, provider="p", model_id="m")
+    records = [change, said("u1", "m1"), said("u2", "u1")]
+    assert opened(*records).context("u2").state == {"provider": "p", "model_id": "m"}
+    assert opened(*records, compaction("c1", "u2")).context("c1").state == {"provider": "", "model_id": ""}
+    assert opened(*records, compaction("c1", "m1")).context("c1").state == {"provider": "p", "model_id": "m"}
+
+
+def test_a_system_prompt_is_outside_of_the_tree() -> None:
+    """It is a note; behind one kit stands before the first entry, and a compaction does not hang below it."""
+    prompt = {
+        "type": "system_prompt",
+        "id": "s1",
+        "timestamp": TIME,
+        "content": "You are",
+        "model": "m",
+        "provider": "p",
+    }
+    read = source(said("u1", None), prompt, compaction("c1", "u1"), prompt | {"id": "s2"})
+    drafts = [*read.drafts()]
+    assert [draft.kind for draft in drafts if draft.type == "note"] == ["import", "system_prompt", "system_prompt"]
+    assert (read.leaf, node(read, "c1").parent) == (None, "u1")
+    file = opened(said("u1", None), prompt)
+    assert (file.leaf, file.entry_ids, file.tree(), file.context(file.leaf).messages) == (
+        None,
+        ["u1", ""],
+        [["u1", []]],
+        [],
+    )
+
+
+def test_parts_are_sent_in_the_order_of_kit() -> None:
+    """Reasoning, one text, then calls, whose ids lose what a provider refuses; the end of a turn says nothing."""
+    parts = [
+        {"type": "tool_call", "data": {"id": "call:1", "name": "ls", "input": "{}", "finished": True}},
+        {"type": "text", "data": {"text": ""}},
+        {"type": "text", "data": {"text": "a"}},
+        {"type": "reasoning", "data": {"thinking": "hm"}},
+        {"type": "text", "data": {"text": "b"}},
+        {"type": "finish", "data": {"reason": "tool_use"}},
+    ]
+    shown = opened(entry("message", "m", None, role="assistant", parts=parts)).context("m").messages
+    content = [{"reasoning": "hm"}, {"text": "a\nb"}, {"tool_call_id": "call_1", "name": "ls", "input": "{}"}]
+    assert [each.message for each in shown] == [{"role": "assistant", "content": content}]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "video", "data": {}},
+        {"type": "text", "data": {"text": 5}},
+        {"type": "text"},
+        {"type": "image", "data": {"data": "no base64!"}},
+        {"data": {"text": "x"}},
+        7,
+    ],
+)
+def test_a_message_with_a_part_that_kit_cannot_read_is_left_out(part: Any) -> None:
+    """All of it, also the parts that could be read; the node is there."""
+    parts = [{"type": "text", "data": {"text": "hi"}}, part]
+    file = opened(said("u1", None), entry("message", "m", "u1", role="user", parts=parts))
+    assert (sent(file), file.path("m")) == (["hello"], ["u1", "m"])
+
+
+def test_times_keep_nine_digits_and_their_offset() -> None:
+    """The node has milliseconds; what is finer comes back from beside it, and the bytes are the same."""
+    made = node(source(said("u1", None)), "u1")
+    assert (made.time_ms, made.source) == (1769932801123, {"timestamp": TIME})
+
+
+def test_what_go_escapes_costs_nothing() -> None:
+    """The program writes `<` as an escape; the record is made again from the draft alone."""
+    read = source(said("u1", None, "<b> & \u2028"))
+    assert b"\\u003cb\\u003e \\u0026 \\u2028" in next(each.raw for each, _ in read.records() if each is not None)
+    assert "raw" not in (node(read, "u1").source or {})
+
+
+def test_an_orphan_is_in_no_tree_but_has_a_path() -> None:
+    """The program shows only what hangs below a root; what it sends for an orphan begins with that."""
+    file = opened(said("u1", None), said("o1", "gone", "orphan"))
+    assert (file.tree(), file.path("o1"), sent(file, "o1")) == ([["u1", []]], ["o1"], ["orphan"])
+
+
+def test_damage_costs_only_itself() -> None:
+    """The program does not open such a file; here the records beside the damage are read, and it is reported."""
+    records = (
+        said("u1", None),
+        b"garbage\n",
+        kit.encode(said("u2", "u1")) + kit.encode(said("u3", "u2")) + b"\n",
+        b'{"ty',
+    )
+    file = opened(*records)
+    assert file.path(file.leaf) == ["u1", "u2", "u3"]
+    assert [problem.kind for problem in file.problems] == ["garbage", "glued", "torn"]
+
+
+def test_the_listing_shows_a_hundred_bytes() -> None:
+    """A character that is cut is shown as Go shows it, byte by byte; a session without messages is not listed."""
+    file = opened(said("u1", None, "x" * 98 + "\U0001f680"))
+    assert file.listing()["first_message"] == "x" * 98 + "\ufffd\ufffd..."
+    assert opened().listing() == {}
+
+
+@pytest.mark.parametrize(
+    ("header", "record", "name"),
+    [
+        (HEADER, None, "kit"),
+        (HEADER | {"id": "s-1"}, said("u1", None), "kit"),
+        (HEADER | {"id": "s-1"}, None, "pi"),
+        (HEADER | {"id": "s-1"}, {"type": "message", "id": "m", "timestamp": TIME, "message": {}}, "pi"),
+    ],
+)
+def test_a_file_is_told_by_its_content(header: Any, record: Any, name: str, tmp_path: Path) -> None:
+    """The id of the header or an entry that only kit writes; a header that could be of both is pi's."""
+    path = tmp_path / "x.jsonl"
+    path.write_text("\n".join(json.dumps(each) for each in (header, record) if each is not None))
+    assert name == detect_format(path).NAME
+
+
+def test_a_fork_has_all_that_it_shows() -> None:
+    """The program's own forks lose what the compaction kept; here the nodes come along, of other branches too."""
+    read = source(said("u1", None, "one"), said("u2", "u1", "two"), said("b1", "u1", "other"), compaction("c1", "u2"),
+                  said("n1", "c1", "new"))  # fmt: skip
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read.drafts(), leaf=lambda: read.leaf, policy="kit")
+    with store.session("s") as session:
+        shown = [item.message for item in session.context]
+        session.fork("f", at="n1")
+    fork = store.view("f")
+    assert [item.message for item in fork.context] == shown
+    assert {each.id for each in fork.nodes()} == {"u1", "u2", "b1", "c1", "n1"}
+    store.close()
