@@ -23,7 +23,7 @@ def test_rows(recorded: Recorded, tmp_path: Path) -> None:
     (row,) = recorded.program("ls").rows
     assert row[0] == "tea"
     assert row[1].endswith("Z")
-    assert row[2:] == ["5", "shop", str(tmp_path), "", "Too much tea"]
+    assert row[2:] == ["5", "shop", str(tmp_path), "", "", "why is the total wrong?", "Too much tea"]
 
 
 def test_newest_first(recorded: Recorded) -> None:

@@ -70,7 +70,7 @@ def test_exit_codes() -> None:
 def fields(document: str) -> set[str]:
     """The fields of a document, as the page has them."""
     rows = {row[0]: row[1] for row in table("Documents")}
-    named = set(re.findall(r"`(\w+)`", rows[document]))
+    named = set(re.findall(r"`(\w+)`", rows[document].partition(";")[0]))
     return named | (fields("ENTRY") if "those of ENTRY" in rows[document] else set())
 
 
@@ -100,6 +100,9 @@ def test_documents(recorded: Recorded, tmp_path: Path) -> None:
     path = write_pi(tmp_path / "s.jsonl", "s-1", pi_message("b", "gone", "user", "hi"))
     found += [("FILE", run("import", path)["files"][0])]
     found += [("FINDING", run("verify", "s-1")["sessions"][0]["findings"][0])]
+    doctored = run("doctor", path, "--write", tmp_path / "mended.jsonl")
+    found += [("DIAGNOSIS", doctored["diagnosis"]), ("DEFECT", doctored["diagnosis"]["findings"][0])]
+    found += [("COPY", doctored["copy"])]
     for name, document in found:
         assert set(document) == fields(name), name
 

@@ -45,34 +45,6 @@ def test_import_a_file(program: Program, tmp_path: Path) -> None:
     assert note.payload["extra"] == {"odd": [1]}
 
 
-def test_import_a_folder(program: Program, tmp_path: Path) -> None:
-    """A folder is searched, compressed files too; one bad file stops nothing and shows in the exit code."""
-    folder = tmp_path / "in" / "deep"
-    folder.mkdir(parents=True)
-    write_pi(folder / "one.jsonl", "s-1")
-    write_pi(folder / "two.jsonl.gz", "s-2")
-    (folder / "bad.jsonl").write_bytes(b"not a session\n")
-    done = program("import", tmp_path / "in", code=10)
-    assert "bad.jsonl: failed: this is no session file of pi" in done.err
-    assert "imported 2 sessions" in done.err
-    assert "1 failed" in done.err
-    assert sorted(row[0] for row in program("ls").rows) == ["s-1", "s-2"]
-
-
-def test_import_again(program: Program, tmp_path: Path) -> None:
-    """What exists already is left as it is: an error for a single file, a count for several."""
-    one, two = write_pi(tmp_path / "one.jsonl", "s-1"), write_pi(tmp_path / "two.jsonl", "s-2")
-    program("import", one)
-    with treering.open(program.store).session("s-1") as session:
-        session.append("mine")
-    assert "exists already" in program("import", one, code=4).err
-    done = program("import", one, two)
-    assert "imported 1 session" in done.err
-    assert "1 existed already" in done.err
-    assert program.json("show", "s-1")["session"]["messages"] == 3
-    assert program("import", one, "--name", "copy").rows[0][0] == "copy"
-
-
 def test_import_problems(program: Program, tmp_path: Path) -> None:
     """What was mended in a file is shown with its line: a few of many, all on request."""
     entries = [pi_message("a", None, "user", "hello"), *({"type": "message", "id": "a"} for _ in range(8))]

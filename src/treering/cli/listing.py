@@ -10,8 +10,10 @@ from treering.cli import documents
 from treering.cli.names import all_sessions
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
-from treering.cli.text import ago, iso_time
+from treering.cli.text import ago, iso_time, one_line
 from treering.session.info import SessionInfo
+
+PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
 
 
 @click.command()
@@ -41,7 +43,7 @@ def ls(
         out.say("no sessions")
         return
     out.table(
-        ("session", "active", "messages", "project", "folder", "status", "title", "program", "first prompt"),
+        ("session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title"),
         map(_row, rows),
         right=("messages",),
     )
@@ -51,6 +53,7 @@ def ls(
 
 def _row(info: SessionInfo) -> tuple[Field, ...]:
     named = info.title or info.task
+    warning = Cell(f"warning: {info.warning}", style="red") if info.warning else None
     return (
         id_cell(info.id),
         Cell(iso_time(info.updated_ms), ago(info.updated_ms), "dim"),
@@ -58,9 +61,9 @@ def _row(info: SessionInfo) -> tuple[Field, ...]:
         info.project,
         Cell(info.cwd, _short_folder(info.cwd), "dim"),
         info.status,
-        Cell(f"warning: {info.warning}", style="red") if info.warning else Cell(named or info.first_prompt, named),
         Cell(str(info.extra.get("imported") or ""), style="dim"),
-        info.first_prompt,
+        Cell(info.first_prompt, one_line(info.first_prompt, PROMPT_CHARACTERS) if named else "", "dim"),
+        warning or named or info.first_prompt,
     )
 
 
