@@ -81,6 +81,11 @@ def find_format(name: str) -> Format:
     return cast(Format, import_module(FORMATS[name]))  # modules have no types of their own
 
 
+def format_with(policy: str) -> Format | None:
+    """Return the format of the program that a policy is of; None if it is of none."""
+    return next((found for found in map(find_format, FORMATS) if policy in found.POLICIES), None)
+
+
 def detect_format(path: Path) -> Format:
     """Return the format of a file by its content.
 

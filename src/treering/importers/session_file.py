@@ -12,17 +12,18 @@ The whole file is in memory, with everything in it. A store takes files of any s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
 from pathlib import Path
 from typing import NamedTuple
 
 from treering.checkpoint.policies.walk import Walk
-from treering.checkpoint.policy import Seen, find_policy, render
+from treering.checkpoint.policy import Policy, Seen, find_policy, render
+from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import Skeleton
 from treering.importers.entry import RAW, Entry, Fields
-from treering.importers.formats import Format, detect_format, find_format
+from treering.importers.formats import Format, detect_format, find_format, format_with
 from treering.importers.lines import decode
 from treering.importers.reader import text_of
 from treering.importers.source import Imported, ImportSource, Problem
@@ -69,16 +70,27 @@ def read(
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
-    place = Path(path)
+    place, parts = Path(path), Path(blobs) if blobs is not None else None
     found = find_format(format) if format is not None else detect_format(place)
-    return SessionFile(found, found.open_source(place, blobs=Path(blobs) if blobs is not None else None))
+
+    def read_as(other: Format) -> SessionFile | None:
+        try:
+            return SessionFile(other, other.open_source(place, blobs=parts))
+        except UsageError:
+            return None
+
+    return SessionFile(found, found.open_source(place, blobs=parts), read_as)
 
 
 class SessionFile:
     """A session file, read whole."""
 
-    def __init__(self, found: Format, source: ImportSource) -> None:
+    def __init__(
+        self, found: Format, source: ImportSource, read_as: Callable[[Format], SessionFile | None] | None = None
+    ) -> None:
         self._format = found
+        self._read_as = read_as
+        self._others: dict[str, SessionFile] = {}
         self.entries: list[Entry] = []
         """In the order of the file; without the header, and without types that are no entries."""
         self._drafts: list[list[Draft]] = []
@@ -225,9 +237,22 @@ class SessionFile:
         Args:
             leaf: The entry; None is the place before the first one. For one that is not there, the program's own answer
                 is given: that for the last entry of the file, or none.
-            policy: Whose rules; by default those of the newest version of the program.
+            policy: Whose rules; by default those of the newest version of the program. With the rules of another
+                program the file is read as that one reads it, if it can: pi and oh-my-pi read each other's files.
         """
-        chosen = find_policy(policy or self._format.POLICIES[0])
+        name = policy or self._format.POLICIES[0]
+        return self._as_read_for(name)._shown(leaf, find_policy(name))  # noqa: SLF001  # of the same class
+
+    def _as_read_for(self, policy: str) -> SessionFile:
+        """This file, or the same as the program reads it whose policy that is."""
+        owner = None if policy in self._format.POLICIES or self._read_as is None else format_with(policy)
+        if owner is None or self._read_as is None:
+            return self
+        if owner.NAME not in self._others:
+            self._others[owner.NAME] = self._read_as(owner) or self
+        return self._others[owner.NAME]
+
+    def _shown(self, leaf: str | None, chosen: Policy) -> FileContext:
         at = self._index.get(leaf) if leaf is not None else None
         if at is None and leaf is not None and self._format.RULES.unknown == "last" and self.entries:
             at = len(self.entries) - 1
