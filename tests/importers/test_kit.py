@@ -228,3 +228,31 @@ def test_a_fork_has_all_that_it_shows() -> None:
     assert [item.message for item in fork.context] == shown
     assert {each.id for each in fork.nodes()} == {"u1", "u2", "b1", "c1", "n1"}
     store.close()
+
+
+def test_a_compaction_made_here_keeps_by_the_order_of_recording() -> None:
+    """At once, from nodes of the file and from new ones, and the same when the session is opened again."""
+    read = source(said("u1", None, "one"), said("u2", "u1", "two"), said("b1", "u1", "other"))
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read.drafts(), leaf=lambda: read.leaf, policy="kit")
+    with store.session("s") as session:
+        session.compact("all", kept="u2")
+        assert [_text(item.message) for item in session.context][1:] == ["two", "other"]
+        session.append("more")
+        new = session.path()[-1]
+        session.append("and more")
+        session.compact("again", kept=new)
+        assert [_text(item.message) for item in session.context][1:] == ["more", "and more"]
+    assert [_text(item.message) for item in store.view("s").context][1:] == ["more", "and more"]
+    with store.session("s") as session:
+        session.append("last")
+        assert [_text(item.message) for item in session.context_at(session.path()[-1])][1:] == [
+            "more",
+            "and more",
+            "last",
+        ]
+    store.close()
+
+
+def _text(message: Any) -> str:
+    return str(message["content"][0]["text"])

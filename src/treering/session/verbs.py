@@ -13,7 +13,7 @@ from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
-from treering.format.record import decode_record, skeleton_of_record
+from treering.format.record import Skeleton, decode_record, skeleton_of_record
 from treering.ids import new_id
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
@@ -267,12 +267,29 @@ def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
     return {item.node: item for item in context.items}
 
 
+class _Recorded(NamedTuple):
+    """The nodes of a session, and behind them those that are about to be recorded."""
+
+    graph: Graph
+    new: list[Skeleton]
+
+    def between(self, first: str, last: str) -> list[Skeleton]:
+        """See `treering.checkpoint.policy.Recorded`."""
+        names = [row.id for row in self.new]
+        if last not in names:
+            return self.graph.between(first, last)
+        before = self.new[: names.index(last)]
+        if first in self.graph:
+            return [*self.graph.since(first), *before]
+        return before[names.index(first) :] if first in names else []
+
+
 def _rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
     """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown."""
     index = yield from writer.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
     path = [*index.graph.path(writer.at_node), *(row for row in new if row.head == recording.head)]
-    context = yield from writer.edited(index, writer.policy.build(path, index.graph))
+    context = yield from writer.edited(index, writer.policy.build(path, _Recorded(index.graph, new)))
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.context_lines(index, old)
     yield from writer.fetch_blobs(lines.values(), old)

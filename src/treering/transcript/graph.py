@@ -169,9 +169,16 @@ class Graph:
         return [self._nodes[row] for row in reversed(walked)]
 
     def between(self, first: str, last: str) -> list[Skeleton]:
-        """Return the nodes recorded from `first` up to, and without, `last`, of all branches; none if either is missing."""
+        """Return the nodes recorded from `first` up to `last`, of all branches, `last` not among them.
+
+        None if either is missing.
+        """
         end = self._rows.get(last, 0)
         return self._nodes[self._rows.get(first, end) : end]
+
+    def since(self, first: str) -> list[Skeleton]:
+        """Return the nodes recorded from `first` on, of all branches; none if it is missing."""
+        return self._nodes[self._rows.get(first, len(self._nodes)) :]
 
     def _walk_up(self, row: int) -> Iterator[int]:
         while row != _NONE:
