@@ -101,6 +101,14 @@ def environment() -> dict[str, str]:
     return {**inherited, "PYTHONPATH": SOURCES}
 
 
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home without sessions of other programs: `continue` would find those of whoever runs the tests."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in ("PI_CODING_AGENT_DIR", "PI_CONFIG_DIR", "EVVA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Program:
     """The command line on a store that does not exist yet."""
