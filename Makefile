@@ -13,7 +13,7 @@ DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants faults bench clean
+.PHONY: help demo test check mutants faults kill fuzz bench clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -21,6 +21,8 @@ help:
 	@echo "make check     lint, formatting, strict types, import contracts"
 	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
+	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
+	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make bench     measure against bare write + fdatasync"
 	@echo "make clean     remove .venv and caches"
 
@@ -41,6 +43,12 @@ mutants: $(DEV)
 
 faults: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md
+
+kill: $(DEV)
+	TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability
+
+fuzz: $(DEV)
+	$(BIN)/python -m tests.fuzz
 
 bench: $(DEV)
 	$(BIN)/python -m benchmarks

@@ -88,11 +88,11 @@ def read_form(raw: Raw | bytes, shape: type[Form]) -> Form:
     """
     try:
         return msgspec.json.decode(raw, type=shape)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass  # damaged, or with a lone surrogate
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        pass  # damaged, with a lone surrogate, or nested without end
     try:
         return msgspec.convert(_with_raws(json.loads(bytes(raw))), shape)
-    except ValueError as error:  # msgspec's errors, too, are ValueErrors
+    except (ValueError, RecursionError) as error:  # msgspec's errors, too, are ValueErrors
         raise CorruptError(f"checkpoint is not readable. problem={str(error)!r}", kind="shape") from error
 
 

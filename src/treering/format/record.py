@@ -216,6 +216,8 @@ def _spans(text: str) -> dict[str, str]:
     place = 1
     while text[place - 1] in "{,":
         name, place = _scanner.raw_decode(text, place)
+        if type(name) is not str:
+            raise ValueError("a name is no text")
         start = place + 1
         _, place = _scanner.raw_decode(text, start)
         spans[name] = text[start:place]

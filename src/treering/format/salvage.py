@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -20,15 +19,14 @@ import zstandard
 
 from treering.errors import CorruptError
 from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress_frame, frame_at
-from treering.format.line import is_whole, split_lines
+from treering.format.line import is_whole
 from treering.format.record import Skeleton, decode_record
 from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
 from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
 _STEP_BYTES: Final = 64  # fed at a time, so that what comes out before the damage is not lost, nor unbounded
-_STARTS_MAX: Final = 16  # tried in one piece of text; each is a checksum of all that follows
-_RECORD_START: Final = b'{"at":'
+_STARTS_MAX: Final = 16  # tried in one line; each is a checksum of all that follows
 _record_start = re.compile(rb'\{"at":[0-9]+,"by":"')
 _header_decoder = msgspec.json.Decoder(TailHeader)
 
@@ -45,24 +43,25 @@ class Salvaged(msgspec.Struct, frozen=True):
 
 
 def salvage_lines(content: bytes) -> dict[int, bytes]:
-    """Return the whole record lines in some text, by position; of two at one position the later one."""
+    """Return the whole record lines in some text, by position; of two at one position the later one.
+
+    A line may stand anywhere: behind a hole, or behind a torn line whose line break is lost.
+    """
     found: dict[int, bytes] = {}
-    for piece in split_lines(content):
-        if (line := _whole_line(piece)) is None:
+    end = tries = 0
+    for match in _record_start.finditer(content):
+        start = match.start()
+        if start >= end:
+            end, tries = content.find(b"\n", start) + 1, 0
+        tries += 1
+        if tries > _STARTS_MAX or not is_whole(line := content[start:end]):
             continue
+        tries = _STARTS_MAX  # what looks like a record inside is a part of this one
         try:
             found[decode_record(line).at] = line
         except CorruptError:  # whole, and yet no record
             continue
     return found
-
-
-def _whole_line(piece: bytes) -> bytes | None:
-    """The record line that a piece of text is, or ends in: a hole or a torn line may stand before it."""
-    if is_whole(piece):
-        return piece if piece.startswith(_RECORD_START) else None
-    starts = islice(_record_start.finditer(piece, 1), _STARTS_MAX)
-    return next((line for match in starts if is_whole(line := piece[match.start() :])), None)
 
 
 def salvage_header(content: bytes) -> TailHeader | None:
