@@ -171,7 +171,7 @@ class _Composer:
             self._left[edit.kind, hides] += 1
 
     def _take_own(self, draft: Draft) -> None:
-        made = self._target.adapt(draft, self._view.settings)
+        made = self._target.adapt(_without_origin(draft), self._view.settings)
         if made is None:
             self._left[draft.kind, False] += 1
         elif draft.type == "note":
@@ -247,6 +247,12 @@ class _Composer:
 def _hidden(reader: Reader) -> Steps[set[str]]:
     index = yield from reader.index()
     return {row.id for row in index.graph.path(reader.state.tip)} & index.graph.annotations.retracted
+
+
+def _without_origin(draft: Draft) -> Draft:
+    """Return a draft without what tells how another program wrote it."""
+    links = {name: target for name, target in (draft.links or {}).items() if name != "source_parent"}
+    return msgspec.structs.replace(draft, source=None, links=links or None)
 
 
 def _is_json(damage: Draft) -> bool:
