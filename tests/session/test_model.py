@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
 from tests.session.oracle import names_of
 
-from treering.errors import HeadMovedError
+from treering.errors import HeadMovedError, SessionDeletedError
 from treering.session.blocking import Session
 
 WRITERS = st.sampled_from([0, 1])
@@ -24,6 +24,8 @@ class Model:
         self.parents: dict[str, str | None] = {}
         self.states: dict[str | None, dict[str, object]] = {None: {}}
         self.heads: dict[str, str | None] = {}
+        self.points: dict[str, str] = {}
+        """Nodes by the label of a checkpoint that was made there."""
 
     def path(self, node: str | None) -> list[str]:
         """Nodes from a root down to `node`."""
@@ -177,6 +179,54 @@ class Sessions(RuleBasedStateMachine):
         here.head = session.head
         here.node = model.heads.get(here.head)
         assert here.head in model.heads or not model.heads
+
+    @rule(writer=WRITERS, value=st.integers(0, 9))
+    def keep(self, writer: int, value: int) -> None:
+        """Record a message, state and a checkpoint that can be found again."""
+        new = self._texts(1)
+        self.sessions[writer].commit(new, state={"c": value}, label=f"point {new[0]}")
+        self._add(writer, new, {"c": value})
+        self.model.points[f"point {new[0]}"] = new[0]
+
+    @precondition(lambda self: self.model.points)
+    @rule(writer=WRITERS, data=st.data())
+    def rewind(self, writer: int, data: st.DataObject) -> None:
+        """Go back to such a checkpoint: node, context and state together."""
+        session, here, model = self.sessions[writer], self.standing[writer], self.model
+        self.refresh(writer)
+        label = data.draw(st.sampled_from(sorted(model.points)))
+        session.rewind(next(entry.id for entry in session.checkpoints() if entry.label == label))
+        here.node = model.heads[here.head] = model.points[label]
+
+    @precondition(lambda self: self.model.parents)
+    @rule(writer=WRITERS)
+    def fork(self, writer: int) -> None:
+        """Make another session from where the writer stands; the first one does not change."""
+        session, here = self.sessions[writer], self.standing[writer]
+        self.refresh(writer)
+        name = f"fork {self._texts(1)[0]}"
+        session.fork(name)
+        view = self.backend.store().view(name)
+        assert texts(view.context) == self.model.path(here.node)
+        assert view.state == self.model.states[here.node]
+        assert self.backend.store().verify(name) == []
+
+    @precondition(lambda self: self.model.parents)
+    @rule(writer=WRITERS, again=st.booleans())
+    def delete(self, writer: int, *, again: bool) -> None:
+        """Delete the session under both handles, and perhaps begin it anew; the old handles find that out."""
+        old = self.sessions
+        for session in old:
+            kill(session)
+        self.backend.store().delete("s")
+        self.model = Model()
+        self.sessions = [self._open() for _ in range(2)]
+        self.standing = [Standing("main", None) for _ in range(2)]
+        if again:
+            self.append(writer, 1)
+        if old[writer]._reader.begun:
+            with pytest.raises(SessionDeletedError):
+                old[writer].append("to the one that is gone")
 
     # what must hold
 
