@@ -15,7 +15,7 @@ from tests.importers.omp_sessions import assistant, entry, sessions, text, user,
 
 import treering
 from treering.exporters import Exported, export
-from treering.importers import SessionFile, omp, read
+from treering.importers import SessionFile, omp, pi, read
 from treering.importers.omp_title import TITLE_SLOT_BYTES, read_title_slot
 from treering.session.blocking import Session
 from treering.session.store import Store
@@ -210,3 +210,37 @@ class TestOwnSession:
         assert done.same_context
         assert not file.problems
         assert json.loads((tmp_path / "out.jsonl").read_bytes().splitlines()[0])["type"] == "title"
+
+
+class TestFromOthers:
+    def test_from_pi(self, tmp_path: Path) -> None:
+        """A session of pi becomes one of oh-my-pi: labels on the path cut nothing off, and the model sees the same."""
+        label = entry("label", "n1", "n0", targetId="n0", label="x")
+        empty = entry("custom_message", "n3", "n2", customType="e", display=True)
+        path = written(tmp_path, user("n0", None), label, user("n2", "n1"), empty, user("n4", "n3"), slot=b"")
+        source = pi.open_source(path)
+        store = treering.open(f"memory://{uuid.uuid4()}")
+        store.load("s", source.drafts(), leaf=lambda: source.leaf, policy="pi-1.5")
+        file, done = exported(store, tmp_path)
+        assert [each.source for each in file.context(file.leaf).messages] == ["n0", "n2", None, "n4"]
+        assert (file.labels, done.same_context) == ({"n0": "x"}, True)
+
+    def test_to_pi(self, tmp_path: Path) -> None:
+        """And the other way round; a message that was not shown becomes an entry that is not."""
+        empty = entry("custom_message", "n1", "n0", customType="e", display=True)
+        store = loaded(written(tmp_path, user("n0", None), empty, user("n2", "n1")))
+        done = export(store.view("s"), tmp_path / "out.jsonl", format="pi")
+        file = read(tmp_path / "out.jsonl")
+        assert (file.format, done.same_context) == ("pi", True)
+        assert [each.source for each in file.context(file.leaf).messages] == ["n0", "n2"]
+
+    def test_reset(self, tmp_path: Path) -> None:
+        """What oh-my-pi has a word for keeps it, wherever it comes from."""
+        store = treering.open(f"memory://{uuid.uuid4()}")
+        with store.session("s") as session:
+            session.append("one")
+            session.append(treering.Draft(kind="reset_boundary"))
+            session.append("two")
+        file, done = exported(store, tmp_path)
+        assert [message["content"] for message in messages(file)] == ["two"]
+        assert done.same_context

@@ -24,6 +24,8 @@ from treering.transcript.node import Draft
 
 FORMAT: Final = "omp"
 _FAILED: Final = frozenset({"error", "aborted"})
+_KNOWN: Final = frozenset({"archive", "credential_pin", "reset_boundary", "session_init", "ttsr_injection"})
+"""Kinds that are types of oh-my-pi, wherever they come from."""
 
 
 def compose(view: View) -> Composed:
@@ -65,6 +67,7 @@ class _Omp:
         self._calls: set[str] = set()
         self._answered: set[str] = set()
         self._failed = 0
+        self._empty = 0
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent."""
@@ -83,10 +86,11 @@ class _Omp:
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
         """Return a record of ours as oh-my-pi would have written it."""
-        adapt = _ADAPTED.get(draft.kind)
-        made = adapt(draft, settings) if adapt is not None else adapted_for_pi(draft, settings)
+        adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
+        made = adapt(draft, settings)
         if made is not None and made.kind == "message":
             self._look_at(made.payload)
+        self._empty += draft.kind == "branch_summary" and not _fields(draft.payload).get("summary")
         if draft.kind == "title" and draft.type == "note":
             text = (draft.brief or {}).get("title")
             self.title = TitleSlot(text if isinstance(text, str) else "", "user", write_time(draft.time_ms) or "")
@@ -103,7 +107,7 @@ class _Omp:
 
     def _look_at(self, message: object) -> None:
         """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
-        fields = message if isinstance(message, dict) else {}
+        fields = _fields(message)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
         self._failed += fields.get("stopReason") in _FAILED
@@ -120,8 +124,24 @@ class _Omp:
         counts = {
             "tool_call": (alone, "the program sends calls and results only in pairs"),
             "failed_turn": (self._failed, "the program does not send turns that failed"),
+            "branch_summary": (self._empty, "the program does not send summaries that are empty"),
         }
         return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
+
+
+def _fields(payload: object) -> Fields:
+    return payload if isinstance(payload, dict) else {}
+
+
+def _as_it_is(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    return draft
+
+
+def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    """A message without content would not be sent."""
+    fields = {"display": True, **_fields(draft.payload)}
+    content = fields.get("content")
+    return msgspec.structs.replace(draft, payload=fields | {"content": content if content is not None else []})
 
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
@@ -162,6 +182,7 @@ def _usage(draft: Draft, settings: Mapping[str, object]) -> Draft:
 
 
 _ADAPTED: Final = {
+    "custom_message": _custom_message,
     "mode_change": _mode_change,
     "model_change": _model_change,
     "thinking_change": _thinking_change,

@@ -176,6 +176,8 @@ def _thinking_change(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 
 def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Fields:
+    if (draft.brief or {}).get("context") is False:
+        return _as_custom(draft)
     payload = draft.payload if isinstance(draft.payload, dict) else {}
     return {"payload": {"display": True, **payload}}
 

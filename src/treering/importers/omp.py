@@ -218,6 +218,7 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     """A replay that a provider made itself stands for what was kept; then only what is behind its end is shown."""
     fields = pi.read_compaction(rest, place, reader)
     fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
+    fields["brief"].pop("system", None)  # pi's; here it is a field like any other
     fields["brief"] |= take_small(rest, tokensAfter="tokens_after")
     kept = fields["payload"].get("preserveData")
     if isinstance(kept, dict) and replay_of(kept):
