@@ -21,7 +21,7 @@ URL_REFERENCE = omp_blobs.PREFIX + sha256(URL.encode()).hexdigest()
 
 
 class TestTitleSlot:
-    @given(st.text(max_size=300), st.sampled_from(["", "auto", "user"]))
+    @given(st.text(max_size=300) | st.just("half \ud83d"), st.sampled_from(["", "auto", "user"]))
     def test_width(self, title: str, source: str) -> None:
         """A slot has 256 bytes whatever the title, and says the title or its beginning."""
         line = omp_title.build_title_slot(TitleSlot(title, source, "2026-01-05T08:00:01.000Z"))

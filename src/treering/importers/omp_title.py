@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from treering.importers.lines import decode
+from treering.importers.writing import encode_javascript
 
 TITLE_SLOT_BYTES: Final = 256
 """Of the whole line with its break. oh-my-pi overwrites just these bytes, so a slot of another width would cut into
@@ -55,15 +56,14 @@ def build_title_slot(slot: TitleSlot) -> bytes:
     """Return the line for a title, `TITLE_SLOT_BYTES` long; a longer title is cut between two characters."""
     title = slot.title[:TITLE_SLOT_BYTES]
     room = TITLE_SLOT_BYTES - len(_line(slot, "", ""))
-    while len(_json(title)) - 2 > room:
+    while len(encode_javascript(title)) - 2 > room:
         title = title[:-1]
-    return _line(slot, title, " " * (room - len(_json(title)) + 2))
+    return _line(slot, title, " " * (room - len(encode_javascript(title)) + 2))
 
 
 def _line(slot: TitleSlot, title: str, pad: str) -> bytes:
     source = {"source": slot.source} if slot.source else {}
-    return _json({"type": "title", "v": 1, "title": title, **source, "updatedAt": slot.updated_at, "pad": pad}) + b"\n"
-
-
-def _json(value: object) -> bytes:
-    return msgspec.json.encode(value)
+    return (
+        encode_javascript({"type": "title", "v": 1, "title": title, **source, "updatedAt": slot.updated_at, "pad": pad})
+        + b"\n"
+    )
