@@ -51,12 +51,13 @@ def test_a_policy_that_is_asked_for_counts(store: treering.Store) -> None:
         assert _roles(session) == ["user"]
 
 
-def test_a_fork_and_a_copy_go_on_with_the_policy_too(store: treering.Store) -> None:
+def test_forks_copies_and_repaired_sessions_go_on_with_the_policy_too(store: treering.Store) -> None:
     """The rules belong to the conversation and follow it."""
     with store.session("s") as session:
         session.fork("f")
     store.copy("s", name="t")
-    for name in ("f", "t"):
+    store.repair("s", into="r")
+    for name in ("f", "t", "r"):
         with store.session(name) as session:
             session.compact("T")
             assert _roles(session) == ["compactionSummary"]

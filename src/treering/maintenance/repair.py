@@ -88,7 +88,7 @@ def repair_session(
         keys: The damaged session.
         target: The store of the new one.
         into: The new session.
-        policy: Rebuilds the context if no checkpoint tells it.
+        policy: Rebuilds the context if no checkpoint tells it, nor which policy the session had.
         card: What the new session's card says where the old one is lost.
         progress: Told how far it is.
 
@@ -100,6 +100,8 @@ def repair_session(
     """
     salvage = Salvage(keys)
     run(salvage.look(), source)
+    known = _resumed(salvage, None)
+    policy = known.policy if known is not None else policy
     mender = _Mender(salvage, Loader(into, policy, _card(salvage.card or card)))
     for steps in salvage.parts():
         for at, line in run(steps, source):
@@ -282,7 +284,7 @@ class _Mender:
         )
 
 
-def _resumed(salvage: Salvage, policy: Policy) -> SessionState | None:
+def _resumed(salvage: Salvage, policy: Policy | None) -> SessionState | None:
     """Where the session stood, if both registers are sound and fit together."""
     latest, tail = salvage.latest, salvage.tail
     if latest is None or latest.card.life != salvage.life or latest.card.epoch < salvage.epoch:
