@@ -1,0 +1,136 @@
+"""Where other programs keep their sessions, and which one was the last about a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treering.importers import discover as discovering
+from treering.importers.discover import Recent, breadcrumbs, discover, recent
+
+TIME = "2026-01-05T08:00:00.000Z"
+NOW_S = 1_767_700_000
+
+
+def write(path: Path, records: list[dict[str, Any]], at: int = 0) -> Path:
+    """Write a file whose time is `at` seconds later than that of others."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(each) + "\n" for each in records))
+    os.utime(path, (NOW_S + at, NOW_S + at))
+    return path
+
+
+def pi_file(home: Path, name: str, cwd: Path | str, at: int = 0, folder: str = ".pi/agent/sessions/--x--") -> Path:
+    """Write a session of pi, or of oh-my-pi where that keeps them."""
+    message = {"role": "user", "content": "hi", "timestamp": 1}
+    entry = {"type": "message", "id": "a", "parentId": None, "timestamp": TIME, "message": message}
+    header = {"type": "session", "version": 3, "id": name, "timestamp": TIME, "cwd": str(cwd)}
+    return write(home / folder / f"x_{name}.jsonl", [header, entry], at)
+
+
+def kit_file(home: Path, cwd: Path, at: int = 0) -> Path:
+    """Write a session of kit."""
+    header = {"type": "session", "version": 3, "id": "a" * 32, "timestamp": "2026-02-01T10:00:00Z", "cwd": str(cwd)}
+    return write(home / ".kit" / "sessions" / "x" / "k.jsonl", [header], at)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home without anything."""
+    (tmp_path / "work").mkdir()
+    return tmp_path
+
+
+def test_folders(home: Path) -> None:
+    """Each folder that exists, with its program, how many files are in it, how large they are and the newest."""
+    assert discover(home, {}) == []
+    pi_file(home, "one", "/a", at=1)
+    newest = pi_file(home, "two", "/b", at=5)
+    (home / ".kit" / "sessions").mkdir(parents=True)
+    (home / ".pi" / "agent" / "sessions" / "notes.txt").write_text("x")
+    found = {each.program: each for each in discover(home, {})}
+    assert found.keys() == {"pi", "kit"}
+    assert (found["pi"].sessions, found["pi"].newest, found["pi"].newest_ms) == (2, str(newest), (NOW_S + 5) * 1000)
+    assert found["pi"].bytes == sum(path.stat().st_size for path in newest.parent.iterdir())
+    assert (found["kit"].sessions, found["kit"].newest) == (0, None)
+
+
+def test_one_folder_of_two_programs(home: Path) -> None:
+    """Where a variable leads pi and oh-my-pi to one folder, their files are told apart by their content."""
+    environ = {"PI_CODING_AGENT_DIR": str(home / "agent")}
+    pi_file(home, "one", "/a", folder="agent/sessions/x")
+    slot = {"type": "title", "v": 1, "title": "t", "updatedAt": TIME, "pad": ""}
+    header = {"type": "session", "version": 3, "id": "o", "timestamp": TIME, "cwd": "/a"}
+    write(home / "agent/sessions/x/o.jsonl", [slot, header])
+    assert {each.program: each.sessions for each in discover(home, environ)} == {"pi": 1, "omp": 1}
+
+
+def test_the_last_session_about_a_folder(home: Path) -> None:
+    """The newest file of any program whose header names the folder, however it is spelled."""
+    work = home / "work"
+    assert recent(work, home, {}) is None
+    pi_file(home, "old", work, at=1)
+    pi_file(home, "elsewhere", "/somewhere/else", at=9)
+    kit = kit_file(home, work, at=5)
+    found = recent(work, home, {})
+    assert found == Recent(program="kit", path=str(kit), session="a" * 32, modified_ms=(NOW_S + 5) * 1000)
+    (home / "link").symlink_to(work)
+    assert recent(home / "link", home, {}) == found
+    assert recent(work, home, {}, after_ms=(NOW_S + 5) * 1000) is None
+    known = recent(work, home, {}, known=lambda path: path == kit)
+    assert known is not None
+    assert known.session == "old"
+
+
+def test_what_is_not_readable_is_passed_over(home: Path) -> None:
+    """A damaged or foreign file is none of the sessions, and stops nothing."""
+    work = home / "work"
+    pi_file(home, "good", work, at=1)
+    write(home / ".pi/agent/sessions/bad.jsonl", [{"no": "header"}], at=2)
+    (home / ".evva" / "sessions").mkdir(parents=True)
+    (home / ".evva" / "sessions" / "x.json").write_text("{")
+    found = recent(work, home, {})
+    assert found is not None
+    assert found.session == "good"
+
+
+def test_only_so_many_heads_are_read(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest come first, and the search ends."""
+    work = home / "work"
+    pi_file(home, "mine", work, at=0)
+    for number in range(3):
+        pi_file(home, f"other-{number}", "/else", at=number + 1)
+    monkeypatch.setattr(discovering, "HEADS_MAX", 3)
+    assert recent(work, home, {}) is None
+    monkeypatch.setattr(discovering, "HEADS_MAX", 4)
+    assert recent(work, home, {}) is not None
+
+
+def crumb(home: Path, *lines: object) -> None:
+    """Leave a breadcrumb for the terminal /dev/pts/3."""
+    folder = home / ".omp" / "agent" / "terminal-sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "pts-3").write_text("\n".join(map(str, lines)))
+
+
+def test_breadcrumbs(home: Path) -> None:
+    """What this terminal had open in the folder is its session, though another one is newer; a fresh one is none."""
+    work, omp = home / "work", ".omp/agent/sessions/x"
+    left = pi_file(home, "left", work, at=1, folder=omp)
+    newer = pi_file(home, "newer", work, at=5, folder=omp)
+    crumb(home, work, left)
+    assert [each.session_file for each in breadcrumbs(home, {})] == [left]
+    found = recent(work, home, {}, tty="/dev/pts/3")
+    assert found is not None
+    assert (found.session, found.breadcrumb) == ("left", True)
+    elsewhere = recent(work, home, {}, tty="/dev/pts/4")
+    assert elsewhere is not None
+    assert (elsewhere.path, elsewhere.breadcrumb) == (str(newer), False)
+    crumb(home, "/other", left)
+    assert recent(work, home, {}, tty="/dev/pts/3") == elsewhere
+    crumb(home, work, home / "not-there", "fresh")
+    assert recent(work, home, {}, tty="/dev/pts/3") is None
