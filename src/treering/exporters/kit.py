@@ -103,8 +103,8 @@ def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 def _as_data(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     data = {name: value for name, value in (("brief", draft.brief), ("payload", draft.payload)) if value is not None}
-    payload = {"custom_type": f"treering.{draft.kind}", "data": values.encode(data).decode()}
-    return {"kind": "custom", "payload": payload, "brief": None}
+    named = {"custom_type": f"treering.{draft.kind}"}
+    return {"kind": "custom", "payload": named | {"data": values.encode(data).decode()}, "brief": named}
 
 
 def _as_it_is(_draft: Draft, _settings: Mapping[str, object]) -> Fields:

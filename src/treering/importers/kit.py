@@ -28,6 +28,7 @@ from treering.importers.reader import (
     take_target,
     take_text,
     text_of,
+    told,
 )
 from treering.importers.rfc3339 import canonical, nanoseconds, read_time, write_time
 from treering.importers.rules import Rules
@@ -311,6 +312,7 @@ _WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
 """The fields of each type of entry, in the order in which kit writes them."""
 _TYPES: Final = {"custom": "extension_data", "title": "session_info"}
 _BRIEFS: Final = {
+    "ext_type": "custom_type",
     "first_kept_entry_id": "kept",
     "tokens_before": "tokens_before",
     "provider": "provider",
@@ -325,7 +327,7 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made. A compaction that was joined to the tree names no parent."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
-    own = _own_fields(kind, draft)
+    own = told(draft, _WRITTEN.get(kind), _BRIEFS)
     names = _WRITTEN.get(kind, ())
     found = own | {name: left.pop(name) for name in names if name in left}
     joined = "logical_parent" in (draft.links or {})
@@ -339,21 +341,6 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
         **({name: found[name] for name in names if name in found} if names else found),
         **left,
     }
-
-
-def _own_fields(kind: str, draft: Draft) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
-    brief = draft.brief or {}
-    if kind not in _WRITTEN:
-        return dict(payload)
-    found = {name: payload[name] for name in _WRITTEN[kind] if name in payload}
-    if kind not in ("message", "system_prompt"):
-        found |= {name: brief[_BRIEFS[name]] for name in _WRITTEN[kind] if brief.get(_BRIEFS.get(name, "")) is not None}
-    if kind == "extension_data" and "custom_type" in payload:
-        found["ext_type"] = payload["custom_type"]
-    if kind == "label" and draft.target is not None:
-        found["target_id"] = draft.target
-    return found
 
 
 DIALECT: Final = Dialect(

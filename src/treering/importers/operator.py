@@ -29,6 +29,7 @@ from treering.importers.reader import (
     take_target,
     take_text,
     text_of,
+    told,
 )
 from treering.importers.rules import Rules
 from treering.importers.source import Imported, ImportSource, find_files, open_stream, uncompressed
@@ -346,7 +347,10 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made. What is not set is not written."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
-    own = _own_fields(kind, draft) | {name: left.pop(name) for name in _WRITTEN.get(kind, ()) if name in left}
+    own = told(draft, _WRITTEN.get(kind), _BRIEFS)
+    if kind == "message" and draft.payload is not None:
+        own = {"message": draft.payload}
+    own |= {name: left.pop(name) for name in _WRITTEN.get(kind, ()) if name in left}
     names = _WRITTEN.get(kind, tuple(own))
     above = left.pop("parent_id", parent)
     return {
@@ -357,21 +361,6 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
         **{name: own[name] for name in names if name in own},
         **left,
     }
-
-
-def _own_fields(kind: str, draft: Draft) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
-    brief = draft.brief or {}
-    if kind == "message":
-        return {} if draft.payload is None else {"message": draft.payload}
-    names = _WRITTEN.get(kind)
-    if names is None:
-        return dict(payload)
-    found = {name: payload[name] for name in names if name in payload}
-    found |= {name: brief[_BRIEFS[name]] for name in names if brief.get(_BRIEFS.get(name, "")) is not None}
-    if "target_id" in names and draft.target is not None:
-        found["target_id"] = draft.target
-    return found
 
 
 DIALECT: Final = Dialect(

@@ -17,7 +17,7 @@ tree. An entry whose parent is a note is joined to the nearest node above that n
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Self
 
@@ -380,6 +380,23 @@ def take_target(rest: Fields, name: str, reader: Reader) -> str | None:
     if target == rest.get(name):
         rest.pop(name, None)
     return target
+
+
+def told(draft: Draft, names: Collection[str] | None, briefs: Mapping[str, str]) -> Fields:
+    """Return the fields of a record that a draft tells: from its payload, its brief, and its target.
+
+    Args:
+        draft: As an importer made it.
+        names: The fields of its type; None if the type is not known: then the payload has them all.
+        briefs: Fields that are in the brief, and their names there.
+    """
+    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    if names is None:
+        return dict(payload)
+    brief = draft.brief or {}
+    found = {name: payload[name] for name in names if name in payload}
+    found |= {name: brief[briefs[name]] for name in names if brief.get(briefs.get(name, "")) is not None}
+    return found | ({"target_id": draft.target} if "target_id" in names and draft.target is not None else {})
 
 
 def text_of(value: object) -> str:
