@@ -210,3 +210,14 @@ def test_the_prompt_is_cut_as_go_cuts_it() -> None:
     assert prompt("x" * 198 + "\U0001f680") == "x" * 198 + "\ufffd\ufffd"
     assert prompt("\x1c") == "\x1c"
     assert evva.first_user_prompt([]) == ""
+
+
+def test_prompts_are_those_of_evva(shared: Path) -> None:
+    """For every document that evva reads, the prompt is what evva itself makes of its messages."""
+    answers = sorted((shared / "golden" / "evva").glob("*/*.expect.json"))
+    assert answers
+    for answer in answers:
+        loaded_ = msgspec.json.decode(answer.read_bytes())["load"]
+        if loaded_["ok"]:
+            file = read(answer.with_name(answer.name.replace(".expect.json", ".json")), format="evva")
+            assert evva.first_user_prompt(shown(file)) == loaded_["first_user_prompt_recomputed"], answer.name
