@@ -1,0 +1,73 @@
+"""What a store holds at rest, decoded; and protocols that are stopped in the middle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from treering.format.frames import decompress_frame, skippable_payload, walk
+from treering.storage.requests import Batch, Driver, Request, Steps
+
+T = TypeVar("T")
+MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
+INDEX_KIND = 4
+
+
+def contents(data: bytes) -> bytes:
+    """All that an object says: its bytes, the content of all its frames, and the index inside a skippable one."""
+    if not data.startswith(MAGIC):
+        return data
+    parts = [data]
+    for frame in walk(data, key=""):
+        if frame.content_size is not None:
+            parts.append(decompress_frame(data, frame, key=""))
+        elif data[frame.offset : frame.offset + 4] == (0x184D2A50 + INDEX_KIND).to_bytes(4, "little"):
+            inner = skippable_payload(data, frame, INDEX_KIND, key="")[4:]
+            parts.append(decompress_frame(inner, next(iter(walk(inner, key=""))), key=""))
+    return b"".join(parts)
+
+
+def holding(objects: Mapping[str, bytes], *secrets: str) -> list[str]:
+    """The objects in which any of some texts can still be found."""
+    wanted = [secret.encode() for secret in secrets]
+    return [key for key, data in objects.items() if any(text in contents(data) for text in wanted)]
+
+
+class Paused(Generic[T]):
+    """A protocol that is stopped before it sends a request of some kind, and can be let go later."""
+
+    def __init__(self, steps: Steps[T], driver: Driver, before: Callable[[Request], bool]) -> None:
+        self._steps, self._driver = steps, driver
+        self._batch: Batch = next(steps)
+        while not any(map(before, self._batch)):
+            self._batch = steps.send(driver.execute(self._batch))
+
+    def go_on(self) -> T:
+        """Let it send what it was about to, and all the rest."""
+        try:
+            while True:
+                self._batch = self._steps.send(self._driver.execute(self._batch))
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+
+class KilledError(BaseException):
+    """The process ends here."""
+
+
+class KilledDriver:
+    """Passes on so many requests and then kills whoever asks."""
+
+    def __init__(self, inner: Any, requests: int) -> None:
+        self._inner = inner
+        self._left = requests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def execute(self, batch: Batch) -> Any:
+        """Run a batch if there are requests left."""
+        self._left -= len(batch)
+        if self._left < 0:
+            raise KilledError
+        return self._inner.execute(batch)
