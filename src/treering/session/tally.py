@@ -14,6 +14,7 @@ from treering.ids import observe_id
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads
 from treering.transcript.node import read_brief
+from treering.transcript.parts import parts_of
 
 # What notes about the session as a whole put on its card.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
@@ -95,8 +96,12 @@ def first_prompt(body: bytes) -> str:
     payload = decode_payload(body, {})
     if isinstance(payload, Erased):
         return NOTE
-    text = _text(payload.get("content") if isinstance(payload, dict) else payload)
-    return one_line(text)
+    return one_line(_text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload))
+
+
+def _said(payload: object) -> str:
+    """The text of a message in the shape of a program whose sessions are imported."""
+    return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
 
 
 def _text(content: object) -> str:
