@@ -290,7 +290,7 @@ def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) ->
             place = {"line": entry.line - line_shift, "offset": entry.offset - shift}
             if entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
                 strays.add(entry.offset)
-            else:
+            elif entry.record:
                 chart.entries.append(msgspec.structs.replace(entry, **place))
         elif drafts and drafts[0].kind == "import":
             _take_header(chart, drafts[0])

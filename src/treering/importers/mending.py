@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from pathlib import Path
 
@@ -53,13 +53,11 @@ class Plan:
 def plan(chart: Chart) -> Plan:
     """Decide what stands in the copy of a file, and report what is wrong with its tree."""
     made = Plan(chart)
-    entries = [entry for entry in chart.entries if entry.record]
     if chart.shape is None:
-        for entry in entries:
-            made.add(entry, entry.record)
-        return made
-    tree = _Tree(chart, chart.shape, entries)
-    for entry, record in zip(entries, tree.records(), strict=True):
+        records: Iterable[Fields] = [entry.record for entry in chart.entries]
+    else:
+        records = _Tree(chart, chart.shape).records()
+    for entry, record in zip(chart.entries, records, strict=True):
         made.add(entry, record)
     return made
 
@@ -67,11 +65,12 @@ def plan(chart: Chart) -> Plan:
 class _Tree:
     """Gives every entry an id of its own and a parent that is there."""
 
-    def __init__(self, chart: Chart, shape: Shape, entries: list[Entry]) -> None:
+    def __init__(self, chart: Chart, shape: Shape) -> None:
         self._chart = chart
         self._shape = shape
-        self._entries = entries
-        self._ids = self._unique_ids()
+        self._entries = chart.entries
+        self._unattachable = shape.asides | chart.format.RULES.outside | {""}
+        self._ids: list[str] = self._unique_ids()
         self._places = {name: at for at, name in enumerate(self._ids)}
         self._parents = self._resolved()
         self._lost = self._named_by_damage()
@@ -159,10 +158,6 @@ class _Tree:
             if self._entries[place].type not in self._unattachable and not self._is_below(place, at):
                 return self._ids[place]
         return None
-
-    @property
-    def _unattachable(self) -> frozenset[str]:
-        return self._shape.asides | self._chart.format.RULES.outside | {""}
 
     def _is_below(self, place: int, top: int) -> bool:
         """Tell whether an entry is another one, or below it."""
