@@ -15,7 +15,7 @@ from tests.session.backends import Backend, kill, local_backend, memory_backend,
 from treering.errors import ConflictError, NotFoundError, UsageError
 from treering.format.erasure import Erased
 from treering.format.record import decode_record
-from treering.session import lineage
+from treering.session import erasing, lineage
 from treering.session.reader import ContextItem
 from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
@@ -412,3 +412,15 @@ async def test_an_asynchronous_session_erases_as_well(backend: Backend) -> None:
         receipt = await session.erase(node)
     assert receipt.ids == (node,)
     assert holding(backend.snapshot(), "swordfish") == []
+
+
+def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None:
+    """Nothing is damaged, and the next who tidies finishes it."""
+    node = talk(backend.store())
+    with backend.store().session("s", shared=True) as session:
+        paused = Paused(erasing.erase(session._reader, node), backend.driver(), lambda each: isinstance(each, Delete))
+        assert {each.kind for each in backend.store().verify("s")} >= {"dirty"}
+        assert {each.severity for each in backend.store().verify("s")} == {"oddity"}
+        session.tidy()
+        paused.go_on()
+    assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []

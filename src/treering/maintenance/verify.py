@@ -14,6 +14,7 @@ import msgspec
 from treering.checkpoint.checkpoint import chain_of, entry_of
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in
+from treering.format.erasure import NONE, Burials
 from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
@@ -201,14 +202,15 @@ class _Check:
     def _segments(self, life: str, latest: Latest | None, tail: Tail | None) -> Steps[None]:
         segments = yield from list_segments(self.keys, life)
         self._listed = segments
+        marks = tail.header.burials if tail is not None else NONE
         for segment in segments:
-            yield from self._segment(segment)
+            yield from self._segment(segment, marks)
         if tail is not None:
             self._take(tail.lines, tail.header.base, self.keys.tail)
         base = tail.header.base if tail else latest.card.sealed if latest else 0
         self._coverage(segments, base, life)
 
-    def _segment(self, segment: Segment) -> Steps[None]:
+    def _segment(self, segment: Segment, marks: Burials) -> Steps[None]:
         name = segment.name
         try:
             lines = yield from segment_lines(segment)
@@ -217,7 +219,9 @@ class _Check:
         except (CorruptError, FormatVersionError) as error:
             self._find(error, segment.key, first=name.first, end=name.end)
             return
-        self._take(lines, name.first, segment.key)
+        if marks.is_dirty(name):
+            self._odd("dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or tidy")
+        self._take(marks.bury_all(lines, name.first), name.first, segment.key)
 
     def _take(self, lines: Sequence[bytes], first: int, key: str) -> None:
         for at, line in enumerate(lines, first):

@@ -29,7 +29,7 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
             tombstone, leftovers of a session that was purged before, is always removed.
     """
     tombs = yield from _tombs(prefix)
-    names = {encoded for encoded, at in tombs.items() if before_ms is None or at < before_ms}
+    names = {encoded for encoded, at in tombs.items() if before_ms is None or at <= before_ms}
     names |= (yield from _folders(prefix)) - tombs.keys()
     done: list[str] = []
     for encoded in sorted(names):

@@ -1,0 +1,166 @@
+"""Purging: nothing is left of a deleted session, whatever was killed on the way, and nothing of a living one goes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from tests.session.at_rest import Paused, holding
+from tests.session.backends import Backend, kill
+
+from treering.errors import NotFoundError, UnsafeStoreError, UsageError
+from treering.session import lineage
+from treering.session.store import Place, Store
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import ABSENT, Answer, Batch, Delete, Put, Request
+
+SECRET = "swordfish"
+
+
+def made(backend: Backend, *names: str) -> None:
+    """Sessions that say something."""
+    for name in names:
+        with backend.store().session(name) as session:
+            session.append(SECRET)
+            session.seal()
+            session.append("more")
+
+
+def left(backend: Backend) -> list[str]:
+    """What is stored besides the file that names the store, and the locks of disks."""
+    return [
+        key for key in backend.snapshot() if key != "treering.json" and not key.endswith(("/hold", ".lock", "lock"))
+    ]
+
+
+def test_a_deletion_leaves_tombstones_and_a_purge_nothing(backend: Backend) -> None:
+    """The name can be used again before and after."""
+    made(backend, "s")
+    backend.store().delete("s")
+    assert len(left(backend)) == 2
+    assert holding(backend.snapshot(), SECRET) == []
+    assert backend.store().purge("s") == ("s",)
+    assert left(backend) == []
+    with pytest.raises(NotFoundError):
+        backend.store().purge("s")
+    made(backend, "s")
+    assert len(backend.store().view("s").nodes()) == 2
+
+
+def test_a_session_that_lives_is_not_purged(backend: Backend) -> None:
+    """Neither by name nor with all others."""
+    made(backend, "s", "gone")
+    backend.store().delete("gone")
+    before = backend.snapshot()
+    with pytest.raises(UsageError, match="not deleted"):
+        backend.store().purge("s")
+    assert backend.store().purge() == ("gone",)
+    kept = {key: data for key, data in backend.snapshot().items() if "gone" not in key}
+    assert kept == {key: data for key, data in before.items() if "gone" not in key}
+
+
+def test_only_old_tombstones_are_purged_if_asked_for(backend: Backend) -> None:
+    """Their age is what the store says of them."""
+    made(backend, "s")
+    backend.store().delete("s")
+    assert backend.store().purge(older_than=timedelta(hours=1)) == ()
+    assert backend.store().purge(older_than=timedelta()) == ("s",)
+
+
+def test_a_stalled_sealer_that_goes_on_after_a_purge_leaves_waste_for_the_next(backend: Backend) -> None:
+    """What it writes belongs to no session; a purge of everything finds it."""
+    made(backend, "s")
+    session = backend.store().session("s", shared=True)
+    session.append(SECRET)
+    paused = Paused(
+        session._reader.seal(), backend.driver(), lambda request: "/segments/" in getattr(request, "key", "")
+    )
+    kill(session)
+    backend.store().delete("s")
+    backend.store().purge("s")
+    with pytest.raises(NotFoundError):
+        paused.go_on()
+    assert holding(backend.snapshot(), SECRET) != []
+    assert backend.store().purge() == ("s",)
+    assert left(backend) == []
+
+
+def test_a_load_that_was_killed_leaves_waste_that_is_removed(backend: Backend) -> None:
+    """Its folder is of a life that never came to be; one that goes on after that is refused, and loses nothing."""
+    made(backend, "s")
+    session = backend.store().session("s", shared=True)
+
+    def creates(request: Request) -> bool:
+        return isinstance(request, Put) and request.key.startswith("latest/fork") and request.expect != ABSENT
+
+    paused = Paused(lineage.fork(session._reader, "fork"), backend.driver(), creates)
+    kill(session)
+    assert any("sessions/fork" in key for key in holding(backend.snapshot(), SECRET))
+    backend.store().purge()
+    assert not any("sessions/fork" in key for key in holding(backend.snapshot(), SECRET))
+    with pytest.raises(Exception, match="exists, or was created"):
+        paused.go_on()
+    with pytest.raises(NotFoundError):
+        backend.store().view("fork")
+
+
+def test_what_older_lives_left_is_removed_from_beside_a_living_session(backend: Backend) -> None:
+    """By tidying up."""
+    made(backend, "s")
+    session = backend.store().session("s", shared=True)
+    session.append(SECRET)
+    paused = Paused(
+        session._reader.seal(), backend.driver(), lambda request: "/segments/" in getattr(request, "key", "")
+    )
+    kill(session)
+    backend.store().delete("s")
+    with backend.store().session("s") as again:
+        again.append("hello")
+        with pytest.raises(NotFoundError):
+            paused.go_on()
+        assert holding(backend.snapshot(), SECRET) != []
+        again.tidy(everything=True)
+    assert holding(backend.snapshot(), SECRET) == []
+    assert len(backend.store().view("s").nodes()) == 1
+
+
+def test_a_handle_from_before_does_not_bring_it_back(backend: Backend) -> None:
+    """It is told that the session was deleted, and nothing is stored again."""
+    made(backend, "s")
+    session = backend.store().session("s", shared=True)
+    kill(session)
+    backend.store().delete("s")
+    backend.store().purge("s")
+    with pytest.raises(NotFoundError):
+        session.append("me again")
+    assert left(backend) == []
+
+
+class Careless(MemoryDriver):
+    """Deletes whatever version is there."""
+
+    proven = True
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        return super().execute(tuple(Delete(each.keys) if isinstance(each, Delete) else each for each in batch))
+
+
+def test_a_store_that_ignores_conditions_on_deletions_is_not_purged() -> None:
+    """It could delete a session that is created at that moment."""
+    driver = Careless()
+    store = Store(Place(driver))
+    with store.session("s") as session:
+        session.append("hello")
+    store.delete("s")
+    with pytest.raises(UnsafeStoreError, match="conditions on deletions"):
+        store.purge("s")
+    assert {key for key in driver.snapshot() if "s" in key} >= {"latest/s.jsonl.zst", "sessions/s/tail.jsonl.zst"}
+
+
+async def test_an_asynchronous_store_purges_as_well(backend: Backend) -> None:
+    """By the same protocol."""
+    made(backend, "s")
+    store = backend.async_store()
+    await store.delete("s")
+    assert await store.purge() == ("s",)
+    assert left(backend) == []
