@@ -72,7 +72,7 @@ def test_messages_are_a_chain_below_the_model(tmp_path: Path) -> None:
 
 def test_keys_are_found_whatever_their_case(tmp_path: Path) -> None:
     """As Go does it: the later of two counts, null changes nothing, unknown ones are not sent."""
-    message = {"role": "user", "CONTENT": "a", "content": "b", "Content": None, "x": 1}
+    message = {"role": "user", "CONTENT": "a", "content": "b", "Content": None, "Thinking": None, "x": 1}
     calls = {"Role": "assistant", "toolcalls": [{"id": "c1", "name": "ls", "input": {}}]}
     document = {name.upper(): value for name, value in DOCUMENT.items()}
     document["SESSION"] = {"Messages": [message, calls]}

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 import treering
+from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, kit
+from treering.importers import SessionFile, kit, read
 from treering.importers.formats import detect_format, find_format
 from treering.importers.reader import LinesSource
 from treering.transcript.node import Draft
@@ -256,3 +257,16 @@ def test_a_compaction_made_here_keeps_by_the_order_of_recording() -> None:
 
 def _text(message: Any) -> str:
     return str(message["content"][0]["text"])
+
+
+def test_an_exported_compaction_starts_a_tree_as_kits_own_do(tmp_path: Path) -> None:
+    """Whether it came from a file or was made here, its entry names no parent."""
+    read_ = source(said("u1", None, "one"), said("u2", "u1", "two"), compaction("c1", "u2"), said("n1", "c1"))
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="kit")
+    with store.session("s") as session:
+        session.compact("again", kept="n1")
+    export(store.view("s"), tmp_path / "x.jsonl", format="kit")
+    made = [each for each in read(tmp_path / "x.jsonl").entries if each.type == "compaction"]
+    assert [(each.parent, each.record["first_kept_entry_id"]) for each in made] == [(None, "u2"), (None, "n1")]
+    store.close()

@@ -16,6 +16,7 @@ from treering.ids import new_nonce
 from treering.importers import SessionFile, operator, read
 from treering.importers.formats import detect_format, find_format
 from treering.importers.reader import LinesSource
+from treering.transcript.node import branch_summary
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": 1767600000.0, "cwd": "/repo"}
 TIME = 1767600005.25
@@ -219,3 +220,15 @@ def test_the_prose_name_of_the_header_is_refused(tmp_path: Path) -> None:
     path.write_text(json.dumps(HEADER | {"type": "session_header"}))
     with pytest.raises(UsageError):
         read(path)
+
+
+def test_an_empty_summary_of_a_branch_is_sent_also_if_it_was_made_here() -> None:
+    """By our own policy it shows nothing; an exported file would show it."""
+    read_ = source(*TALK)
+    store = treering.open(f"memory://operator-{new_nonce()}")
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="operator")
+    with store.session("s") as session:
+        session.append(branch_summary("", source="u2"))
+        message: Any = session.context[-1].message
+    assert (message["role"], message["summary"], message["from_id"]) == ("branch_summary", "", "u2")
+    store.close()

@@ -270,9 +270,8 @@ def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
-def read_system_prompt(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A prompt for the record only; behind one kit stands before the first entry."""
-    reader.chain.stand(None)
+def read_system_prompt(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """A prompt for the record only. It has no place in the tree, so behind one kit stands before the first entry."""
     return {"payload": take(rest, "content", "model", "provider")}
 
 
