@@ -164,7 +164,7 @@ class Actors:
         return None
 
     def _cover(self, view: View, *, seal: bool) -> Steps[View]:
-        if view.torn:
+        if view.torn and self.rng.random() < 0.5:
             return (yield from erase.heal(self.keys, view.life, bury_lines, unique=new_nonce))
         outcome = yield from covering.cover(view, self.card(), context_of(view), seal=seal, nonce=new_nonce())
         return outcome.view

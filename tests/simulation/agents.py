@@ -19,6 +19,7 @@ from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.checkpoint.policy import find_policy
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
+from treering.format.blobs import blob_refs_in
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
@@ -247,8 +248,12 @@ class Agents(Actors):
 
     def _fork(self, writer: Writer) -> Steps[None]:
         if writer.begun:
+            name, node = f"fork-{self.rng.randrange(3)}", (yield from self._any_node(writer))
             with contextlib.suppress(ConflictError):
-                yield from fork(writer, f"fork-{self.rng.randrange(3)}", at=(yield from self._any_node(writer)))
+                copy = yield from fork(writer, name, at=node)
+                said = TEXT.findall(content_of(self.world.objects[copy.latest][1]))
+                if found := self.ghost.texts(writer.view.life, told=True) & set(said):
+                    self.ghost.problems.append(f"a fork is made, and holds what was erased: {sorted(found)}")
 
     def eraser(self) -> Steps[None]:
         """Erase what some nodes say, also in forks."""
@@ -260,6 +265,7 @@ class Agents(Actors):
                     chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
                     receipt = yield from erase(writer, *chosen)
                     self.ghost.receipt(writer.view.life, receipt.epoch)
+                    self.ghost.told |= set(receipt.ids)
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
 
@@ -273,9 +279,24 @@ class Agents(Actors):
     def lister(self) -> Steps[None]:
         """Who tidies up any time later, and finishes what was to be erased."""
         writer = yield from self._stranger()
+        yield from writer.seal()  # heals, perhaps, and no more than that
+        yield from writer.seal()
+        if writer.view.unsealed_lines:
+            self.ghost.problems.append("nobody can seal any more")
         yield from erase(writer)
         yield from writer.tidy(everything=True)
         self._check_texts(writer.view.life)
+        self._check_blobs(writer.view.life)
+
+    def _check_blobs(self, life: str) -> None:
+        """What records refer to is there, and what only erased ones did is not."""
+        living = {digest for line in self.ghost.logs[life] for digest in blob_refs_in(line)}
+        there = {key.rpartition("/")[2] for key in self.world.objects if key.startswith(self.keys.blobs(life))}
+        listed = self.ghost.marks[life].blobs if life in self.ghost.marks else frozenset()
+        if living - there:
+            self.ghost.problems.append(f"blobs are missing: {sorted(living - there)}")
+        if left := (listed - living) & there:
+            self.ghost.problems.append(f"blobs of erased records are still stored: {sorted(left)}")
 
     def _check_texts(self, life: str) -> None:
         """No object of this session or a fork says what was erased."""

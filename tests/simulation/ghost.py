@@ -50,6 +50,8 @@ class Ghost:
         self.problems: list[str] = []
         self.epochs: dict[str, int] = {}
         """How often something was erased, by life."""
+        self.told: set[str] = set()
+        """Ids that somebody was told are erased."""
         self.receipts: dict[str, int] = {}
         """Up to which epoch somebody was told that it is gone, by life."""
         self.marks: dict[str, Burials] = {}
@@ -158,12 +160,14 @@ class Ghost:
         """Somebody was told that what was erased up to that epoch is gone."""
         self.receipts[life] = max(epoch, self.receipts.get(life, 0))
 
-    def texts(self, life: str) -> set[bytes]:
-        """What the records said that were erased."""
+    def texts(self, life: str, *, told: bool = False) -> set[bytes]:
+        """What the records said that were erased; only those of which somebody was told that they are, if asked for."""
         said = set[bytes]()
-        for (there, _), log in self.before.items():
-            if there == life:
-                now = self.logs[life]
+        marks = self.marks.get(life) if told else None
+        acts = {act.epoch: {name for _, name in act.records} for act in marks.erasures} if marks else {}
+        for (there, epoch), log in self.before.items():
+            if there == life and acts.get(epoch + 1, set()) <= self.told:
+                now = self.before.get((life, epoch + 1), self.logs[life])
                 for old, new in zip(log, now, strict=False):
                     said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
         return said

@@ -13,7 +13,7 @@ from typing import NamedTuple
 PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
-SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
+SESSION, MOVES, NAMES, LAPTOP, ERASURES = ("session",), ("moves",), ("names",), ("laptop",), ("erasures",)
 
 
 class Rule(NamedTuple):
@@ -217,7 +217,7 @@ RULES = (
         "misfit-twice",
         "The same two versions twice that do not fit are damage.",
         "journal/resume.py",
-        "        if seen.versions == before:\n",
+        "        if looks == seen.proven_by:\n",
         "        if False:\n",
     ),
     Rule(
@@ -392,22 +392,10 @@ RULES = (
         "create-if-free",
         "A name is used again only when the life before it was deleted.",
         "journal/life.py",
-        """    if not (seen.absent or seen.dead):
-        raise _exists(keys)
-    if seen.dead:
-""",
-        """    if seen.dead:
-""",
-        LIVES,
-    ),
-    Rule(
-        "create-look-again",
-        "Whoever finished a deletion looks whether the name is still free.",
-        "journal/life.py",
-        """        if not seen.dead:
+        """        if not (seen.absent or seen.dead):
             raise _exists(keys)
-""",
-        "",
+        if ABSENT""",
+        "        if ABSENT",
         LIVES,
     ),
     Rule(
@@ -422,7 +410,7 @@ RULES = (
         "adopt-at-rest",
         "A life without a tail beside an older tombstone is believed only when two looks in a row show it.",
         "journal/resume.py",
-        " and not (seen.torn and seen.versions != before):",
+        " and (not seen.torn or looks == seen.proven_by):",
         ":",
         LIVES,
     ),
@@ -513,6 +501,203 @@ RULES = (
         "format/paths.py",
         '        return f"{self.home}{encode_id(life)}/"\n',
         '        return f"{self.home}life/"\n',
+    ),
+    # erase
+    Rule(
+        "erase-tail-first",
+        "Erasing swaps the tail before latest follows.",
+        "journal/erase.py",
+        """    tail = _fenced(view, erasure, nonce)
+""",
+        """    tail = _fenced(view, erasure, nonce)
+    card = msgspec.structs.replace(view.latest.card, epoch=tail.header.epoch, write=nonce)
+    yield (Put(view.keys.latest, encode_latest(card, view.latest.lines), expect=view.latest_version),)
+""",
+    ),
+    Rule(
+        "fence-copies",
+        "An erasure that was overtaken looks for copies made meanwhile.",
+        "session/erasing.py",
+        "        while self._end < writer.view.end:\n",
+        "        while not self._end:\n",
+        ERASURES,
+    ),
+    Rule(
+        "cover-one-epoch",
+        "A view whose registers are of different epochs replaces nothing.",
+        "journal/cover.py",
+        "    if view.torn or view.end < view.covers:\n",
+        "    if view.end < view.covers:\n",
+    ),
+    Rule(
+        "heal-anybody",
+        "Whoever needs latest lets it follow the tail first.",
+        "session/writer.py",
+        "            yield from self.heal()  # and what was to be covered was made up before: the caller looks again\n",
+        "",
+        ERASURES,
+    ),
+    Rule(
+        "heal-whole",
+        "Latest follows the tail in all that was erased.",
+        "journal/erase.py",
+        "        buried = bury(view.latest, view.burials)\n",
+        "        buried = bury(view.latest, burials(view.tail.header.erased[-1:], view.burials.erasures[-1:]))\n",
+    ),
+    Rule(
+        "rewrite-first",
+        "A dirty segment is rewritten before it is deleted.",
+        "journal/erase.py",
+        "    yield from ask(Put(where.keys.segment(where.life, clean), build_segment(lines)), Written)\n",
+        "",
+    ),
+    Rule(
+        "sweep-all",
+        "It goes on until a listing shows no dirty segment.",
+        "journal/erase.py",
+        "        dirty = [each for each in (*where.segments, *where.waste) if",
+        "        dirty = [each for each in where.segments if",
+    ),
+    Rule(
+        "name-epoch",
+        "The name of a segment tells of the epoch that its lines were read under.",
+        "journal/cover.py",
+        "view.tail.header.epoch, unique)",
+        "view.tail.header.epoch + 1, unique)",
+    ),
+    Rule(
+        "bury-on-read",
+        "What the tail says was erased is shown as erased, whatever a segment holds.",
+        "journal/read.py",
+        "            found |= {at: where.burials.bury(lines[at - first], at) for at in here}\n",
+        "            found |= {at: lines[at - first] for at in here}\n",
+    ),
+    Rule(
+        "bury-memory",
+        "A handle forgets what was erased before it writes latest again.",
+        "session/reader.py",
+        " or known.epoch != view.epoch)",
+        ")",
+        ERASURES,
+    ),
+    Rule(
+        "bury-latest-read",
+        "Who reads latest before it followed the tail leaves out what was erased.",
+        "session/reader.py",
+        "        if view.torn:\n            bury_state",
+        "        if False:\n            bury_state",
+        ERASURES,
+    ),
+    Rule(
+        "bury-brought",
+        "What was read before an erasure is not brought into latest after it.",
+        "session/writer.py",
+        "bury_line(line, self.burials) for name",
+        "line for name",
+        ERASURES,
+    ),
+    Rule(
+        "no-copies-after",
+        "Nobody records a copy of what was erased.",
+        "session/recording.py",
+        "            context=without_messages(context, self.writer.burials.names),\n",
+        "            context=context,\n",
+        ERASURES,
+    ),
+    Rule(
+        "no-edits-after",
+        "Nobody amends what was erased.",
+        "session/recording.py",
+        '        if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:\n',
+        "        if False:\n",
+        ERASURES,
+    ),
+    Rule(
+        "gone-blobs",
+        "Nobody refers to a blob that an erasure listed.",
+        "session/recording.py",
+        "encode_payload(draft, inside=burials.blobs)",
+        "encode_payload(draft)",
+        ERASURES,
+    ),
+    Rule(
+        "shared-blobs",
+        "A blob is deleted only if no record that is left refers to it.",
+        "journal/erase.py",
+        "    dead = sorted(listed - living)\n",
+        "    dead = sorted(listed)\n",
+        ERASURES,
+    ),
+    Rule(
+        "fork-links-first",
+        "A fork tells its parent where it is before it copies.",
+        "session/lineage.py",
+        """    yield from note(writer, "link", {"fork": session}, target=node)
+    yield from flush(writer)
+    card =""",
+        "    card =",
+        ERASURES,
+    ),
+    Rule(
+        "fork-looks-again",
+        "A fork that was made looks what was erased meanwhile.",
+        "session/lineage.py",
+        "    yield from _erase_since(writer, keys, epoch)\n",
+        "",
+        ERASURES,
+    ),
+    # purge
+    Rule(
+        "stones-first",
+        "A life begins in place of a tombstone, never where nothing is.",
+        "journal/life.py",
+        "        if ABSENT not in seen.versions:\n            return seen\n",
+        "        return seen\n",
+        LIVES,
+    ),
+    Rule(
+        "load-looks-first",
+        "A load looks at latest before it writes anything.",
+        "session/lineage.py",
+        "born=self.end, seen=self._seen",
+        "born=self.end, seen=None",
+        NAMES,
+    ),
+    Rule(
+        "purge-refuses-loads",
+        "Before folders are deleted beside a tombstone, that is replaced.",
+        "journal/purge.py",
+        "        if not kept and listed and not (yield from _refuse_loads(seen, nonce)):\n            continue\n",
+        "",
+        LIVES,
+    ),
+    Rule(
+        "purge-lists-first",
+        "Folders are listed before latest is looked at.",
+        "journal/purge.py",
+        """        listed = yield from _list_folders(keys)
+        seen = yield from look(keys)
+""",
+        """        seen = yield from look(keys)
+        listed = yield from _list_folders(keys)
+""",
+        LIVES,
+    ),
+    Rule(
+        "purge-by-version",
+        "Tombstones are deleted by version.",
+        "journal/purge.py",
+        "    (answer,) = yield (Delete((key,), expect=version),)\n",
+        "    (answer,) = yield (Delete((key,)),)\n",
+        LIVES,
+    ),
+    Rule(
+        "spare-the-living",
+        "The folder of the life that latest names stays.",
+        "journal/purge.py",
+        "if not key.startswith(folders)]",
+        "if True]",
+        LIVES,
     ),
     # a session
     Rule(

@@ -292,7 +292,7 @@ class ErasuresSchedule(SessionSchedule):
     def make_actors(self) -> Actors:
         actors = Agents(self.world, self.rng)
         actors.weights = (4, 4, 1, 1, 1, 1, 1, 1, 1, 3, 6, 2)
-        actors.parts = 0.3
+        actors.parts = self.rng.choice((0.0, 0.5))
         return actors
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
