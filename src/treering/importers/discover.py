@@ -17,7 +17,7 @@ import msgspec
 from treering.errors import TreeringError
 from treering.importers import omp
 from treering.importers.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
-from treering.importers.formats import FORMATS, detect_format, find_format
+from treering.importers.formats import detect_format, find_format, known_formats
 from treering.importers.origin import stat_of
 from treering.importers.source import find_files
 
@@ -136,7 +136,7 @@ def recent(
 def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
     """Folders and the programs that use them: one variable may lead two programs to one folder."""
     claims: dict[Path, list[str]] = {}
-    for name in FORMATS:
+    for name in known_formats():
         for folder in find_format(name).folders(home, environ):
             claims.setdefault(folder, []).append(name)
     return claims

@@ -286,16 +286,13 @@ def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) ->
     """Take in all that a file holds; places are those in the file without the header that was put in front."""
     strays: set[int] = set()
     for entry, drafts in source.records():
-        if entry is not None:
+        if entry is None:
+            _set_aside(chart, drafts)
+        elif entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
+            strays.add(entry.offset)
+        elif entry.record:
             place = {"line": entry.line - line_shift, "offset": entry.offset - shift}
-            if entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
-                strays.add(entry.offset)
-            elif entry.record:
-                chart.entries.append(msgspec.structs.replace(entry, **place))
-        elif drafts and drafts[0].kind == "import":
-            _take_header(chart, drafts[0])
-        elif drafts and drafts[0].kind == "damage":
-            chart.lost.append((len(chart.entries), _bytes_of(drafts[0])))
+            chart.entries.append(msgspec.structs.replace(entry, **place))
     header = source.header
     chart.version, chart.session = header.version, header.session_id
     shape = shape_of(chart.format)
@@ -338,6 +335,14 @@ _REMEDIES: Final = {
     "torn": "left out",
     "utf8": "replaced by U+FFFD",
 }
+
+
+def _set_aside(chart: Chart, drafts: list[Draft]) -> None:
+    """Take in the header, or bytes in which there is no record."""
+    if drafts and drafts[0].kind == "import":
+        _take_header(chart, drafts[0])
+    elif drafts and drafts[0].kind == "damage":
+        chart.lost.append((len(chart.entries), _bytes_of(drafts[0])))
 
 
 def _take_header(chart: Chart, note: Draft) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
@@ -70,20 +73,61 @@ class Format(Importer, Protocol):
         """Return a record as the program writes it, without a line break."""
 
 
+ENTRY_POINTS: Final = "treering.importers"
+"""Group of the entry points by which packages offer formats: the name of the format, and its module."""
+
+_registered: dict[str, Format] = {}
+
+
+def register_format(found: Format) -> None:
+    """Make a format of your own known in this process. It is asked before the others whether a file is its own.
+
+    A package can offer one to every process instead, by an entry point of the group `treering.importers`. Those are
+    looked for only where no other format fits.
+
+    Args:
+        found: A module, or an object like one. One of the same name is replaced.
+
+    Raises:
+        UsageError: It has the name of one that treering comes with.
+    """
+    if found.NAME in FORMATS:
+        raise UsageError(f"format has the name of one that exists. format={found.NAME!r}", kind="format")
+    _registered[found.NAME] = found
+
+
+def known_formats() -> list[str]:
+    """Return the names of all formats that are known so far, in the order in which they are asked about a file."""
+    return [*_registered, *FORMATS]
+
+
 def find_format(name: str) -> Format:
     """Return the format of that name.
 
     Raises:
         UsageError: There is none.
     """
+    if name not in FORMATS and name not in _registered:
+        _load_entry_points()
+    if name in _registered:
+        return _registered[name]
     if name not in FORMATS:
-        raise UsageError(f"format is unknown. format={name!r}, known={sorted(FORMATS)}", kind="format")
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_formats())}", kind="format")
     return cast(Format, import_module(FORMATS[name]))  # modules have no types of their own
 
 
 def format_with(policy: str) -> Format | None:
     """Return the format of the program that a policy is of; None if it is of none."""
-    return next((found for found in map(find_format, FORMATS) if policy in found.POLICIES), None)
+    return next((found for found in map(find_format, known_formats()) if policy in found.POLICIES), None)
+
+
+@cache
+def _load_entry_points() -> None:
+    """Register what installed packages offer, once. One that cannot be imported is its package's own trouble."""
+    for point in entry_points(group=ENTRY_POINTS):
+        if point.name not in FORMATS and point.name not in _registered:
+            with suppress(ImportError, AttributeError):
+                _registered[point.name] = point.load()
 
 
 def detect_format(path: Path) -> Format:
@@ -98,15 +142,22 @@ def detect_format(path: Path) -> Format:
         head = stream.read(HEAD_BYTES)
         if head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
             head += b"".join(stream.readline() for _ in range(_LINES_MIN))
-    for name in FORMATS:
-        found = find_format(name)
-        if found.detect(head):
-            return found
+    asked = known_formats()
+    found = _detect(asked, head)
+    if found is None:
+        _load_entry_points()
+        found = _detect([name for name in known_formats() if name not in asked], head)
+    if found is not None:
+        return found
     raise UsageError(
-        f"this is no session file that is known. path={str(path)!r}, known={sorted(FORMATS)}",
+        f"this is no session file that is known. path={str(path)!r}, known={sorted(known_formats())}",
         kind="format",
         remedy="name a session file, or its format",
     )
+
+
+def _detect(names: Iterable[str], head: bytes) -> Format | None:
+    return next((found for name in names if (found := find_format(name)).detect(head)), None)
 
 
 _LINES_MIN: Final = 2  # a title slot and a header

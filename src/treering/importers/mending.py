@@ -113,7 +113,8 @@ class _Tree:
     def _resolved(self) -> list[str | None]:
         """The parents in terms of the new ids: an id that is used twice means the later one from there on."""
         names: dict[str, str] = {}
-        self._names: list[dict[str, str]] = []
+        self._names = list[dict[str, str]]()
+        """What ids mean at each entry, where that is another one."""
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
             named = text_at(entry.record, self._shape.parent)
