@@ -53,15 +53,23 @@ class Crew(msgspec.Struct, frozen=True, kw_only=True):
 
 def set_to_work(crew: Crew) -> subprocess.Popen[bytes]:
     """Start a crew in processes of its own."""
-    Path(crew.folder).mkdir(exist_ok=True)
+    folder = Path(crew.folder)
+    folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "tests.concurrency.crew", msgspec.json.encode(crew).decode()]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])}
-    return subprocess.Popen(command, env=environment, cwd=ROOT, preexec_fn=die_with_parent)  # noqa: PLW1509  # one call
+    with (folder / "errors").open("wb") as errors:
+        return subprocess.Popen(
+            command,
+            env=environment,
+            cwd=ROOT,
+            stderr=errors,
+            preexec_fn=die_with_parent,  # noqa: PLW1509  # one call of the system, which takes no locks
+        )
 
 
 def wait_for(process: subprocess.Popen[bytes], crew: Crew) -> list[Call]:
     """Wait until all have done their work, and return what they were told."""
-    assert process.wait() == 0
+    assert process.wait() == 0, (Path(crew.folder) / "errors").read_text()
     return read_calls(Path(crew.folder))
 
 
@@ -128,7 +136,7 @@ def main() -> None:
         os.read(said, 1)
     os.close(hold)
     statuses = [os.waitpid(child, 0)[1] for child in children]
-    sys.exit(any(statuses))
+    sys.exit(f"how the processes ended: {statuses}" if any(statuses) else 0)
 
 
 def _live(crew: Crew, number: int, say: int, go: int) -> NoReturn:
