@@ -166,6 +166,11 @@ class SessionKeys(NamedTuple):
         """Return the prefix of everything but `latest`."""
         return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
 
+    @property
+    def places(self) -> tuple[str, str, str]:
+        """Return where anything of the session may be stored: both registers, and what `home` says."""
+        return self.latest, self.tail, self.home
+
     def owns(self, key: str, life: str) -> bool:
         """Tell whether a key below `home` is one of this life of the session."""
         if key in (self.tail, self.hold):

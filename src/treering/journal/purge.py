@@ -123,7 +123,9 @@ def _delete(key: str, version: Version) -> Steps[bool]:
 def _prove(keys: SessionKeys, nonce: str) -> Steps[None]:
     """Delete an object by a version that nothing has: that must be refused."""
     probe = f"{keys.home}proof-{nonce.lower()}"
-    yield from ask(Put(probe, b"{}\n"), Written)
+    (put,) = yield (Put(probe, b"{}\n", expect=ABSENT),)  # a register, as they are
+    if not isinstance(put, ConflictError):  # our own, sent again
+        checked(put, Written)
     (answer,) = yield (Delete((probe,), expect=_NOBODYS_VERSION),)
     yield from ask(Delete((probe,)), Deleted)
     if isinstance(answer, ConflictError):

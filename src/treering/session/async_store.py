@@ -100,14 +100,18 @@ class AsyncStore:
         """Delete a session and everything in it; see `Store.delete`."""
         hold = self._place.hold(session, shared=False, create=False)
         try:
-            await arun(life.delete(self._place.keys(session), nonce=new_nonce()), self._place.driver)
+            keys = self._place.keys(session)
+            await arun(life.delete(keys, nonce=new_nonce()), self._place.driver)
+            await asyncio.to_thread(self._place.driver.scrub, *keys.places)
         finally:
             if hold is not None:
                 hold.release()
 
     async def purge(self, session: str | None = None, *, older_than: timedelta | None = None) -> tuple[str, ...]:
         """Remove what deletions leave; see `Store.purge`."""
-        return await arun(purging(self._place, session, older_than), self._place.driver)
+        names = await arun(purging(self._place, session, older_than), self._place.driver)
+        await asyncio.to_thread(self._place.driver.scrub, *(self._place.keys(name).home for name in names))
+        return names
 
     async def copy(
         self,

@@ -123,8 +123,7 @@ class AsyncSession(_AsyncReads[Writer]):
     async def erase(self, *ids: str, reason: str = "") -> Receipt:
         """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
         receipt = await self.perform(erasing.erase, *ids, reason=reason)
-        keeps_versions = await asyncio.to_thread(self._driver.keeps_versions)
-        return erasing.with_warnings(receipt, keeps_versions=keeps_versions)
+        return await asyncio.to_thread(erasing.finished, receipt, self._reader.keys, self._driver)
 
     @property
     def head(self) -> str:

@@ -130,7 +130,7 @@ class Session(_Reads[Writer]):
     def erase(self, *ids: str, reason: str = "") -> Receipt:
         """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
         receipt = self.perform(erasing.erase, *ids, reason=reason)
-        return erasing.with_warnings(receipt, keeps_versions=self._driver.keeps_versions())
+        return erasing.finished(receipt, self._reader.keys, self._driver)
 
     @property
     def head(self) -> str:

@@ -10,7 +10,7 @@ Rule 3: the receipt is given when a listing shows nothing that may still hold th
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,7 +30,7 @@ from treering.session.index import Index
 from treering.session.tally import FACTS, first_prompt
 from treering.session.verbs import flush
 from treering.session.writer import RACES_MAX, Options, Writer, now_ms
-from treering.storage.requests import Steps
+from treering.storage.requests import Driver, Steps
 from treering.transcript.node import read_brief
 
 REASON_BYTES_MAX = 200
@@ -256,13 +256,16 @@ def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str,
     return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
 
 
-def with_warnings(receipt: Receipt, *, keeps_versions: bool | None) -> Receipt:
-    """Say in a receipt what erasing cannot reach.
+def finished(receipt: Receipt, keys: SessionKeys, driver: Driver) -> Receipt:
+    """Remove what the driver keeps beside the objects, and say in the receipt what cannot be reached. It blocks.
 
     Args:
         receipt: What was done.
-        keeps_versions: What the driver says of the store.
+        keys: The session.
+        driver: The store.
     """
+    driver.scrub(*(place for name in _names_in(receipt) for place in keys._replace(session=name).places))
+    keeps_versions = driver.keeps_versions()
     warnings = list(receipt.warnings)
     if keeps_versions:
         warnings.append("the bucket has versioning: old versions still hold the bytes until they expire or are deleted")
@@ -271,6 +274,13 @@ def with_warnings(receipt: Receipt, *, keeps_versions: bool | None) -> Receipt:
     if receipt.unreachable:
         warnings.append("some forks could not be read: erase again when they can")
     return msgspec.structs.replace(receipt, warnings=tuple(warnings))
+
+
+def _names_in(receipt: Receipt) -> Iterator[str]:
+    yield receipt.session
+    yield from receipt.missing
+    for fork in receipt.forks:
+        yield from _names_in(fork)
 
 
 # forks

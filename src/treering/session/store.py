@@ -373,7 +373,9 @@ class Store:
         """
         hold = self._place.hold(session, shared=False, create=False)
         try:
-            run(life.delete(self._place.keys(session), nonce=new_nonce()), self._place.driver)
+            keys = self._place.keys(session)
+            run(life.delete(keys, nonce=new_nonce()), self._place.driver)
+            self._place.driver.scrub(*keys.places)
         finally:
             if hold is not None:
                 hold.release()
@@ -393,7 +395,9 @@ class Store:
             NotFoundError: Nothing of it is stored.
             UnsafeStoreError: The store ignores conditions on deletions.
         """
-        return run(purging(self._place, session, older_than), self._place.driver)
+        names = run(purging(self._place, session, older_than), self._place.driver)
+        self._place.driver.scrub(*(self._place.keys(name).home for name in names))
+        return names
 
     def copy(
         self, session: str, target: Store | None = None, *, name: str | None = None, progress: Progress | None = None

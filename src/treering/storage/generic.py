@@ -98,6 +98,14 @@ class GenericDriver:
         """Return None: every store has its own way to say so, or none."""
         return None
 
+    def scrub(self, *keys: str) -> None:
+        """Remove the slots with the bytes that a register held before."""
+        for key in keys:
+            if not key.endswith("/"):
+                with self._locked(key), self._explained(key):
+                    register = self._register(key)
+                    self._remove(register.names[:-1] if register.current else ())
+
     def close(self) -> None:
         """Do nothing: the filesystem belongs to the caller or to fsspec's cache."""
 
@@ -105,11 +113,19 @@ class GenericDriver:
         if refused := self._refusal(request):
             return refused
         try:
-            return self._answer(request)
+            with self._explained(_key_of(request)):
+                return self._answer(request)
         except TreeringError as error:
             return error
-        except Exception as error:  # noqa: BLE001  # every filesystem has errors of its own
-            return _explain(error, _key_of(request))
+
+    @contextlib.contextmanager
+    def _explained(self, key: str) -> Iterator[None]:
+        try:
+            yield
+        except TreeringError:
+            raise
+        except Exception as error:  # every filesystem has errors of its own
+            raise _explain(error, key) from error
 
     def _answer(self, request: Request) -> Answer:
         match request:

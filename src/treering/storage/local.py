@@ -69,9 +69,7 @@ class LocalDriver:
         self._sync = sync
         self._logs = LocalLogs(self._root, sync)
         self._settled: set[str] = set()
-        self._lasting: dict[
-            str, Version
-        ] = {}  # of registers: what lasts once its folder is not doubtful
+        self._lasting: dict[str, Version] = {}  # of registers: what lasts once its folder is not doubtful
         self._doubtful: dict[str, int] = {}  # folders by how often something was read that others wrote
         self._mutex = threading.Lock()
 
@@ -105,6 +103,15 @@ class LocalDriver:
     def keeps_versions(self) -> bool | None:
         """Return False, though a file system with snapshots, or a backup, may keep what it saw."""
         return False
+
+    def scrub(self, *keys: str) -> None:
+        """Remove the temporary files of writers that were killed."""
+        try:
+            for key in dict.fromkeys(key[: key.rfind("/") + 1] for key in keys):
+                with contextlib.suppress(FileNotFoundError), self._folder(key) as folder:
+                    local_disk.sweep_below(folder, self._sync, deep=key in keys)
+        except OSError as error:
+            raise local_disk.explain(error, keys[0]) from error
 
     def close(self) -> None:
         """Close the logs kept open; the driver may be used again."""

@@ -240,6 +240,23 @@ def sweep(folder: int) -> None:
                 os.close(fd)
 
 
+def sweep_below(folder: int, sync: Sync, *, deep: bool) -> None:
+    """Do so durably, and with `deep` in all folders below, too."""
+    sweep(folder)
+    sync.whole(folder)
+    if not deep:
+        return
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            fd = open_folder_in(folder, name)
+            try:
+                sweep_below(fd, sync, deep=True)
+            finally:
+                os.close(fd)
+
+
 def _lock_now(fd: int) -> bool:
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -81,6 +81,9 @@ class MemoryDriver:
         """Return False: what was replaced is gone."""
         return False
 
+    def scrub(self, *keys: str) -> None:
+        """Do nothing: an object is all that is kept of it."""
+
     def close(self) -> None:
         """Do nothing: the objects live as long as the driver."""
 

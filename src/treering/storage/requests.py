@@ -181,6 +181,17 @@ class Driver(Protocol):
         """Whether old bytes stay readable somewhere after they were replaced or deleted; None if that is not known."""
         ...
 
+    def scrub(self, *keys: str) -> None:
+        """Remove what the driver itself keeps beside objects, and may hold what they held before.
+
+        Args:
+            keys: Objects; those that end in `/` are folders, with all below them. What is not there is passed over.
+
+        Raises:
+            TreeringError: It could not be removed; call again.
+        """
+        ...
+
     def close(self) -> None:
         """Give back connections and descriptors. The driver may be used again afterwards."""
         ...

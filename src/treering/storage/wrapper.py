@@ -23,6 +23,10 @@ class DriverWrapper:
         """See `Driver.keeps_versions`."""
         return self.inner.keeps_versions()
 
+    def scrub(self, *keys: str) -> None:
+        """See `Driver.scrub`."""
+        self.inner.scrub(*keys)
+
     def close(self) -> None:
         """See `Driver.close`."""
         self.inner.close()
