@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from msgspec import Raw
 
-from treering.checkpoint.body import Body, read_form
+from treering.checkpoint.body import BODY, read_form
 from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, entry_of
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.delta import apply_body
@@ -130,7 +130,7 @@ def read_paths(data: bytes) -> object:
 def read_checkpoint(data: bytes) -> object:
     """Take bytes for the body of a checkpoint's record, and for a whole checkpoint."""
     with contextlib.suppress(CorruptError, NotFoundError):
-        read_form(data, Body)
+        read_form(data, BODY)
         record = Record(at=1, by="a.1", type="checkpoint", id="c", body=Raw(data))
         entry_of(skeleton_of_record(record, 1))
         apply_body(None, record, lambda _: record)
