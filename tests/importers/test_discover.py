@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from treering.importers import discover as discovering
-from treering.importers.discover import Recent, breadcrumbs, discover, recent
+from treering.importers import discovery
+from treering.importers.discovery import Recent, breadcrumbs, discover, recent
 
 TIME = "2026-01-05T08:00:00.000Z"
 NOW_S = 1_767_700_000
@@ -104,9 +104,9 @@ def test_only_so_many_heads_are_read(home: Path, monkeypatch: pytest.MonkeyPatch
     pi_file(home, "mine", work, at=0)
     for number in range(3):
         pi_file(home, f"other-{number}", "/else", at=number + 1)
-    monkeypatch.setattr(discovering, "HEADS_MAX", 3)
+    monkeypatch.setattr(discovery, "HEADS_MAX", 3)
     assert recent(work, home, {}) is None
-    monkeypatch.setattr(discovering, "HEADS_MAX", 4)
+    monkeypatch.setattr(discovery, "HEADS_MAX", 4)
     assert recent(work, home, {}) is not None
 
 

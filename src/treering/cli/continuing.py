@@ -17,7 +17,7 @@ from treering.cli.output import Cell, Output, id_cell
 from treering.cli.settings import Settings, environment, json_option, store_options
 from treering.cli.text import ago, counted, iso_time
 from treering.errors import NotFoundError, TreeringError
-from treering.importers.discover import Recent, recent
+from treering.importers.discovery import Recent, recent
 from treering.importers.intake import Intake
 from treering.session.blocking import View
 from treering.session.info import SessionInfo

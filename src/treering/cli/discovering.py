@@ -9,7 +9,7 @@ import click
 from treering.cli.output import Cell, Output
 from treering.cli.settings import environment, json_option, store_options
 from treering.cli.text import ago, iso_time, size_text
-from treering.importers.discover import breadcrumbs, discover as discover_folders
+from treering.importers.discovery import breadcrumbs, discover as discover_folders
 
 
 @click.command()

@@ -14,7 +14,7 @@ from treering.cli.output import Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
-from treering.importers.discover import find_sessions
+from treering.importers.discovery import find_sessions
 from treering.importers.formats import FORMATS
 from treering.importers.intake import Intake, Taken
 from treering.importers.origin import stat_of

@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -155,7 +156,7 @@ class _Tree:
     def _before(self, at: int) -> str | None:
         """The last entry of the conversation in front of the nearest damage above, or else in front of this one."""
         cut = max((place for place, _ in self._chart.lost if place <= at), default=at) or at
-        for place in (*range(cut - 1, -1, -1), *range(at - 1, cut - 1, -1)):
+        for place in chain(range(cut - 1, -1, -1), range(at - 1, cut - 1, -1)):
             if self._entries[place].type not in self._unattachable and not self._is_below(place, at):
                 return self._ids[place]
         return None
