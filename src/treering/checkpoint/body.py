@@ -69,6 +69,10 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pending: int = 0
 
 
+# Made at import: a type that two threads decode for the first time at once crashes msgspec.
+BODY = msgspec.json.Decoder(Body)
+WHOLE = msgspec.json.Decoder(Whole)
+
 Form = TypeVar("Form", bound=msgspec.Struct)
 
 
@@ -80,18 +84,18 @@ def write_form(form: msgspec.Struct) -> bytes:
         return _join({name: getattr(form, name) for name in form.__struct_fields__})
 
 
-def read_form(raw: Raw | bytes, shape: type[Form]) -> Form:
+def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
     """Return what `write_form` wrote; fields of newer versions are passed over.
 
     Raises:
         CorruptError: It is not JSON, or of another shape.
     """
     try:
-        return msgspec.json.decode(raw, type=shape)
+        return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # damaged, with a lone surrogate, or nested without end
     try:
-        return msgspec.convert(_with_raws(json.loads(bytes(raw))), shape)
+        return msgspec.convert(_with_raws(json.loads(bytes(raw))), decoder.type)
     except (ValueError, RecursionError) as error:  # msgspec's errors, too, are ValueErrors
         raise CorruptError(f"checkpoint is not readable. problem={str(error)!r}", kind="shape") from error
 

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import UNSET, Raw
 
-from treering.checkpoint.body import Whole, read_form, write_form
+from treering.checkpoint.body import WHOLE, Whole, read_form, write_form
 from treering.checkpoint.context import Context, decode_items, encode_items
 from treering.errors import CorruptError
 from treering.format.record import Skeleton
@@ -147,7 +147,7 @@ def decode_checkpoint(raw: Raw | bytes) -> Checkpoint:
     Raises:
         CorruptError: `raw` is something else.
     """
-    whole = read_form(raw, Whole)
+    whole = read_form(raw, WHOLE)
     return Checkpoint(
         id=whole.id,
         parent=whole.parent,

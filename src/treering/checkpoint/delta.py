@@ -24,7 +24,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from treering.checkpoint.body import Body, read_form, write_form
+from treering.checkpoint.body import BODY, Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
 from treering.checkpoint.context import Context, decode_items, encode_items, splice_apply, splice_diff
 from treering.errors import CorruptError, NotFoundError, UsageError
@@ -144,7 +144,7 @@ def _encode_brief(checkpoint: Checkpoint, *, full: bool) -> bytes:
 
 def needs(record: Record) -> frozenset[str]:
     """Return the checkpoints whose records a full record refers to; a change refers to none."""
-    body = read_form(record.body, Body)
+    body = read_form(record.body, BODY)
     origins = set(body.keys.values())
     return frozenset(origins if body.manager_at is None else origins | {body.manager_at})
 
@@ -174,7 +174,7 @@ def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Che
         NotFoundError: The body was dropped, because the checkpoint was pruned.
         CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
     """
-    body = read_form(record.body, Body)
+    body = read_form(record.body, BODY)
     if body.pruned:
         raise NotFoundError(f"checkpoint was pruned. checkpoint={record.id!r}", kind="checkpoint")
     if body.full:
@@ -190,7 +190,7 @@ def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
 
     def body_of(origin: str) -> Body:
         if origin not in read:
-            read[origin] = read_form(lookup(origin).body, Body)
+            read[origin] = read_form(lookup(origin).body, BODY)
         return read[origin]
 
     state: dict[str, bytes] = {}

@@ -146,7 +146,7 @@ def is_erased(body: bytes) -> bool:
 
 def erased_of(body: bytes) -> Erased:
     """Return what the body of an erased record says."""
-    return msgspec.json.decode(body, type=_Tombstone).erased
+    return _tombstone_decoder.decode(body).erased
 
 
 def digest_of(body: bytes) -> str:
@@ -264,5 +264,6 @@ def _join_list(entries: Iterable[bytes]) -> bytes:
     return b"[%b]" % b",".join(entries)
 
 
+_tombstone_decoder = msgspec.json.Decoder(_Tombstone)
 _fields_decoder = msgspec.json.Decoder(dict[str, Raw])
 _entries_decoder = msgspec.json.Decoder(list[Raw])

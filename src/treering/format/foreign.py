@@ -18,6 +18,10 @@ class _Foreign(msgspec.Struct):
     payload: Raw = msgspec.field(name="$payload")
 
 
+# Made at import: a type that two threads decode for the first time at once crashes msgspec.
+_decoder = msgspec.json.Decoder(_Foreign)
+
+
 def join_source(source: bytes, payload: bytes) -> bytes:
     """Return a body of both; all of them JSON."""
     return b'%b%b,"$payload":%b}' % (_MARK, source, payload)
@@ -27,5 +31,5 @@ def split_source(body: bytes) -> tuple[bytes | None, bytes]:
     """Return the source of a body, if it has one, and its payload."""
     if not body.startswith(_MARK):
         return None, body
-    foreign = msgspec.json.decode(body, type=_Foreign)
+    foreign = _decoder.decode(body)
     return bytes(foreign.source), bytes(foreign.payload)

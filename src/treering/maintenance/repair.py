@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from treering.checkpoint.body import Body, read_form
+from treering.checkpoint.body import BODY, Body, read_form
 from treering.checkpoint.checkpoint import Checkpoint, Entry, chain_of, entry_of
 from treering.checkpoint.context import Item, decode_items, splice_apply
 from treering.checkpoint.delta import needs
@@ -317,7 +317,7 @@ class _Checkpoints:
     def add(self, record: Record, graph: Graph) -> None:
         """Take in the next one; the nodes it shows come before it."""
         try:
-            body = read_form(record.body, Body)
+            body = read_form(record.body, BODY)
             if body.pruned or body.full != entry_of(skeleton_of_record(record, 0)).full:  # given up, or erased
                 return
             self.needs[record.id] = needs(record) if body.full else frozenset()

@@ -58,6 +58,9 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     last_compaction: str | None = None
 
 
+_STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
+
+
 class SessionState:
     """The fold. Mutable; one handle owns it."""
 
@@ -289,7 +292,7 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.end = latest.card.covers
     if not latest.lines:
         return state
-    line = read_form(latest.lines[0], StateLine)
+    line = read_form(latest.lines[0], _STATE_LINE)
     state.heads = decode_heads(line.heads)
     state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
     if policy is None and state.checkpoint is not None:
