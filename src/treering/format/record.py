@@ -95,6 +95,7 @@ class Skeleton(msgspec.Struct, frozen=True, gc=False):
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
+_envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
 _scanner = json.JSONDecoder()
 
@@ -204,7 +205,7 @@ def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
         spans = _spans(line.decode("utf-8", "surrogateescape"))
         brief, body = (Raw(spans.pop(name, "{}").encode("utf-8", "surrogateescape")) for name in _RAWS)
         fields = {name: json.loads(span) for name, span in spans.items()}
-        envelope = msgspec.convert(fields, Envelope)
+        envelope = msgspec.convert(fields, _envelope_decoder.type)
     except (ValueError, IndexError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
         raise CorruptError(f"record is not understood: {error}", kind="shape", key=key, offset=offset) from error
     return Record(**msgspec.structs.asdict(envelope), brief=brief, body=body)

@@ -90,6 +90,11 @@ class _Index(msgspec.Struct, kw_only=True):
     columns: Columns
 
 
+# Made at import: a type that two threads decode for the first time at once crashes msgspec.
+_version_decoder = msgspec.msgpack.Decoder(_Version)
+_index_decoder = msgspec.msgpack.Decoder(_Index)
+
+
 class Footer(msgspec.Struct, frozen=True, kw_only=True):
     """What the end of a segment says about all of it."""
 
@@ -267,11 +272,11 @@ def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index:
     check_size(inner.content_size or 0, _INDEX_BYTES_MAX, key=key, offset=offset)
     content = decompress_frame(packed, inner, key=key)
     try:
-        version = msgspec.msgpack.decode(content, type=_Version).treering
+        version = _version_decoder.decode(content).treering
         if version > FORMAT_VERSION:
             message = f"format version is newer than ours. ours={FORMAT_VERSION}, got={version}"
             raise FormatVersionError(message, key=key, remedy="upgrade treering")
-        return msgspec.msgpack.decode(content, type=_Index)
+        return _index_decoder.decode(content)
     except msgspec.MsgspecError as error:
         raise _corrupt(f"index is not understood: {error}", key, offset) from error
 

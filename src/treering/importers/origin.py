@@ -73,10 +73,13 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return facts if isinstance(facts, dict) else {}
 
 
+_decoder = msgspec.json.Decoder(Origin)  # made at import, since threads may not learn a type at once
+
+
 def origin_of(info: SessionInfo) -> Origin | None:
     """Return which file a session was made of; None if of none, or if this is a copy of such a session."""
     try:
-        origin = msgspec.convert(info.extra.get(KIND), Origin)
+        origin = msgspec.convert(info.extra.get(KIND), _decoder.type)
     except msgspec.ValidationError:
         return None
     return origin if origin.session == info.id else None

@@ -61,6 +61,10 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
         return {"heads": dict(self.heads), "current": self.current}
 
 
+# Made at import: a type that two threads decode for the first time at once crashes msgspec.
+_decoder = msgspec.json.Decoder(Heads)
+
+
 def decode_heads(value: object) -> Heads:
     """Return the heads that `Heads.encode` wrote.
 
@@ -68,7 +72,7 @@ def decode_heads(value: object) -> Heads:
         CorruptError: `value` has another shape.
     """
     try:
-        return msgspec.convert(value, Heads)
+        return msgspec.convert(value, _decoder.type)
     except msgspec.ValidationError as error:
         raise CorruptError(f"heads are not readable. problem={str(error)!r}") from error
 
