@@ -27,12 +27,14 @@ from treering.errors import (
     UnsafeStoreError,
     UsageError,
 )
+from treering.format.erasure import Erased
 from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
 from treering.session.blocking import Session, View
 from treering.session.catalogue import Sessions
+from treering.session.erasing import Receipt
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
 from treering.session.pruning import Pruned
@@ -92,6 +94,7 @@ __all__ = [
     "CorruptError",
     "Draft",
     "Entry",
+    "Erased",
     "Finding",
     "FormatVersionError",
     "HeadMovedError",
@@ -110,6 +113,7 @@ __all__ = [
     "PoisonedError",
     "Problem",
     "Pruned",
+    "Receipt",
     "Repair",
     "Schedule",
     "Session",

@@ -13,11 +13,13 @@ import treering
 from treering import errors, search
 from treering.checkpoint.checkpoint import Entry
 from treering.checkpoint.prune import Plan
+from treering.format.erasure import Erased
 from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
 from treering.session.catalogue import Sessions
+from treering.session.erasing import Receipt
 from treering.session.pruning import Pruned
 from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
 from treering.session.store import OpenOptions
@@ -79,8 +81,8 @@ def test_every_option_of_a_session_is_documented() -> None:
 
 TYPES = (
     treering.SessionInfo, Sessions, treering.ContextItem, treering.Node, treering.Draft, Commit, History, HistoryRow,
-    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Plan, Finding, Repair, Loss,
-    treering.Schedule, treering.Keep, treering.Hooks,
+    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Receipt, Erased, Plan, Finding, Repair,
+    Loss, treering.Schedule, treering.Keep, treering.Hooks,
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from treering.format.register import Card, Latest, Tail, TailHeader, encode_late
 from treering.journal.merge import DELETES_MAX
 from treering.journal.resume import LOOKS_MAX, Registers, look, resume
 from treering.journal.view import View, empty_tail
-from treering.storage.requests import ABSENT, Delete, Deleted, List, Listed, Put, Steps, Written
+from treering.storage.requests import ABSENT, Answer, Delete, Deleted, Found, List, Listed, Put, Steps, Written
 from treering.storage.run import ask, checked
 
 
@@ -99,11 +99,14 @@ def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
             raise _exists(keys)
         if ABSENT not in seen.versions:
             return seen
-        yield from _put_stones(seen, nonce)
+        stones = yield from _put_stones(seen, nonce)
+        if stones is not None:
+            return stones
     raise UnavailableError("others create and delete faster than we can look", kind="busy", key=keys.latest)
 
 
-def _put_stones(seen: Registers, nonce: str) -> Steps[None]:
+def _put_stones(seen: Registers, nonce: str) -> Steps[Registers | None]:
+    """Put what is missing; return both if both were, so that nobody needs to look."""
     keys = seen.keys
     header = TailHeader(session=keys.session, life="", base=0, dead=True, nonce=nonce)
     card = Card(session=keys.session, life="", write=nonce, dead=True)
@@ -114,9 +117,12 @@ def _put_stones(seen: Registers, nonce: str) -> Steps[None]:
             Put(keys.tail, encode_tail(Tail(header=header), compressed=not keys.appends), expect=ABSENT),
         ),
     )
-    for answer in (yield tuple(put for version, put in stones if version == ABSENT)):
+    puts = tuple(put for version, put in stones if version == ABSENT)
+    found: list[Answer] = []
+    for put, answer in zip(puts, (yield puts), strict=True):
         if not isinstance(answer, (ConflictError, NotFoundError)):
-            checked(answer, Written)
+            found.append(Found(put.data, checked(answer, Written).version, len(put.data)))
+    return Registers(keys, *found) if len(found) == len(stones) else None
 
 
 def require_free(keys: SessionKeys) -> Steps[None]:

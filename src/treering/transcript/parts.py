@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from treering.errors import TreeringError
 from treering.format import values
+from treering.format.erasure import Erased
 
 
 class Part(NamedTuple):
@@ -39,6 +40,8 @@ _RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
 
 def parts_of(message: object) -> list[Part]:
     """Return what a message, or the payload of another node, says."""
+    if isinstance(message, Erased):
+        message = message.message
     if isinstance(message, str):
         return [Part("text", "", message)]
     if not isinstance(message, Mapping):
