@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["tests.faultlog"]
+pytest.register_assert_rewrite("treering.testing.conformance")  # before any test imports it
 
 MARKERS = {
     "s3": "talks to an S3 server that a fixture starts (moto or SeaweedFS)",
