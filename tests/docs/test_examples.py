@@ -110,5 +110,5 @@ def _pi_message(identifier: str, parent: str | None, role: str, text: str) -> di
     return {"type": "message", "id": identifier, "parentId": parent, "timestamp": time, "message": message}
 
 
-PREPARED: dict[str, Callable[[Path], None]] = {"docs/how-to/import-pi-sessions.md": write_pi_session}
+PREPARED: dict[str, Callable[[Path], None]] = {"docs/how-to/import-sessions.md": write_pi_session}
 """What a page takes for granted."""

@@ -15,6 +15,7 @@ WORDS = {row[0]: row for row in table(GLOSSARY, "Word")}
 # There, and in decisions, it is a subject what others call it.
 ABOUT_OTHERS = {
     "README.md",
+    "docs/how-to/repair-a-session-file.md",
     "docs/reference/glossary.md",
     "docs/reference/import-evva.md",
     "docs/reference/import-kit.md",

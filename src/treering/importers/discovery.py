@@ -53,7 +53,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """oh-my-pi noted it for this terminal."""
 
 
-def find_sessions(place: Path, format: str | None = None) -> Iterator[Path]:  # noqa: A002  # as it is called everywhere here
+def find_sessions(place: str | os.PathLike[str], format: str | None = None) -> Iterator[Path]:  # noqa: A002  # as it is called everywhere here
     """Yield the files below a folder that may be sessions, by their names; a file yields itself.
 
     Args:
@@ -64,7 +64,7 @@ def find_sessions(place: Path, format: str | None = None) -> Iterator[Path]:  # 
         NotFoundError: There is no such file or folder.
         UsageError: There is no such format.
     """
-    return find_format(format).find(place) if format is not None else find_files(place, ENDINGS)
+    return find_format(format).find(place) if format is not None else find_files(Path(place), ENDINGS)
 
 
 def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:

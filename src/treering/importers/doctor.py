@@ -32,7 +32,7 @@ from treering.importers.omp import SLOT
 from treering.importers.omp_blobs import find_folder
 from treering.importers.reader import text_of
 from treering.importers.shapes import Shape, like, shape_of
-from treering.importers.source import ImportSource, Problem, open_stream
+from treering.importers.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -188,15 +188,12 @@ def examine(path: Path, format: str | None = None, blobs: Path | None = None) ->
 
 def _head(path: Path) -> bytes:
     with open_stream(path) as stream:
-        return stream.read(64 * 1024)
+        return read_start(stream, HEAD_BYTES)
 
 
 def _is_blank(path: Path) -> bool:
     with open_stream(path) as stream:
-        while data := stream.read(1024 * 1024):
-            if data.strip(PADDING):
-                return False
-    return True
+        return not read_start(stream).strip(PADDING)
 
 
 def _format_of(path: Path, head: bytes) -> Format:
@@ -249,8 +246,7 @@ def _with_header(chart: Chart) -> Iterator[tuple[Path, int]]:
         place = Path(folder, chart.path.name.removesuffix(".gz"))
         with place.open("wb") as copy, open_stream(chart.path) as stream:
             copy.write(line)
-            while data := stream.read(1024 * 1024):
-                copy.write(data)
+            copy.write(read_start(stream))
         yield place, len(line)
 
 

@@ -29,6 +29,7 @@ from treering.importers.source import (
     find_files,
     header_note,
     open_stream,
+    read_start,
     uncompressed,
 )
 from treering.importers.spans import Span, elements, members, skip_white, value_end
@@ -95,7 +96,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> E
     """
     place = Path(path)
     with open_stream(place) as stream:
-        return EvvaSource(stream.read(), place)
+        return EvvaSource(read_start(stream), place)
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from treering.errors import UsageError
 from treering.importers.entry import Entry, Fields
 from treering.importers.rules import Rules
-from treering.importers.source import HEAD_BYTES, Importer, open_stream
+from treering.importers.source import HEAD_BYTES, Importer, open_stream, read_start
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -139,9 +142,9 @@ def detect_format(path: Path) -> Format:
         AccessError: The file may not be read.
     """
     with open_stream(path) as stream:
-        head = stream.read(HEAD_BYTES)
-        if head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
-            head += b"".join(stream.readline() for _ in range(_LINES_MIN))
+        head = read_start(stream, HEAD_BYTES)
+        if len(head) == HEAD_BYTES and head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
+            head += _read_lines(stream, _LINES_MIN)
     asked = known_formats()
     found = _detect(asked, head)
     if found is None:
@@ -154,6 +157,13 @@ def detect_format(path: Path) -> Format:
         kind="format",
         remedy="name a session file, or its format",
     )
+
+
+def _read_lines(stream: io.BufferedIOBase, count: int) -> bytes:
+    try:
+        return b"".join(stream.readline() for _ in range(count))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return b""
 
 
 def _detect(names: Iterable[str], head: bytes) -> Format | None:

@@ -112,6 +112,7 @@ class Intake:
         path: str | os.PathLike[str],
         *,
         format: str | None = None,  # noqa: A002  # as it is called everywhere here
+        of: Format | None = None,
         name: str | None = None,
         again: bool = False,
         progress: Progress | None = None,
@@ -120,7 +121,8 @@ class Intake:
 
         Args:
             path: The file, compressed by gzip or not. It is never written.
-            format: Its format; by default it is told by the content.
+            format: The name of its format; by default it is told by the content.
+            of: The format itself, if it is not registered.
             name: Of the session; by default its id in the file, or that with a number if the name is taken.
             again: Make another session of a file that was rewritten since it was imported.
             progress: Told how many records of a new session are done.
@@ -137,7 +139,7 @@ class Intake:
         if known is not None and self.is_unchanged(place) and name in (None, known.session):
             return Taken(path=str(path), session=known.session, outcome="unchanged")
         stat = stat_of(place)
-        found = find_format(format) if format is not None else detect_format(place)
+        found = of or (find_format(format) if format is not None else detect_format(place))
         source = found.open_source(place)
         file = _File(place, stat, found, source)
         if name is not None:

@@ -32,7 +32,7 @@ from treering.importers.reader import (
     told,
 )
 from treering.importers.rules import Rules
-from treering.importers.source import Imported, ImportSource, find_files, open_stream, uncompressed
+from treering.importers.source import Imported, ImportSource, find_files, open_stream, read_start, uncompressed
 from treering.importers.writing import encode_python
 from treering.transcript.node import Draft
 
@@ -81,7 +81,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> I
     """
     place = Path(path)
     with open_stream(place) as stream:
-        head = stream.read(_HEAD_BYTES)
+        head = read_start(stream, _HEAD_BYTES)
     if head.startswith(_FERNET):
         raise UsageError(
             f"this session is encrypted with Fernet, and nothing of it can be read without the key. path={str(path)!r}",

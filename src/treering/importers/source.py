@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -173,6 +174,19 @@ def open_stream(path: Path) -> io.BufferedIOBase:
         raise UsageError(f"this is a folder, name a file in it. path={str(path)!r}") from error
     except OSError as error:
         raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
+
+
+def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
+    """Return the first bytes of a file, or all of it; of a compressed one that is damaged, what can be read."""
+    parts: list[bytes] = []
+    left = sys.maxsize if size is None else size
+    try:
+        while left and (part := stream.read1(min(left, HEAD_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        pass
+    return b"".join(parts)
 
 
 def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:

@@ -1,0 +1,203 @@
+"""What every importer must do, as a function to call in a test of your own.
+
+    import my_format
+    from treering.testing.importers import check_importer
+
+    @pytest.mark.parametrize("path", sorted(Path("samples").glob("*.jsonl")))
+    def test_importer(path):
+        check_importer(my_format, [path])
+
+It needs no pytest: what fails is an `AssertionError` that names the file and the rule. The files should be of all kinds
+that the program writes, and some of them damaged. None of them is written.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+
+from treering.errors import UsageError
+from treering.format import values
+from treering.importers.entry import ORDER, RAW, Encode, Entry, Fields
+from treering.importers.formats import Format
+from treering.importers.intake import Intake
+from treering.importers.session_file import SessionFile
+from treering.importers.source import HEAD_BYTES, ImportSource, open_stream, read_start
+from treering.session.store import Place, Store
+from treering.storage.memory import MemoryDriver
+from treering.transcript.node import HERE, Draft
+
+PREFIXES_MAX = 20
+"""A file of so many records or fewer is cut behind each of them to see that its drafts only grow."""
+_STRANGE = (
+    b"",
+    b"\n",
+    bytes(100),
+    b"hello\n",
+    b"{}",
+    b"[1]\n",
+    b'{"type":"unheard of"}\n',
+    b"\x1f\x8b\x00",
+    b"\xff\xfe",
+)
+
+
+def check_importer(found: Format, files: Iterable[str | os.PathLike[str]]) -> None:
+    """Hold an importer to what treering relies on.
+
+    Args:
+        found: Its module.
+        files: Session files of its program.
+
+    Raises:
+        AssertionError: A rule does not hold; the message says which, and for which file.
+    """
+    paths = [Path(path) for path in files]
+    _require(bool(paths), "there are files to check it with", None)
+    _check_module(found)
+    for path in paths:
+        before = path.read_bytes()
+        _check_file(found, path)
+        _require(path.read_bytes() == before, "reading changes nothing", path)
+
+
+def _require(holds: bool, rule: str, path: Path | None) -> None:  # noqa: FBT001  # reads like an assertion
+    if not holds:
+        raise AssertionError(f"{rule}. file={str(path)!r}" if path else rule)
+
+
+def _check_module(found: Format) -> None:
+    _require(found.NAME.isidentifier(), "NAME is a word", None)
+    _require(bool(found.POLICIES), "POLICIES names at least one policy", None)
+    _require(all(isinstance(each, Path) for each in found.folders(Path("/home/x"), {})), "folders are paths", None)
+    for data in _STRANGE:
+        _require(not found.detect(data), f"detect takes no file that begins with {data!r}", None)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "strange")
+        for data in _STRANGE:
+            place.write_bytes(data)
+            _require(_refuses(found, place), f"open_source refuses {data!r} with a UsageError", None)
+
+
+def _refuses(found: Format, path: Path) -> bool:
+    try:
+        found.open_source(path)
+    except UsageError:
+        return True
+    return False
+
+
+def _check_file(found: Format, path: Path) -> None:
+    with open_stream(path) as stream:
+        head = read_start(stream, HEAD_BYTES)
+    _require(found.detect(head), "detect knows the file by its beginning", path)
+    _require(path in found.find(path.parent), "find yields the file", path)
+    source = found.open_source(path)
+    _require(source.header.format == found.NAME, "the header names the format", path)
+    _require(bool(source.header.session_id), "the header has an id", path)
+    drafts = list(source.drafts())
+    _check_drafts(drafts, path)
+    _require(_shape(drafts) == _shape(found.open_source(path).drafts()), "every reading gives the same drafts", path)
+    _check_records(found, source, path)
+    _check_growth(found, path)
+    _check_view(found, path)
+    _check_store(found, path)
+
+
+def _check_drafts(drafts: list[Draft], path: Path) -> None:
+    first = drafts[0] if drafts else Draft()
+    _require((first.type, first.kind) == ("note", "import"), "the first draft is a note of the kind `import`", path)
+    ids = [draft.id for draft in drafts if draft.id is not None]
+    _require(len(set(ids)) == len(ids), "no id is used twice", path)
+    for draft in drafts:
+        named = draft.type != "node" or (draft.id is not None and draft.parent is not HERE)
+        _require(named, f"nodes have an id and an explicit parent: {draft.kind!r}", path)
+        values.encode([draft.payload, draft.brief, draft.source])
+
+
+def _check_records(found: Format, source: ImportSource, path: Path) -> None:
+    """An entry keeps its bytes, or they can be made again; places go up."""
+    # A source may know parts beside the file that a record refers to.
+    write = getattr(getattr(source, "dialect", None), "write", found.to_record)
+    entries: list[Entry] = []
+    for entry, drafts in source.records():
+        if entry is None:
+            continue
+        entries.append(entry)
+        _require(bool(drafts), "an entry has a draft", path)
+        again = not entry.record or _bytes_again(write, found.encode, entry, drafts[-1])
+        _require(again, f"the bytes of line {entry.line} can be made again", path)
+    places = [(entry.line, entry.offset) for entry in entries]
+    _require(all(one < other for one, other in pairwise(places)), "entries come in the order of the file", path)
+    nodes = {draft.id for draft in source.drafts() if draft.type == "node"}
+    _require(source.leaf is None or source.leaf in nodes, "the leaf is a node", path)
+
+
+def _bytes_again(write: Callable[[Draft, str | None], Fields], encode: Encode, entry: Entry, draft: Draft) -> bool:
+    """Tell whether what is kept of a record gives its bytes: themselves, or the record in its order."""
+    left = dict(draft.source or {})
+    if RAW in left:
+        raw = left[RAW]
+        return (raw if isinstance(raw, bytes) else str(raw).encode("utf-8", "surrogatepass")) == entry.raw
+    order = left.pop(ORDER, None)
+    parent = (draft.links or {}).get("source_parent") or (draft.parent if isinstance(draft.parent, str) else None)
+    bare = msgspec.structs.replace(draft, source=left or None)
+    for above in (parent, entry.parent):
+        record = write(bare, above)
+        ordered = {name: record[name] for name in order if name in record} if isinstance(order, list) else record
+        if encode(ordered) == entry.raw:
+            return True
+    return False
+
+
+def _check_growth(found: Format, path: Path) -> None:
+    """What is made of a file that has grown begins with what was made of it before."""
+    with open_stream(path) as stream:
+        rows = read_start(stream).splitlines(keepends=True)
+    if not 1 < len(rows) <= PREFIXES_MAX:
+        return
+    whole = _shape(found.open_source(path).drafts())
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, path.name.removesuffix(".gz"))
+        for end in range(1, len(rows)):
+            place.write_bytes(b"".join(rows[:end]))
+            try:
+                part = _shape(found.open_source(place).drafts())
+            except UsageError:
+                continue  # cut in front of the header, or inside a document
+            _require(part[1:] == whole[1 : len(part)], f"a file that grows behind line {end} only adds drafts", path)
+
+
+def _shape(drafts: Iterable[Draft]) -> list[bytes]:
+    return [
+        values.encode([draft.type, draft.kind, draft.id, draft.payload, draft.brief, draft.links]) for draft in drafts
+    ]
+
+
+def _check_view(found: Format, path: Path) -> None:
+    """The file as its program sees it."""
+    file = SessionFile(found, found.open_source(path))
+    looks: tuple[Callable[[], object], ...] = (file.tree, file.listing, lambda: file.labels, lambda: file.title)
+    for look in looks:
+        look()
+    for leaf in {*file.entry_ids[:: max(1, len(file.entry_ids) // 50)], file.leaf, None, "no such entry"}:
+        names = file.path(leaf)
+        _require(len(set(names)) == len(names), "no path comes round in a circle", path)
+        file.context(leaf)
+
+
+def _check_store(found: Format, path: Path) -> None:
+    """The file in a store: as much of it, at the same place, and a second time nothing new."""
+    store = Store(Place(MemoryDriver()))
+    source = found.open_source(path)
+    nodes = [draft.id for draft in source.drafts() if draft.type == "node"]
+    taken = Intake(store).take(path, of=found)
+    view = store.view(taken.session)
+    _require([node.id for node in view.nodes()] == nodes, "the store has every node, in order", path)
+    _require(view.node == source.leaf, "the session stands at the leaf", path)
+    _require(Intake(store).take(path, of=found).outcome == "unchanged", "a second import finds nothing new", path)
