@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
-from tests.session.at_rest import holding
-from tests.session.backends import Backend, local_backend
+from tests.session.at_rest import Paused, holding
+from tests.session.backends import Backend, local_backend, memory_backend
 
+from treering.format.paths import SessionKeys
+from treering.journal import life
+from treering.session import lineage
 from treering.storage.generic import GenericDriver
+from treering.storage.requests import Batch, Driver, Put, Steps
 from treering.storage.slots import HEADER_BYTES
+from treering.transcript.node import user
 
 SECRET = "the password is swordfish"
 
@@ -84,3 +90,113 @@ def test_what_killed_writers_left_goes_too(tmp_path: Path, kind: str, verb: str)
 def leave(folder: Path) -> None:
     """A temporary file whose writer was killed."""
     (folder / ".tmp-0123456789ab").write_text(SECRET)
+
+
+# copies that do not say where they are
+
+
+def test_a_fork_that_was_killed_when_it_was_made_holds_nothing_that_was_erased_meanwhile() -> None:
+    """Whenever it read what it copies: it has not to come back for that. A session that is there is clean."""
+    before = 0
+    while stopped := begun(before):
+        backend, steps, batch = stopped
+        with backend.store().session("s", shared=True) as session:
+            session.erase(*[row.node.id for row in session.history().rows if row.node.payload == asked(SECRET)])
+        for sent in until_made(steps, backend.driver(), batch):
+            made = any(isinstance(request, Put) and request.key.startswith("latest/fork") for request in sent)
+            if made and "fork" in {row.id for row in backend.store().sessions().rows}:
+                assert SECRET not in str(backend.store().view("fork").history().rows), before
+        backend.store().view("fork")
+        before += 1
+    assert before > 10
+
+
+def begun(count: int) -> tuple[Backend, Steps[SessionKeys], Batch] | None:
+    """A fork of a session that was stopped before its request of that number; None if it has fewer."""
+    backend = memory_backend()
+    talk(backend)
+    steps = lineage.fork(backend.store().session("s", shared=True)._reader, "fork")
+    batch = next(steps)
+    for _ in range(count):
+        try:
+            batch = steps.send(backend.driver().execute(batch))
+        except StopIteration:
+            return None
+    return backend, steps, batch
+
+
+def until_made(steps: Steps[SessionKeys], driver: Driver, batch: Batch) -> Iterator[Batch]:
+    """Go on to the end; yield each batch when it was answered."""
+    while True:
+        answers = driver.execute(batch)
+        yield batch
+        try:
+            batch = steps.send(answers)
+        except StopIteration:
+            return
+
+
+def asked(text: str) -> dict[str, str]:
+    """What a user's message is stored as."""
+    return {"role": "user", "content": text}
+
+
+def forks_of(backend: Backend, *names: str) -> str:
+    """A session and forks, each of the one before; return the node that says something secret."""
+    node = talk(backend)
+    for parent, fork in zip(("s", *names), names, strict=False):
+        with backend.store().session(parent) as session:
+            session.fork(fork)
+    return node
+
+
+def test_forks_of_several_deleted_forks_are_found() -> None:
+    """Nothing names those between any more, so all are looked at whose parent is not there."""
+    backend = memory_backend()
+    node = forks_of(backend, "a", "b", "c")
+    backend.store().delete("a")
+    backend.store().delete("b")
+    with backend.store().session("s") as session:
+        receipt = session.erase(node)
+    assert ([each.session for each in receipt.forks], receipt.missing) == (["c"], ("a",))
+    assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_forks_are_found_whose_parent_lost_its_name_to_another_session() -> None:
+    """It is no fork of ours, so the fork is missing, and what was copied from it is looked for."""
+    backend = memory_backend()
+    node = forks_of(backend, "a", "b")
+    backend.store().delete("a")
+    with backend.store().session("a") as session:
+        session.append("something else")
+    with backend.store().session("s") as session:
+        receipt = session.erase(node)
+    assert ([each.session for each in receipt.forks], receipt.missing) == (["b"], ("a",))
+    assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_a_session_that_has_the_id_by_chance_is_left_alone() -> None:
+    """Ids of other programs are short, and unique only within their session; the payload tells a copy."""
+    backend = memory_backend()
+    with backend.store().session("s") as session:
+        session.append(user(SECRET, id="4a5b6c7d"))
+        session.fork("a")
+    backend.store().delete("a")
+    with backend.store().session("parent") as parent, backend.store().spawn(parent, "b", task="") as child:
+        child.append(user("something else", id="4a5b6c7d"))
+    backend.store().delete("parent")
+    with backend.store().session("s") as session:
+        assert session.erase("4a5b6c7d").forks == ()
+    assert "something else" in str(backend.store().view("b").context)
+
+
+def test_a_deletion_of_a_fork_that_was_cut_short_is_finished() -> None:
+    """Else its card and its segments would keep what was erased."""
+    backend = memory_backend()
+    node = forks_of(backend, "a")
+    keys = SessionKeys("", "a", appends=False)
+    Paused(life.delete(keys, nonce="n"), backend.driver(), lambda request: getattr(request, "key", "") == keys.latest
+           and isinstance(request, Put))  # fmt: skip
+    with backend.store().session("s") as session:
+        assert session.erase(node).missing == ("a",)
+    assert holding(backend.snapshot(), SECRET) == []

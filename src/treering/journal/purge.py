@@ -35,12 +35,22 @@ def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
     return deleted
 
 
-def _sweep(keys: SessionKeys, nonce: str) -> Steps[tuple[int, Registers]]:
+def refuse_loads(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
+    """Make sure that no load under way comes to be, and delete what it wrote; false if a session of that name lives.
+
+    Raises:
+        UnavailableError: The store did not answer; call again.
+    """
+    _, seen = yield from _sweep(keys, nonce, refuse=True)
+    return seen.absent or seen.dead
+
+
+def _sweep(keys: SessionKeys, nonce: str, *, refuse: bool = False) -> Steps[tuple[int, Registers]]:
     for _ in range(LOOKS_MAX):
         listed = yield from _list_folders(keys)
         seen = yield from look(keys)
         kept = {life for life in (_life_of_card(seen), _life_of_tail(seen)) if life}
-        if not kept and listed and not (yield from _refuse_loads(seen, nonce)):
+        if not kept and (listed or refuse) and not (yield from _refuse_loads(seen, nonce)):
             continue
         folders = tuple(keys.folder(life) for life in kept)
         gone = [key for key in listed if not key.startswith(folders)]
@@ -62,7 +72,8 @@ def _refuse_loads(seen: Registers, nonce: str) -> Steps[bool]:
     """Replace the tombstone that loads may have seen; false if somebody else replaced it."""
     if seen.latest_version == ABSENT:
         return True
-    stone = Card(session=seen.keys.session, life="", write=nonce, dead=True)
+    life = seen.card.life if seen.card is not None else ""
+    stone = Card(session=seen.keys.session, life=life, write=nonce, dead=True)
     (answer,) = yield (Put(seen.keys.latest, encode_latest(stone, ()), expect=seen.latest_version),)
     if isinstance(answer, (ConflictError, NotFoundError)):
         return False

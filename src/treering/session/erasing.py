@@ -2,8 +2,8 @@
 
 Rule 1: copies are looked for before the tail is swapped, and again if somebody wrote since. They are the record itself,
 the edits that amend it, and the checkpoints that hold a message of it inline.
-Rule 2: forks tell their parent where they are before they copy, and look at it once more when they are made. So
-whoever erases finds a fork, or the fork finds what was erased.
+Rule 2: a fork tells its parent where it will be, then takes its name, and then reads what it copies. Whoever erases
+finds it there, or refuses whatever took that name before. So a fork was read after that, or never comes to be.
 Rule 3: the receipt is given when a listing shows nothing that may still hold the payload.
 """
 
@@ -15,18 +15,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from treering.checkpoint.policy import Policy
-from treering.errors import NotFoundError, TreeringError, UnavailableError, UsageError
+from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError, UsageError
 from treering.format.blobs import blob_refs_in
-from treering.format.erasure import Erased, Erasure, erased_of, inline_messages, is_erased
+from treering.format.erasure import Erased, Erasure, digest_of, erased_of, inline_messages, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, one_line
 from treering.ids import new_nonce
+from treering.journal import life
 from treering.journal.erase import fence, sweep, sweep_blobs
-from treering.journal.purge import sweep_folders
+from treering.journal.purge import refuse_loads
 from treering.journal.read import read_lines, skeletons
 from treering.session.catalogue import list_sessions
 from treering.session.index import Index
+from treering.session.info import SessionInfo
 from treering.session.tally import FACTS, first_prompt
 from treering.session.verbs import flush
 from treering.session.writer import RACES_MAX, Options, Writer, now_ms
@@ -60,7 +62,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     forks: tuple[Receipt, ...] = ()
     """Of the sessions that copied it."""
     missing: tuple[str, ...] = ()
-    """Forks that are not there: deleted, or not made yet. One that is being made erases its copies itself."""
+    """Forks that are not there: deleted, or not made yet. One that was being made is refused."""
     unreachable: Mapping[str, str] = {}
     """Forks that could not be read, and why. Erase again when they can."""
     warnings: tuple[str, ...] = ()
@@ -92,12 +94,22 @@ def erase(writer: Writer, *ids: str, reason: str = "") -> Steps[Receipt]:
 
 
 def erase_copies(keys: SessionKeys, policy: Policy, ids: Collection[str], reason: str) -> Steps[Receipt | None]:
-    """Erase in a fork what it copied of some nodes and notes; None if it copied nothing of them.
+    """Erase in a copy what it has of some nodes and notes; None if it has none of them.
 
     Raises:
         NotFoundError: There is no such session.
     """
-    return (yield from _erase_in(keys, policy, ids, reason, seen={keys.session}))
+    writer = _visitor(keys, policy)
+    yield from writer.open()
+    there = _rows_by_id((yield from writer.index()))
+    copied = [name for name in ids if name in there]
+    return (yield from _erase(writer, copied, reason, seen={keys.session})) if copied else None
+
+
+def _visitor(keys: SessionKeys, policy: Policy) -> Writer:
+    """Who comes to a session that others may have in hand."""
+    options = Options(shared=True, create=False)
+    return Writer(keys, policy, Card(session=keys.session, life="", write=""), options, _nothing)
 
 
 def _erase(writer: Writer, ids: Collection[str], reason: str, seen: set[str]) -> Steps[Receipt]:
@@ -291,13 +303,22 @@ def _with_forks(writer: Writer, index: Index, receipt: Receipt, reason: str, see
     links = (read_brief(note).get("fork") for note in index.graph.annotations.notes("link"))
     receipt = yield from _follow(writer, [name for name in links if isinstance(name, str)], receipt, reason, seen)
     if receipt.missing:  # their own links went with them, so those that they were copied to are looked for by name
-        gone = set(receipt.missing)
-        page = yield from list_sessions(
-            writer.keys.prefix, limit=sys.maxsize, after=None, wanted=lambda row: row.parent_session in gone
-        )
-        names = [row.id for row in page.rows if not row.warning]
-        receipt = yield from _follow(writer, names, receipt, reason, seen)
+        orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
+        receipt = yield from _follow(writer, orphans, receipt, reason, seen)
     return receipt
+
+
+def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
+    """Sessions whose parent is one of these, or not there: it may have been copied from one of these."""
+    there = set[str]()
+
+    def has_parent(row: SessionInfo) -> bool:
+        there.add(row.id)
+        return bool(row.parent_session)
+
+    page = yield from list_sessions(prefix, limit=sys.maxsize, after=None, wanted=has_parent)
+    children = [row for row in page.rows if not row.warning]
+    return [row.id for row in children if row.parent_session in gone or row.parent_session not in there]
 
 
 def _follow(writer: Writer, forks: Sequence[str], receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
@@ -307,26 +328,47 @@ def _follow(writer: Writer, forks: Sequence[str], receipt: Receipt, reason: str,
             continue
         seen.add(fork)
         try:
-            copy = yield from _erase_in(writer.keys._replace(session=fork), writer.policy, receipt.ids, reason, seen)
-            done += [copy] if copy is not None else []
-        except NotFoundError:
-            missing.append(fork)
-            # What a fork that was killed left behind; one under way is refused, or looks for itself when it is made.
-            yield from sweep_folders(writer.keys._replace(session=fork), nonce=new_nonce())
+            fork_writer = yield from _open_fork(writer, fork)
+            copies = (yield from _copies(fork_writer, receipt.hashes)) if fork_writer is not None else []
+            if fork_writer is not None and copies:
+                done.append((yield from _erase(fork_writer, copies, reason, seen)))
+            elif fork_writer is None or fork_writer.state.card.parent_session != receipt.session:
+                missing.append(fork)  # or another session has its name by now
         except TreeringError as error:
             unreachable[fork] = str(error)
     return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
 
 
-def _erase_in(
-    keys: SessionKeys, policy: Policy, ids: Collection[str], reason: str, seen: set[str]
-) -> Steps[Receipt | None]:
-    options = Options(shared=True, create=False)
-    writer = Writer(keys, policy, Card(session=keys.session, life="", write=""), options, _nothing)
-    yield from writer.open()
-    there = _rows_by_id((yield from writer.index()))
-    copied = [name for name in ids if name in there]
-    return (yield from _erase(writer, copied, reason, seen)) if copied else None
+def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
+    """Resume a session; None if there is none, and none that is being made by now will be."""
+    keys = parent.keys._replace(session=session)
+    for _ in range(RACES_MAX):
+        writer = _visitor(keys, parent.policy)
+        try:
+            yield from writer.open()
+        except SessionDeletedError:
+            yield from life.delete(keys, nonce=new_nonce())  # which may have been cut short
+        except NotFoundError:
+            pass
+        else:
+            return writer
+        if (yield from refuse_loads(keys, nonce=new_nonce())):
+            return None
+    raise UnavailableError("others create and delete faster than we can look", kind="busy", key=keys.latest)
+
+
+def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
+    """Which of some nodes and notes a session holds, with the payload that they had; ids of imports are not unique."""
+    rows = _rows_by_id((yield from writer.index()))
+    places = {name: rows[name].at for name in hashes if name in rows}
+    lines = yield from writer.lines_at(list(places.values()))
+    bodies = {name: bytes(decode_record(lines[at]).body) for name, at in places.items()}
+    return [name for name, body in bodies.items() if _hash_of(body) == hashes[name]]
+
+
+def _hash_of(body: bytes) -> str:
+    """Of a body, also after it was erased."""
+    return erased_of(body).sha256 if is_erased(body) else digest_of(body)
 
 
 def _nothing() -> Steps[None]:

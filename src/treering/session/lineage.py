@@ -15,7 +15,7 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.checkpoint.delta import write
 from treering.checkpoint.policy import Policy
-from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
+from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError, UsageError
 from treering.format import values
 from treering.format.paths import SegmentName, SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
@@ -25,15 +25,14 @@ from treering.ids import new_id, new_nonce, time_of
 from treering.journal import life
 from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
-from treering.journal.resume import Registers, resume
+from treering.journal.resume import Registers
 from treering.journal.view import View
-from treering.session.erasing import erase_copies
 from treering.session.index import Index
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush, note
-from treering.session.writer import Writer, now_ms
+from treering.session.writer import RACES_MAX, Writer, now_ms
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
 from treering.transcript.node import HERE, Draft
@@ -104,7 +103,7 @@ class Loader:
     def add_blob(self, digest: str, data: bytes) -> Steps[None]:
         """Store a large part, before the record that refers to it."""
         if digest not in self._blobs:
-            yield from self._take_name()
+            yield from self.take_name()
             yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
             self._blobs.add(digest)
 
@@ -112,7 +111,7 @@ class Loader:
         """Write what was collected to a segment."""
         if not self._lines:
             return
-        yield from self._take_name()
+        yield from self.take_name()
         name = SegmentName(self.end - len(self._lines), self.end, 0, new_nonce())
         data = build_segment(self._lines)
         key = self.keys.segment(self.life, name)
@@ -120,7 +119,7 @@ class Loader:
         self._segments.append(Segment(key, len(data), name))
         self._lines, self._bytes = [], 0
 
-    def _take_name(self) -> Steps[None]:
+    def take_name(self) -> Steps[None]:
         """Look before the first object is written: who removes folders that no life needs refuses older looks first."""
         if self._seen is None:
             self._seen = yield from life.free_name(self.keys, nonce=new_nonce())
@@ -163,7 +162,7 @@ class Loader:
         Raises:
             ConflictError: There is one of that name; what was loaded is gone again.
         """
-        yield from self._take_name()
+        yield from self.take_name()
         yield from self.seal()
         try:
             view = yield from self._create()
@@ -214,33 +213,37 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
         raise UsageError(f"a fork needs another name. session={session!r}")
     writer.options.hooks.call("before_fork", session=session, node=at)
     yield from flush(writer)
-    yield from writer.anchor()
-    index = yield from writer.index()
     node = writer.at_node if at is None else at
-    rows = index.graph.path(node)
-    epoch, restored = writer.epoch, (yield from _restored(writer, node))
+    (yield from writer.index()).graph.path(node)
     keys = writer.keys._replace(session=session)
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
     yield from flush(writer)
     card = _child_card(writer, session, node, title)
-    loader = Loader(keys, writer.policy, card)
-    yield from _copy_rows(writer, loader, _belonging(index, _with_shown(index, rows, restored.context)))
+    for _ in range(RACES_MAX):
+        try:
+            yield from _copy_path(writer, Loader(keys, writer.policy, card), node)
+        except ConflictError as error:
+            if error.kind != "exists":
+                raise
+            yield from life.require_free(keys)
+            continue  # refused by somebody who erases or purges
+        writer.options.hooks.call("after_fork", session=session, node=node)
+        return keys
+    raise UnavailableError("others erase faster than can be copied", kind="busy", key=keys.latest)
+
+
+def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
+    """Copy what belongs to a node. All of it is read after the name was taken: so it was erased before, or is found."""
+    yield from loader.take_name()
+    yield from writer.look_again()
+    yield from writer.anchor()
+    restored = yield from _restored(writer, node)
+    index = yield from writer.index()
+    rows = _with_shown(index, index.graph.path(node), restored.context)
+    yield from _copy_rows(writer, loader, _belonging(index, rows))
     yield from loader.stand("main", node, kept=_kept(restored))
     yield from loader.finish()
-    yield from _erase_since(writer, keys, epoch)
-    writer.options.hooks.call("after_fork", session=session, node=node)
-    return keys
-
-
-def _erase_since(writer: Writer, keys: SessionKeys, epoch: int) -> Steps[None]:
-    """Erase in the copy what was erased in the original while it was copied: who did that may not have found us."""
-    try:
-        now = yield from resume(writer.keys)
-    except NotFoundError:
-        return
-    if now.life == writer.view.life and (names := now.burials.names_since(epoch)):
-        yield from erase_copies(keys, writer.policy, names, now.burials.erasures[-1].reason)
 
 
 def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:
