@@ -168,7 +168,7 @@ def test_a_lost_segment_costs_its_records(damaged: Damaged, number: int) -> None
 
 
 def test_the_other_frames_of_a_damaged_segment_survive() -> None:
-    """One damaged frame costs its own records, whose ids the index still tells; not those of the frames beside it."""
+    """One damaged frame costs records of its own, whose ids the index still tells; not those of the frames beside it."""
     place = Damaged(memory_backend())
     with place.store.session("s") as session:
         ids = [session.append(f"{number} " + f"{number:x}" * 200_000) for number in range(8)]
@@ -184,10 +184,10 @@ def test_the_other_frames_of_a_damaged_segment_survive() -> None:
     place.put(key, flip(data, (frame.start + frame.end) // 2))
     done, view = place.repair()
     lost = range(frame.first_row, frame.first_row + frame.rows)
-    (loss,) = [each for each in done.losses if each.kind == "records"]
-    assert (loss.first, loss.end) == (lost.start, lost.stop)
-    assert (loss.key, {each.offset for each in done.losses if each.kind == "object"}) == (key, {frame.start})
-    gone = [node for node in ids if node in loss.ids]
+    losses = [each for each in done.losses if each.kind == "records"]  # whole lines around the damage may survive
+    assert all(each.key == key and lost.start <= each.first < each.end <= lost.stop for each in losses)
+    assert {each.offset for each in done.losses if each.kind == "object"} == {frame.start}
+    gone = [node for node in ids if any(node in each.ids for each in losses)]
     assert len(gone) >= 1
     assert [row.id for row in view.nodes()][:-1] == [node for node in ids if node not in gone]
 

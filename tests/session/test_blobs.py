@@ -8,7 +8,6 @@ import os
 import pytest
 from tests.session.backends import Backend, kill
 
-from treering.errors import CorruptError
 from treering.storage.requests import Delete, Put
 
 LARGE = [base64.b64encode(os.urandom(40_000)).decode() for _ in range(6)]
@@ -148,18 +147,17 @@ def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("damaged", [b"", b"short", bytes(40_000)])
-def test_a_damaged_part_is_never_shown(backend: Backend, damaged: bytes) -> None:
-    """Bytes that do not fit their name are an error that names the object; what needs none of them stays readable."""
+def test_a_damaged_part_becomes_a_note(backend: Backend, damaged: bytes) -> None:
+    """Bytes that do not fit their name are never shown; the session opens, and goes on, with a note in their place."""
     with backend.store().session("s") as session:
-        small = session.append("small")
         node = session.append(picture(0))
         session.seal()
-        session.commit(context=[small])
     (key,) = [key for key in backend.snapshot() if "/blobs/" in key]
     backend.driver().execute((Put(key, damaged),))
     view = backend.store().view("s")
-    assert [item.node for item in view.context] == [small]
-    for read in (lambda: view.get(node), view.history):
-        with pytest.raises(CorruptError) as caught:
-            read()
-        assert caught.value.key == key
+    for payload in (view.get(node).payload, view.history().rows[0].node.payload, view.context[0].message):
+        assert "missing attachment" in str(payload)
+    assert key in [finding.key for finding in backend.store().verify("s")]
+    with backend.store().session("s") as session:
+        session.append("on")
+        assert len(session.context) == 2

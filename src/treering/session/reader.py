@@ -10,7 +10,7 @@ from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
-from treering.errors import CorruptError, NotFoundError, TreeringError
+from treering.errors import NotFoundError, TreeringError
 from treering.format import values
 from treering.format.erasure import NONE, Burials, Erased
 from treering.format.paths import SessionKeys
@@ -342,17 +342,17 @@ class Reader:
     # large parts
 
     def read_blob(self, digest: str) -> Steps[bytes | None]:
-        """One large part, or None if it is missing."""
+        """One large part, or None if it is missing or damaged."""
         if digest in self.blobs:
             return self.blobs[digest]
-        key = self.keys.blob(self.view.life, digest)
-        (answer,) = yield (Get(key),)
-        return _blob(answer, digest, key)
+        (answer,) = yield (Get(self.keys.blob(self.view.life, digest)),)
+        return _blob(answer, digest)
 
     def fetch_blobs(self, lines: Iterable[bytes], context: Context | None = None) -> Steps[None]:
         """Read the blobs that some records and a context's inline messages refer to, in parallel.
 
-        A missing one is remembered as missing. Those that neither these nor the context in hand need are forgotten.
+        A missing or damaged one is remembered as missing. Those that neither these nor the context in hand need are
+        forgotten.
         """
         wanted = _blobs_of(lines, context)
         self._forget_blobs(wanted)
@@ -361,8 +361,8 @@ class Reader:
             part = digests[start : start + BLOBS_AT_ONCE_MAX]
             keys = [self.keys.blob(self.view.life, digest) for digest in part]
             answers = yield tuple(map(Get, keys))
-            for digest, key, answer in zip(part, keys, answers, strict=True):
-                self.blobs[digest] = _blob(answer, digest, key)
+            for digest, answer in zip(part, answers, strict=True):
+                self.blobs[digest] = _blob(answer, digest)
 
     def fetch_shown_blobs(self) -> Steps[None]:
         """Read the blobs of the context in hand."""
@@ -398,16 +398,13 @@ def _may_have_vanished(before: View, now: View) -> bool:
     return not before.durable and (before.tail.header.nonce != now.tail.header.nonce or now.end < before.end)
 
 
-def _blob(answer: object, digest: str, key: str) -> bytes | None:
-    """The bytes of a large part, held to their name; None if it is missing.
+def _blob(answer: object, digest: str) -> bytes | None:
+    """The bytes of a large part, held to their name; None if it is missing, or is not what its name says.
 
-    Raises:
-        CorruptError: They are others.
+    One damaged picture must not hide a conversation: a note stands in its place, and `verify` names the object.
     """
     if isinstance(answer, Found):
-        if hashlib.sha256(answer.data).hexdigest() != digest:
-            raise CorruptError("large part is damaged: its checksum differs", kind="checksum", key=key)
-        return answer.data
+        return answer.data if hashlib.sha256(answer.data).hexdigest() == digest else None
     if isinstance(answer, NotFoundError):
         return None
     raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
