@@ -9,8 +9,9 @@ killed. A ghost log beside the store knows what every accepted append put where,
     python -m tests.model.journal_model mutants    remove one rule at a time: each must be noticed
 
 A record is a number, `draft * TRIES + try`; an erased one is the negative number. `Store.says` holds what a navigation
-says: the positions that its context consists of. Erasing is designed but not built; its rules stand here beforehand.
-Not modelled: heads, blobs, the local log and its lock, purging of tombstones.
+says: the positions that its context consists of. A record may quote another one (an edit, a message kept inline in a
+checkpoint), so that it is a copy of its payload, or have a large part in a blob that others have as well. A fork is one
+object here: what it copied. Not modelled: the local log and its lock, see `tests/simulation`.
 """
 
 from __future__ import annotations
@@ -31,59 +32,80 @@ SEEDS_MAX = 40_000  # to look through for one that notices a mutant
 # What each does without its rule, behind the first schedule that notices; `mutants` tells anew where that shifts.
 MUTANTS = {
     # resume and graph reads
-    "no_base_check": (31, "resume goes on with a tail that begins after what latest covers"),
-    "no_reach_check": (60, "resume goes on with a tail that ends before what latest covers"),
-    "no_restart_on_404": (11, "a graph read passes over a segment that a merge deleted"),
-    "no_coverage_check": (75, "a graph read does not ask that segments reach the tail's base"),
-    "reads_next_life": (355, "a handle's graph read looks again in the session created after its own"),
+    "no_base_check": (20, "resume goes on with a tail that begins after what latest covers"),
+    "no_reach_check": (75, "resume goes on with a tail that ends before what latest covers"),
+    "no_restart_on_404": (73, "a graph read passes over a segment that a merge deleted"),
+    "no_coverage_check": (447, "a graph read does not ask that segments reach the tail's base"),
+    "reads_next_life": (533, "a handle's graph read looks again in the session created after its own"),
     # append
     "drop_covered": (0, "an append drops from the tail what latest covers, not what is sealed"),
-    "drop_everything": (176, "an append drops the whole tail once something was sealed"),
+    "drop_everything": (12, "an append drops the whole tail once something was sealed"),
     "blind_tail": (1, "an append overwrites the tail without a version"),
-    "no_readback": (3, "a conflict after a lost reply is taken for somebody else's append"),
-    "readback_in_context": (2, "a doubted record is looked up in the context, not at its position"),
-    "no_fence": (29, "a doubted append is given up while it may still land"),
-    "live_twice": (1, "a handle goes on in a session that was deleted and created again"),
+    "no_readback": (2, "a conflict after a lost reply is taken for somebody else's append"),
+    "readback_in_context": (1, "a doubted record is looked up in the context, not at its position"),
+    "no_fence": (59, "a doubted append is given up while it may still land"),
+    "live_twice": (11, "a handle goes on in a session that was deleted and created again"),
     # seal and close
-    "drop_before_sealed": (718, "latest says that records are sealed before their segment is written"),
-    "blind_latest": (3, "a seal or close overwrites latest without a version"),
-    "cover_backwards": (3, "a view whose tail ends before what latest covers replaces latest"),
-    "cover_mixed_epochs": (11453, "a view whose registers are of different epochs replaces latest"),
+    "drop_before_sealed": (134, "latest says that records are sealed before their segment is written"),
+    "blind_latest": (1, "a seal or close overwrites latest without a version"),
+    "cover_backwards": (34, "a view whose tail ends before what latest covers replaces latest"),
+    "cover_mixed_epochs": (29814, "a view whose registers are of different epochs replaces latest"),
     # navigation
     "append_before_bodies": (0, "a navigation is appended before latest carries what its context needs"),
-    "bring_unless_in_tail": (18, "what lies in the tail is not brought, though it may be sealed and dropped"),
-    "bring_once": (85, "a navigation goes on although its swap of latest lost"),
-    "cover_forgets": (32391, "who replaces latest and accounts for nothing new drops what was brought for an append"),
+    "bring_unless_in_tail": (37, "what lies in the tail is not brought, though it may be sealed and dropped"),
+    "bring_once": (343, "a navigation goes on although its swap of latest lost"),
+    "cover_forgets": (1396, "who replaces latest and accounts for nothing new drops what was brought for an append"),
     # maintenance
-    "merge_deletes_first": (653, "a merge deletes its inputs before its output is written"),
-    "waste_of_equals": (379, "a segment is deleted as waste of another one that holds the same positions"),
-    "merge_newest_epoch": (3377, "a merge's output carries the newest epoch of its inputs"),
+    "merge_deletes_first": (777, "a merge deletes its inputs before its output is written"),
+    "waste_of_equals": (5, "a segment is deleted as waste of another one that holds the same positions"),
+    "merge_newest_epoch": (3715, "a merge's output carries the newest epoch of its inputs"),
     # creation
-    "tail_first": (2, "a creation writes the tail before latest"),
-    "no_adoption": (3, "a life without a tail waits for its creator, who may be gone"),
-    "adopt_covered": (3, "a life whose latest covers appends is taken for one that has no tail yet"),
-    "adopt_deleted": (27, "a life whose own tombstone is in the tail is taken for one that has no tail yet"),
+    "tail_first": (4, "a creation writes the tail before latest"),
+    "no_adoption": (2, "a life without a tail waits for its creator, who may be gone"),
+    "absent_twice": (31962, "two looks that miss a register are believed, though it may have been there in between"),
+    "adopt_deleted": (702, "a life whose own tombstone is in the tail is taken for one that has no tail yet"),
     "adopt_at_once": (
-        11642,
+        16317,
         "one look is believed that shows a life without a tail beside the tombstone of another life",
     ),
-    "tail_from_zero": (5, "the tail of a life that was born with records begins at zero"),
-    "load_latest_first": (234, "a load writes latest before the segments"),
-    "discard_in_doubt": (650, "a load whose creation had no answer deletes its segments"),
-    "reuse_folder": (0, "a session created again under the same name uses the same folder"),
+    "tail_from_zero": (2, "the tail of a life that was born with records begins at zero"),
+    "load_latest_first": (885, "a load writes latest before the segments"),
+    "discard_in_doubt": (659, "a load whose creation had no answer deletes its segments"),
+    "create_on_absence": (3505, "latest of a new life is written where there is none, not in place of a tombstone"),
+    "load_looks_last": (1591, "a load looks whether the name is free when its segments are there, not before"),
+    "reuse_folder": (56, "a session created again under the same name uses the same folder"),
     # deletion
-    "tombstone_on_latest": (23, "a delete fences latest only, while appends swap the tail"),
-    "fence_existing_tail": (183, "the delete of a life without a tail marks latest only"),
-    "tombstone_says_dead": (365, "a tombstone in the tail is taken for that of the card's life, whichever it is"),
-    "bury_any_life": (1, "a delete marks the card that it finds, whichever life it is of"),
-    "delete_next_life": (1795, "a delete that looks again deletes the session created after the one it was called for"),
+    "tombstone_on_latest": (13, "a delete fences latest only, while appends swap the tail"),
+    "fence_existing_tail": (125, "the delete of a life without a tail marks latest only"),
+    "tombstone_says_dead": (53, "a tombstone in the tail is taken for that of the card's life, whichever it is"),
+    "bury_any_life": (11, "a delete marks the card that it finds, whichever life it is of"),
+    "delete_next_life": (3287, "a delete that looks again deletes the session created after the one it was called for"),
+    # purging
+    "purge_blind": (539, "a purge deletes the registers whichever versions they have"),
+    "purge_unfenced": (33952, "a purge deletes folders while a load may still end that looked before"),
+    "purge_lists_last": (3957, "a purge deletes folders that it listed after it refused the loads under way"),
+    "purge_living": (57, "a purge deletes a folder that latest came to name since it was listed"),
     # erasing
-    "erase_latest_first": (11, "an erase raises its epoch in latest before it fences the tail"),
+    "erase_latest_first": (3, "an erase raises its epoch in latest before it fences the tail"),
     "erase_deletes_dirty": (0, "an erase deletes dirty segments instead of rewriting them first"),
     "erase_without_epoch": (
-        114,
+        772,
         "names do not say under which epoch a segment was written, so late ones pass for clean",
     ),
+    "erase_looks_once": (622, "an erase that was overtaken does not look for copies made meanwhile"),
+    "quote_from_memory": (239, "a writer copies a payload that was erased since it read it"),
+    "plan_outdated": (
+        239,
+        "what a writer planned before it brought what its move needs is appended under a later epoch",
+    ),
+    "no_heal": (1099, "an erase that was cut short between tail and latest is finished by nobody else"),
+    "cover_healed": (6982, "what was made up before an erase is covered after it"),
+    "heal_own_only": (255, "an erase takes only its own positions out of latest, and raises its epoch to the tail's"),
+    "keep_late_blobs": (2014, "a blob that is stored after the fact is not looked for"),
+    "delete_shared_blobs": (3, "an erase deletes blobs that other records have as well"),
+    "refer_to_gone": (0, "a writer refers to a blob that an erase may be deleting"),
+    "fork_links_last": (529, "a fork copies before it tells the parent where to"),
+    "fork_looks_once": (2299, "a fork does not look whether something it copied was erased meanwhile"),
 }
 
 Register = dict[str, Any]
@@ -123,15 +145,19 @@ class Store:
         self.rng = rng
         self.mutants = mutants
         self.fault_rate = fault_rate
+        self.landing = 0.2  # how likely a late request takes effect before any other one
         self.late: list[Callable[[], Any]] = []
         self.says: dict[int, tuple[int, ...]] = {}
+        self.quotes: dict[int, int] = {}  # record -> the one that it holds a copy of
+        self.parts: dict[int, str] = {}  # record -> its blob
+        self.forks: dict[int, str] = {}  # record -> the fork that it tells of
         self.born: dict[int, list[int]] = {}  # what a life begins with
         self.log: dict[int, list[int]] = {}  # ghost: life -> record at each position
         self.fenced: set[int] = set()  # ghost: lives that a tombstone ended
         self.destroyed: set[int] = set()  # ghost: their records at that moment
 
     def _request(self, effect: Callable[[], Any]) -> Any:
-        if self.late and self.rng.random() < 0.2:
+        if self.late and self.rng.random() < self.landing:
             self.land(self.late.pop())
         roll = self.rng.random()
         if roll < self.fault_rate / 3:
@@ -194,8 +220,10 @@ class Store:
             if position == len(log):
                 log.append(abs(record))
 
-    def delete(self, keys: list[str]) -> Any:
+    def delete(self, keys: list[str], version: int = 0) -> Any:
         def effect() -> None:
+            if version and self.objects.get(keys[0], (0, None))[0] != version:
+                raise ConflictError(keys[0])
             for key in keys:
                 self.objects.pop(key, None)
 
@@ -224,8 +252,8 @@ def get_register(store: Store, key: str) -> Steps:
 # tail:    base = position of its first record
 # latest:  born = how many records the life began with; covers = how many it accounts for; sealed = how many lie in
 #          segments; context = positions; bodies = records by position, those of the context at least
-# epoch:   how many erasures there were; erased = ((position, epoch), ...)
-TAIL: Register = {"life": 0, "epoch": 0, "erased": (), "base": 0, "records": (), "dead": False}
+# epoch:   how many erasures there were; erased = ((position, epoch), ...); gone = blobs nobody may refer to again
+TAIL: Register = {"life": 0, "epoch": 0, "erased": (), "gone": (), "base": 0, "records": (), "dead": False}
 LATEST: Register = TAIL | {"born": 0, "covers": 0, "sealed": 0, "context": (), "bodies": {}, "write": None}
 
 
@@ -248,6 +276,11 @@ class View(NamedTuple):
     @property
     def unsealed(self) -> tuple[int, ...]:
         return tuple(self.tail["records"][max(0, self.latest["sealed"] - self.tail["base"]) :])
+
+    @property
+    def torn(self) -> bool:
+        """An erase came as far as the tail."""
+        return bool(self.tail["epoch"] != self.latest["epoch"])
 
     def context(self, says: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
         """Positions: those of latest, then what the tail adds."""
@@ -322,16 +355,25 @@ class Seen:
         latest, tail, mutants = self.latest, self.tail, self.store.mutants
         if latest is None or latest["dead"] or "no_adoption" in mutants:
             return False
-        if latest["covers"] != latest["born"] and "adopt_covered" not in mutants:
+        if latest["covers"] != latest["born"]:
             return False
         return tail is None or (tail["dead"] and (tail["life"] != latest["life"] or "adopt_deleted" in mutants))
 
     @property
     def unsure(self) -> bool:
         """A tombstone beside the card of another life: which of the two is older, only a second look tells."""
-        if self.tail is None or not self.tail["dead"] or self.dead:
+        if self.tail is not None and (not self.tail["dead"] or self.dead):
             return False
         return not self.in_creation or "adopt_at_once" not in self.store.mutants
+
+    @property
+    def looks(self) -> int:
+        """How many looks in a row prove that both were there at one moment.
+
+        A version is there once and never again, so two looks do. Nothing is there before a life and after its purge:
+        only what was missing between two looks at the other register was missing beside it.
+        """
+        return 3 if 0 in self.versions and "absent_twice" not in self.store.mutants else 2
 
     @property
     def fits(self) -> bool:
@@ -360,7 +402,7 @@ def look(store: Store) -> Steps:
 
 def resume(store: Store) -> Steps:
     """Look until the registers fit; the same two twice that do not are damage."""
-    before = None
+    before, looks = None, 0
     while True:
         seen = yield from look(store)
         if seen.absent:
@@ -369,11 +411,11 @@ def resume(store: Store) -> Steps:
             return seen.view()
         if seen.dead:
             raise DeletedError
-        if (view := seen.view()) is not None and (seen.versions == before or not seen.unsure):
+        before, looks = seen.versions, looks + 1 if seen.versions == before else 1
+        if (view := seen.view()) is not None and (looks == seen.looks or not seen.unsure):
             return view
-        if seen.versions == before:
+        if looks == seen.looks:
             raise CorruptError(f"the registers do not fit: {seen.latest}, {seen.tail}")
-        before = seen.versions
 
 
 def folder_of(store: Store, life: int) -> str:
@@ -460,8 +502,11 @@ class Run:
         self.problems: list[str] = []
         self.acknowledged: dict[int, int] = {}  # record -> life
         self.refused: set[int] = set()  # records whose writers were told that they are not written
-        self.asked: set[int] = set()  # lives that somebody was to delete
+        self.asked: set[int] = {0}  # lives that somebody was to delete; nobody lived life 0
         self.receipts: list[tuple[int, int]] = []  # (life, position) of finished erasures
+        self.forked: list[tuple[int, str]] = []  # (life, fork) of finished forks
+        self.rich = 0.1  # how often a record quotes another one, or has a blob
+        self.stored: dict[int, set[str]] = {}  # life -> blobs that were stored there some time
 
     # writers: open or create, append, navigate and seal now and then, close
 
@@ -485,11 +530,20 @@ class Run:
         """Append one draft, again and again if others were first; a navigation brings its bodies first."""
         draft = next(self.ids) * TRIES
         wanted = () if goal is None else tuple(range(max(0, goal + 1 - CONTEXT_MAX), goal + 1))
+        known = view.bodies()
+        quoted = self.rng.choice(sorted(known)) if known and self.rng.random() < self.rich else None
+        part = f"{self.rng.randrange(3)}" if self.rng.random() < self.rich else None
         for said in range(draft, draft + TRIES):
+            planned = view
             if wanted:
                 self.store.says[said] = wanted
                 if "append_before_bodies" not in self.mutants:
                     view = yield from self.bring(view, wanted)
+            planned = planned if "plan_outdated" in self.mutants else view
+            if part is not None:
+                yield from self.store_part(planned, said, part)
+            if quoted is not None:
+                self.quote(planned, said, quoted, known)
             landed, now = yield from self.append(view, said)
             if landed:
                 if wanted and "append_before_bodies" in self.mutants:
@@ -500,6 +554,21 @@ class Run:
                 return 0, now
             view = now
         raise NeverEndsError
+
+    def quote(self, view: View, said: int, position: int, known: dict[int, int]) -> None:
+        """Let a record hold a copy of another one's payload, unless that was erased."""
+        there = known[position] if "quote_from_memory" in self.mutants else view.bodies().get(position, 0)
+        if there > 0:
+            self.store.quotes[said] = self.store.quotes.get(there, there)
+
+    def store_part(self, view: View, said: int, part: str) -> Steps:
+        """Store a blob before the record that refers to it; what was erased is kept inside the record."""
+        if part in view.tail["gone"] and "refer_to_gone" not in self.mutants:
+            return
+        if part not in self.stored.get(view.life, ()):
+            yield from retry(self.store.put, f"blob/{view.life:03d}/{part}", part)
+            self.stored.setdefault(view.life, set()).add(part)
+        self.store.parts[said] = part
 
     def bring(self, view: View, wanted: tuple[int, ...]) -> Steps:
         """Swap latest for one that carries `wanted`. What the present context holds, every cover carries anyway."""
@@ -517,8 +586,8 @@ class Run:
             done, view = yield from self.cover(view, seal=False, bodies=bodies)
             if done or "bring_once" in self.mutants:
                 return view
-            if view.latest["epoch"] != view.tail["epoch"]:
-                raise UnavailableError  # an erasure is under way, and its process may be gone: the caller comes again
+            if view.torn and "no_heal" in self.mutants:
+                raise UnavailableError
             view = yield from self.again(view)
 
     def again(self, view: View) -> Steps:
@@ -549,13 +618,29 @@ class Run:
                     raise DeletedError from None
                 return view
 
-    def create(self, life: int, born: tuple[int, ...] = ()) -> Steps:
-        """Write latest of a new life, where both tombstones of the last one stand; the first append writes the tail."""
-        seen = yield from look(self.store)
-        if seen.dead:
-            seen = yield from self.bury(seen, seen.life)
-        if not (seen.absent or seen.dead):
-            raise ConflictError
+    def free_name(self) -> Steps:
+        """Look whether a session may be created; the tombstone in latest is what its creation replaces.
+
+        Where nothing ever was, or was purged, tombstones of a life that never was are put first. What is written in
+        place of one of them is refused for ever once it is gone; what is written where nothing is could come late.
+        """
+        while True:
+            seen = yield from look(self.store)
+            if seen.dead:
+                seen = yield from self.bury(seen, seen.life)
+            if not (seen.absent or seen.dead):
+                raise ConflictError
+            absent = [
+                key for key, version in (("latest", seen.latest_version), ("tail", seen.tail_version)) if not version
+            ]
+            if not absent or "create_on_absence" in self.mutants:
+                return seen
+            for key in absent:
+                yield from self.put_stone(key)
+
+    def create(self, life: int, born: tuple[int, ...] = (), seen: Any = None) -> Steps:
+        """Write latest of a new life in place of a tombstone; the first append writes the tail."""
+        seen = seen or (yield from self.free_name())
         end = len(born)
         context = fold((), born, 0, {})
         bodies = {at: born[at] for at in context}
@@ -590,6 +675,9 @@ class Run:
         if "drop_everything" in self.mutants and view.latest["sealed"] > view.tail["base"]:
             keep = ()
         new = view.tail | {"base": view.end - len(keep), "records": (*keep, said)}
+        if not view.tail_version:
+            yield from self.put_stone("tail")
+            return False, (yield from self.again(view))
         while True:
             yield
             try:
@@ -603,6 +691,11 @@ class Run:
                 if "no_readback" in self.mutants:
                     return False, (yield from self.again(view))
                 return (yield from self.settle(view, said, doubt=False))
+
+    def put_stone(self, key: str) -> Steps:
+        """Put a tombstone of a life that never was where nothing is: something that is replaced by its version."""
+        with contextlib.suppress(ConflictError):
+            yield from retry(self.store.swap, key, (LATEST if key == "latest" else TAIL) | {"dead": True}, 0)
 
     def settle(self, view: View, said: int, *, doubt: bool) -> Steps:
         """Look at the record's position. If an append in doubt is not there, change the tail: then it cannot land."""
@@ -630,9 +723,13 @@ class Run:
 
     def cover(self, view: View, *, seal: bool, bodies: dict[int, int] | None = None) -> Steps:
         """Let latest account for the tail; a seal writes a segment first. Return whether our swap took place."""
+        if view.torn and "cover_mixed_epochs" not in self.mutants:
+            if "no_heal" in self.mutants:
+                return False, view
+            view = yield from self.heal(view.life)  # an erase is under way, or was cut short
+            if "cover_healed" not in self.mutants:
+                return False, view  # what was to be covered was made up before
         latest, tail, end = view.latest, view.tail, view.end
-        if tail["epoch"] != latest["epoch"] and "cover_mixed_epochs" not in self.mutants:
-            return False, view  # an erasure is under way
         if end < latest["covers"] and "cover_backwards" not in self.mutants:
             return False, view  # what we know is older
         sealing = seal and bool(view.unsealed)
@@ -650,7 +747,7 @@ class Run:
                 version = yield from retry(self.store.swap, "latest", new, view.latest_version)
         except ConflictError:
             version, there = yield from get_register(self.store, "latest")
-            if there["dead"] or there["life"] != view.life:
+            if there is None or there["dead"] or there["life"] != view.life:
                 raise DeletedError from None
             if there["write"] != new["write"]:
                 return False, view._replace(latest=there, latest_version=version)  # our segment is waste, not harm
@@ -674,9 +771,10 @@ class Run:
         parts = [(first, end) for first, end in ((0, cut), (cut, last)) if first < end]
         keys = [(f"{folder}{first:03d}-{end:03d}-000-{next(self.ids)}", born[first:end]) for first, end in parts]
         try:
+            seen = None if "load_looks_last" in self.mutants else (yield from self.free_name())
             if "load_latest_first" not in self.mutants:
                 yield from self.put_all(keys)
-            view = yield from self.create(life, born)
+            view = yield from self.create(life, born, seen)
             self.acknowledged |= dict.fromkeys(born, view.life)
             if "load_latest_first" in self.mutants:
                 yield from self.put_all(keys)
@@ -722,53 +820,84 @@ class Run:
         yield from self.put_all([(output.key, tuple(merged[at] for at in sorted(merged)))])
         yield from retry(self.store.delete, gone)
 
+    # erasing
+
     def eraser(self) -> Steps:
         """Fence the tail, then latest, then rewrite what is dirty until a listing shows nothing dirty."""
         try:
             view = yield from resume(self.store)
             if not view.end:
                 return
-            position = self.rng.randrange(view.end)
+            shown = view.context(self.store.says) if self.rng.random() < 0.5 else range(view.end)
+            life, position = view.life, self.rng.choice(shown)
+            copies: list[int] = []
             while True:
-                epoch = view.tail["epoch"] + 1
-                if "erase_latest_first" in self.mutants:
-                    yield from self.erase_in_latest(view.life, position, epoch)
-                kept = dict(enumerate(view.tail["records"], view.tail["base"]))
-                erased = (*view.tail["erased"], (position, epoch))
-                records = tuple(bury_erased(kept, erased).values())
-                new = view.tail | {"epoch": epoch, "erased": erased, "records": records}
-                try:
-                    yield from retry(self.store.swap, "tail", new, view.tail_version)
+                if not copies or "erase_looks_once" not in self.mutants:
+                    _, found = yield from read_graph(self.store, life)
+                    copies = self.copies_of(found, position)
+                done, view = yield from self.fence_payload(view, copies)
+                if done or not copies:
                     break
-                except ConflictError:
-                    view = yield from self.again(view)
-                    if (position, epoch) in view.tail["erased"]:
-                        break
-            if "erase_latest_first" not in self.mutants:
-                yield from self.erase_in_latest(view.life, position, epoch)
-            yield from self.sweep(view.life, receipt=True)
-            self.receipts.append((view.life, position))
+                view = yield from self.again(view)
+            links = [self.store.forks[abs(found[at])] for at in found if abs(found[at]) in self.store.forks]
+            yield from self.heal(life)
+            yield from self.sweep(life, receipt=True)
+            for fork in links:
+                yield from self.erase_in_fork(fork, view.tail["erased"])
+            self.receipts += [(life, at) for at in copies]
         except (DeletedError, NotFoundError):
             return
 
-    def erase_in_latest(self, life: int, position: int, epoch: int) -> Steps:
+    def copies_of(self, found: dict[int, int], position: int) -> list[int]:
+        """Where the payload is: the record, and those that quote it."""
+        record, quotes = found.get(position, 0), self.store.quotes
+        source = quotes.get(record, record)
+        return [at for at in sorted(found) if found[at] > 0 and source in (found[at], quotes.get(found[at]))]
+
+    def fence_payload(self, view: View, copies: list[int]) -> Steps:
+        """Swap the tail: the payloads are gone, and from now on whatever holds these positions is dirty."""
+        epoch = view.tail["epoch"] + 1
+        erased = (*view.tail["erased"], *((at, epoch) for at in copies))
+        if not view.tail_version:
+            yield from self.put_stone("tail")
+            return False, view
+        if "erase_latest_first" in self.mutants:
+            yield from self.bury_in_latest(view, epoch, erased)
+        kept = dict(enumerate(view.tail["records"], view.tail["base"]))
+        held = [self.store.log[view.life][at] for at in copies if at < view.end]
+        gone = {self.store.parts[record] for record in held if record in self.store.parts}
+        new = view.tail | {"epoch": epoch, "erased": erased, "records": tuple(bury_erased(kept, erased).values())}
+        new |= {"gone": tuple(sorted({*view.tail["gone"], *gone}))}
+        try:
+            version = yield from retry(self.store.swap, "tail", new, view.tail_version)
+        except ConflictError:
+            return False, view
+        return True, view._replace(tail=new, tail_version=version)
+
+    def heal(self, life: int) -> Steps:
+        """Let latest follow the tail in what was erased. Anybody may, at any time."""
         while True:
-            version, latest = yield from get_register(self.store, "latest")
-            if latest["dead"] or latest["life"] != life:
+            view = yield from resume(self.store)
+            if view.life != life:
                 raise DeletedError
-            if (position, epoch) in latest["erased"]:
-                return
-            erased = (*latest["erased"], (position, epoch))
-            new = latest | {"epoch": max(epoch, latest["epoch"]), "erased": erased, "write": next(self.ids)}
-            new |= {"bodies": bury_erased(latest["bodies"], erased)}
-            try:
-                yield from retry(self.store.swap, "latest", new, version)
-            except ConflictError:
-                continue
-            return
+            if not view.torn:
+                return view
+            erased = view.tail["erased"]
+            if "heal_own_only" in self.mutants:
+                erased = (*view.latest["erased"], erased[-1])
+            yield from self.bury_in_latest(view, view.tail["epoch"], erased)
+
+    def bury_in_latest(self, view: View, epoch: int, erased: tuple[tuple[int, int], ...]) -> Steps:
+        new = view.latest | {"epoch": epoch, "erased": erased, "write": next(self.ids)}
+        new |= {"bodies": bury_erased(view.latest["bodies"], erased)}
+        with contextlib.suppress(ConflictError):
+            yield from retry(self.store.swap, "latest", new, view.latest_version)
 
     def sweep(self, life: int, *, receipt: bool) -> Steps:
-        """Rewrite segments that were written before an erasure of what they hold. Anybody may, at any time."""
+        """Rewrite segments that were written before an erasure of what they hold, and delete what only the erased had.
+
+        Anybody may, at any time.
+        """
         while True:
             view = yield from resume(self.store)
             if view.life != life:
@@ -777,6 +906,7 @@ class Run:
             names = yield from list_segments(self.store, life)
             dirty = [n for n in names if any(n.first <= at < n.end and n.epoch < epoch for at, epoch in erased)]
             if not dirty or ("erase_without_epoch" in self.mutants and not receipt):
+                yield from self.sweep_blobs(view, receipt=receipt)
                 return
             for name in dirty:
                 try:
@@ -789,17 +919,71 @@ class Run:
                     yield from self.put_all([(folder_of(self.store, life) + new, tuple(clean.values()))])
                 yield from retry(self.store.delete, [name.key])
 
+    def sweep_blobs(self, view: View, *, receipt: bool) -> Steps:
+        """Nobody refers to a blob on the list again, so what no living record has now may be deleted at any time."""
+        if not view.tail["gone"] or ("keep_late_blobs" in self.mutants and not receipt):
+            return
+        _, found = yield from read_graph(self.store, view.life)
+        living = {self.store.parts.get(record) for record in found.values()}
+        living = set() if "delete_shared_blobs" in self.mutants else living
+        dead = [f"blob/{view.life:03d}/{part}" for part in view.tail["gone"] if part not in living]
+        yield from retry(self.store.delete, dead)
+
+    # forks
+
+    def forker(self) -> Steps:
+        """Copy the session into another one, which its record in this one tells of."""
+        try:
+            view = yield from resume(self.store)
+            fork, said = f"fork/{next(self.ids)}", next(self.ids) * TRIES
+            self.store.forks |= dict.fromkeys(range(said, said + TRIES), fork)
+            if "fork_links_last" not in self.mutants:
+                view = yield from self.link(view, said)
+            tail, found = yield from read_graph(self.store, view.life)
+            copy = {at: record for at, record in found.items() if at < end_of(tail)}
+            with contextlib.suppress(ConflictError):  # sent again after a lost reply
+                yield from retry(self.store.swap, fork, {"records": copy}, 0)
+            if "fork_looks_once" not in self.mutants:
+                now = yield from self.again(view)
+                yield from self.erase_in_fork(fork, now.tail["erased"])
+            if "fork_links_last" in self.mutants:
+                view = yield from self.link(view, said)
+            self.forked.append((view.life, fork))
+        except (DeletedError, NotFoundError, UnavailableError):
+            return
+
+    def link(self, view: View, said: int) -> Steps:
+        """Append the record that tells of a fork."""
+        while True:
+            landed, view = yield from self.append(view, said)
+            if landed:
+                self.acknowledged[said] = view.life
+                return view
+            said += 1
+
+    def erase_in_fork(self, fork: str, erased: tuple[tuple[int, int], ...]) -> Steps:
+        """Copies are found by what they are copies of; a fork that is not there yet looks for itself."""
+        while True:
+            version, there = yield from get_register(self.store, fork)
+            if there is None:
+                return
+            clean = bury_erased(there["records"], erased)
+            if clean == there["records"]:
+                return
+            with contextlib.suppress(ConflictError):
+                yield from retry(self.store.swap, fork, {"records": clean}, version)
+
     # deletion
 
     def deleter(self) -> Steps:
         """End the life that is there now: tombstone in the tail, then in latest, then empty its folder."""
-        life, before = 0, None
+        life, before, looks = 0, None, 0
         while True:
             seen = yield from look(self.store)
             if seen.absent:
                 return
-            if seen.unsure and seen.versions != before:
-                before = seen.versions
+            before, looks = seen.versions, looks + 1 if seen.versions == before else 1
+            if seen.unsure and looks < seen.looks:
                 continue
             if not life:
                 self.asked.add(seen.life)
@@ -837,6 +1021,46 @@ class Run:
     def empty_folder(self, life: int) -> Steps:
         names = yield from list_segments(self.store, life)
         yield from retry(self.store.delete, [name.key for name in names])
+
+    def purger(self) -> Steps:
+        """Remove what no life needs, then the tombstones. A load looks at latest before it writes its first segment."""
+        while True:
+            listed = yield from self.list_all()
+            seen = yield from look(self.store)
+            if not seen.dead or (seen.latest is not None and not seen.latest["dead"]):
+                yield from self.sweep_folders(seen, listed)
+                return
+            if seen.latest is not None and "purge_unfenced" not in self.mutants:
+                try:
+                    stone = LATEST | {"dead": True, "write": next(self.ids)}
+                    version = yield from retry(self.store.swap, "latest", stone, seen.latest_version)
+                except ConflictError:
+                    continue
+                seen.latest_version = version
+            if "purge_lists_last" in self.mutants:
+                listed = yield from self.list_all()
+            yield from retry(self.store.delete, listed)
+            for key, version in (("tail", seen.tail_version), ("latest", seen.latest_version)):
+                yield from self.purge_register(key, version)
+            return
+
+    def sweep_folders(self, seen: Seen, listed: list[str]) -> Steps:
+        """Beside a living latest no other life can come to be that had begun to write before."""
+        if seen.latest is None or seen.latest["dead"]:
+            return
+        life = "" if "purge_living" in self.mutants else folder_of(self.store, seen.latest["life"])
+        yield from retry(self.store.delete, [key for key in listed if not (life and key.startswith(life))])
+
+    def list_all(self) -> Steps:
+        names = yield from retry(self.store.list_part, "segment/", "segment/004", first=True)
+        return names + (yield from retry(self.store.list_part, "segment/", "segment/004", first=False))
+
+    def purge_register(self, key: str, version: int) -> Steps:
+        if "purge_blind" in self.mutants:
+            yield from retry(self.store.delete, [key])
+        elif version:
+            with contextlib.suppress(ConflictError):
+                yield from retry(self.store.delete, [key], version)
 
     # readers, held against the ghost log
 
@@ -895,13 +1119,28 @@ class Run:
         if self.rng.random() < 0.4:
             late += [self.deleter() for _ in range(self.rng.randrange(1, 4))]
             late += [self.loader() for _ in range(self.rng.choice((0, 0, 1)))]
+            late += [self.purger() for _ in range(self.rng.choice((0, 0, 1, 2)))]
         late += [self.eraser() for _ in range(self.rng.choice((0, 0, 1, 2)))]
-        stalls = self.rng.random() < 0.2
-        if stalls:  # many short lives under one name, while those who came first hardly go on
+        late += [self.forker() for _ in range(self.rng.choice((0, 0, 0, 1)))]
+        kind = self.rng.random()
+        if kind < 0.2:  # many short lives under one name, while those who came first hardly go on
             processes = [self.writer(shared=shared) for _ in range(2)]
             late = [self.writer(shared=shared) for _ in range(6)] + [self.deleter() for _ in range(6)]
+        elif kind < 0.3:  # names that are purged, while those who came first hardly go on
+            self.store.fault_rate, self.store.landing = 0.2, 0.02
+            processes = [
+                self.rng.choice((self.loader(), self.writer(shared=shared))) for _ in range(self.rng.choice((1, 2, 3)))
+            ]
+            late = [self.writer(shared=shared) for _ in range(2)] + [
+                self.loader() for _ in range(self.rng.randrange(2))
+            ]
+            late += [self.deleter() for _ in range(3)] + [self.purger() for _ in range(4)]
+        elif kind < 0.4:  # much is erased
+            self.rich = 0.4
+            processes = [self.writer(shared=True) for _ in range(2)] + [self.forker() for _ in range(2)]
+            late = [self.writer(shared=True) for _ in range(2)] + [self.eraser() for _ in range(3)] + [self.tidier()]
         try:
-            self.interleave(processes, late, 4 if stalls else 1)
+            self.interleave(processes, late, 8 if 0.2 < kind < 0.3 else 4 if kind < 0.35 else 1)
             self.judge()
         except (CorruptError, NeverEndsError) as error:
             self.problems.append(f"{type(error).__name__}: {error}")
@@ -933,8 +1172,18 @@ class Run:
         life = 0
         try:
             life = drain(resume(self.store)).life
+            self.judge_forks(life)
+            drain(self.cover(drain(resume(self.store)), seal=True))  # heals, perhaps, and no more than that
+            view = drain(self.cover(drain(resume(self.store)), seal=True))[1]
+            if view.unsealed:
+                self.problems.append("nobody can seal any more")
             drain(self.sweep(life, receipt=False))  # maintenance, any time later
+            for fork in [
+                self.store.forks[abs(record)] for record in self.store.log[life] if record in self.store.forks
+            ]:
+                drain(self.erase_in_fork(fork, view.tail["erased"]))
             self.judge_erased(life)
+            self.judge_blobs(life)
             drain(self.check_resume())
             drain(self.check_graph(life))
         except (DeletedError, NotFoundError):
@@ -955,10 +1204,39 @@ class Run:
     def judge_erased(self, life: int) -> None:
         held: set[int] = set()
         for _, value in self.store.objects.values():
-            held |= set(value if isinstance(value, tuple) else (*value["records"], *value.get("bodies", {}).values()))
+            held |= set(payloads(value))
+        held |= {self.store.quotes[record] for record in held if record in self.store.quotes}
         erased = {self.store.log[life][position] for there, position in self.receipts if there == life}
         if left := erased & held:
             self.problems.append(f"erased, and still stored: {left}")
+
+    def judge_forks(self, life: int) -> None:
+        """Who was told that a fork is made, and that something is erased, need do nothing more."""
+        erased = {self.store.log[life][position] for there, position in self.receipts if there == life}
+        for there, fork in self.forked:
+            if there == life and erased & set(payloads(self.store.objects[fork][1])):
+                self.problems.append(f"erased, and still in {fork}")
+
+    def judge_blobs(self, life: int) -> None:
+        _, found = drain(read_graph(self.store, life))
+        living = {self.store.parts[record] for record in found.values() if record in self.store.parts}
+        there = {key.rsplit("/", 1)[1] for key in self.store.objects if key.startswith(f"blob/{life:03d}/")}
+        if lost := living - there:
+            self.problems.append(f"blobs are missing: {lost}")
+        erased = (self.store.log[life][position] for owner, position in self.receipts if owner == life)
+        gone = {self.store.parts[record] for record in erased if record in self.store.parts} - living
+        if left := gone & there:
+            self.problems.append(f"blobs of erased records are still stored: {left}")
+
+
+def payloads(value: Any) -> tuple[int, ...]:
+    """The records in an object."""
+    if isinstance(value, str):
+        return ()
+    if isinstance(value, tuple):
+        return value
+    records = value["records"]
+    return tuple(records.values() if isinstance(records, dict) else (*records, *value.get("bodies", {}).values()))
 
 
 def holds(outer: Name, inner: Name) -> bool:
