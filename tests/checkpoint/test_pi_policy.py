@@ -91,11 +91,13 @@ def test_an_edit_counts_while_its_target_is_in_sight() -> None:
 
 
 def test_an_edited_message_has_the_new_content_and_all_else_it_had() -> None:
-    """Text becomes a block where pi has blocks; what is no text stays as it is."""
+    """Text becomes a block where pi has blocks; an edit without content leaves none."""
     seen = Seen("e", 5, {}, {})
     for role, content in (("assistant", [{"type": "text", "text": "new"}]), ("user", "new")):
         payload = {"message": {"role": role, "x": 1, "content": None}, "replacement": {"content": "new"}}
         assert render("pi.edited@1:a", payload, seen) == {"role": role, "x": 1, "content": content}
+    payload = {"message": {"role": "user", "content": None}, "replacement": {}}
+    assert render("pi.edited@1:a", payload, seen) == {"role": "user"}
 
 
 def test_the_state_has_the_names_of_the_program() -> None:

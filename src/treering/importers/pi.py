@@ -94,7 +94,7 @@ def listing(file: SessionFile) -> dict[str, object]:
     texts = ((_role(message), _text(message.get("content"))) for message in spoken)
     times = [time for record in messages if (time := _activity(record)) is not None]
     created = read_time(file.header_record.get("timestamp"))
-    modified = max(times, default=0) or created
+    modified = max([0, *times]) or created
     return {
         "id": file.header_record.get("id"),
         "cwd": file.header.cwd,
@@ -238,7 +238,7 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     brief = take_small(rest, tokensBefore="tokens_before")
     if rest.get("systemMessage"):
         brief["system"] = True
-    payload = take(rest, "summary", "details", "systemMessage", "usage", "fromHook")
+    payload = take(rest, "summary", "details", "systemMessage", "usage", "fromHook", "tokensBefore")
     return {"brief": brief if kept is None else {"kept": kept, **brief}, "payload": timed(payload, reader)}
 
 
@@ -270,11 +270,10 @@ def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
     target = take_target(rest, "targetId", reader)
     brief: Fields = {"target": target}
     payload = take(rest, "replacement")
-    replacement = payload.get("replacement", {})
-    if replacement is None:
+    if "replacement" in payload and payload["replacement"] is None:
         return {"payload": payload, "brief": brief | {"edit": "retract"}}
     message = _editable(reader.recall(target))
-    if message and isinstance(replacement, dict) and "content" in replacement:
+    if message and payload:
         return {"payload": payload | {"message": message}, "brief": brief | {"edit": "amend"}}
     return {"payload": payload, "brief": brief}
 

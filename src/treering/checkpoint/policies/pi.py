@@ -28,6 +28,7 @@ SYSTEM: Final = "pi.system@1"
 CHECKPOINT: Final = "pi.checkpoint@1"
 COMPACTION: Final = "pi.compaction@1"
 FILLED: Final = "pi.filled@1"
+FILLED_SYSTEM: Final = f"{FILLED}:system"
 EDITED: Final = "pi.edited@1"
 
 _SHOWN: Final = {"message": "", "branch_summary": "pi.branch_summary@1", "custom_message": "pi.custom_message@1"}
@@ -74,7 +75,7 @@ class Pi15(Pi):
         extended = super().extend(context, skeleton)
         if extended is None or not compacts:
             return extended
-        return extended.with_items([item for item in extended.items if item.view != SYSTEM])
+        return extended.with_items([item for item in extended.items if item.view not in (SYSTEM, FILLED_SYSTEM)])
 
     def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
         """Return the summary, and before it the system message in force, if the compaction carries it."""
@@ -90,20 +91,25 @@ class Pi15(Pi):
         items = super().items(skeleton)
         if skeleton.kind != "message" or not items:
             return items
+        system = skeleton.role == "system"
         if brief_of(skeleton).get("blank"):
-            return (Item(skeleton.id, FILLED),)
-        return (Item(skeleton.id, SYSTEM),) if skeleton.role == "system" else items
+            return (Item(skeleton.id, FILLED_SYSTEM if system else FILLED),)
+        return (Item(skeleton.id, SYSTEM),) if system else items
 
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
-        """Return the items as the context edits in sight leave them; of two about one target, the last counts."""
-        edits = {brief.get("target"): (row.id, brief) for row in shown if (brief := _edit(row))}
-        if not edits:
+        """Return the items as the context edits in sight leave them; of two about one target, the last counts.
+
+        An edit above its target, which pi never writes, counts for nothing: it would change what comes later.
+        """
+        if all(row.kind != "context_edit" for row in shown):
             return items
+        places = {row.id: place for place, row in enumerate(shown)}
+        edits: dict[object, tuple[str, dict[str, object]]] = {}
+        for place, row in enumerate(shown):
+            brief = brief_of(row) if row.kind == "context_edit" else {}
+            if brief and places.get(str(brief.get("target")), -1) < place:
+                edits[brief.get("target")] = row.id, brief
         return tuple(new for item in items for new in _edited(item, *edits.get(item.node, ("", {}))))
-
-
-def _edit(skeleton: Skeleton) -> dict[str, object]:
-    return brief_of(skeleton) if skeleton.kind == "context_edit" else {}
 
 
 def _edited(item: Item, edit: str, brief: dict[str, object]) -> tuple[Item, ...]:
@@ -126,9 +132,11 @@ def _time(payload: object, seen: Seen) -> object:
 
 
 def _compaction(payload: object, seen: Seen) -> object:
+    fields = _fields(payload)
+    tokens = fields.get("tokensBefore", seen.brief.get("tokens_before"))  # in the payload if it is no number
     return {
         "role": "compactionSummary",
-        **_present(summary=_fields(payload).get("summary"), tokensBefore=seen.brief.get("tokens_before")),
+        **_present(summary=fields.get("summary"), tokensBefore=tokens),
         "timestamp": _time(payload, seen),
     }
 
@@ -167,7 +175,10 @@ def _filled(payload: object, _seen: Seen) -> object:
 def _edited_message(payload: object, _seen: Seen) -> object:
     """The message that an edit is about, with the content of the edit; an importer has put it beside that."""
     fields = _fields(payload)
-    message, content = _fields(fields.get("message")), _fields(fields.get("replacement")).get("content")
+    message, replacement = _fields(fields.get("message")), _fields(fields.get("replacement"))
+    if "content" not in replacement:
+        return {name: value for name, value in message.items() if name != "content"}
+    content = replacement["content"]
     if isinstance(content, str) and message.get("role") in ("assistant", "toolResult"):
         content = [{"type": "text", "text": content}]
     return message | {"content": content}
