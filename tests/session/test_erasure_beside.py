@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from tests.session.at_rest import Paused, holding
-from tests.session.backends import Backend, local_backend, memory_backend
+from tests.session.backends import Backend, local_backend, memory_backend, texts
 
 from treering.format.paths import SessionKeys
 from treering.journal import life
@@ -17,7 +17,7 @@ from treering.session import lineage
 from treering.storage.generic import GenericDriver
 from treering.storage.requests import Batch, Driver, Put, Steps
 from treering.storage.slots import HEADER_BYTES
-from treering.transcript.node import user
+from treering.transcript.node import Draft, user
 
 SECRET = "the password is swordfish"
 
@@ -200,3 +200,40 @@ def test_a_deletion_of_a_fork_that_was_cut_short_is_finished() -> None:
     with backend.store().session("s") as session:
         assert session.erase(node).missing == ("a",)
     assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_what_a_program_shows_in_place_of_a_message_goes_with_it() -> None:
+    """An edit of pi holds the rest of the message that it is about, and a result must still name its call."""
+    backend = memory_backend()
+    result = {"role": "toolResult", "toolCallId": "c1", "toolName": "bash", "details": {"stdout": SECRET}}
+    call = {"role": "assistant", "content": [{"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}]}
+    edit = {"replacement": {"content": f"in short: {SECRET}"}, "message": {**result, "content": None}}
+    with backend.store().session("s", policy="pi-1.5") as session:
+        session.append(call)
+        node = session.append({**result, "content": [{"type": "text", "text": SECRET}]})
+        shown = session.append(
+            Draft(kind="context_edit", role="", payload=edit, brief={"target": node, "edit": "amend"})
+        )
+        session.commit(["and now?"])
+        assert [item.node for item in session.context][1:2] == [shown]
+        session.seal()
+        session.fork("a")
+        assert session.erase(node).records == 2
+        assert session.context[1].message == {
+            "role": "toolResult", "toolCallId": "c1", "toolName": "bash", "content": "[erased]",
+        }  # fmt: skip
+    assert holding(backend.snapshot(), SECRET) == []
+    assert "toolCallId" in str(backend.store().view("a").context[1].message)
+
+
+def test_an_edit_that_only_hides_a_message_goes_on_hiding_it() -> None:
+    """There is no copy in it."""
+    backend = memory_backend()
+    with backend.store().session("s", policy="pi-1.5") as session:
+        node = session.append(user(SECRET))
+        session.append(
+            Draft(kind="context_edit", payload={"replacement": None}, brief={"target": node, "edit": "retract"})
+        )
+        session.commit(["and now?"])
+        assert session.erase(node).records == 1
+        assert texts(session.context) == ["and now?"]

@@ -39,6 +39,7 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
         payload = None
     if not isinstance(payload, dict):
         return {"role": role or "user", "content": NOTE}
+    payload = _edited(payload)
     named = payload.get("role")
     message: dict[str, object] = _pair(payload) or {}
     if "content" in payload or not message:
@@ -48,6 +49,14 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
     if named is None and "type" in message and "content" not in message:
         return message  # an item of its own, such as a `function_call`
     return {"role": named if _is_word(named) else role or "user"} | message
+
+
+def _edited(payload: dict[Any, object]) -> dict[Any, object]:
+    """The message that another content is for, if the payload is such an edit; else the payload."""
+    message, replacement = payload.get("message"), payload.get("replacement")
+    if not isinstance(message, dict) or not isinstance(replacement, dict):
+        return payload
+    return {**message, "content": replacement.get("content")}
 
 
 def _content(content: object, *, has_calls: bool) -> object:

@@ -1,7 +1,7 @@
 """Erase payloads: from the session, from its forks, from everything in the store that holds them.
 
 Rule 1: copies are looked for before the tail is swapped, and again if somebody wrote since. They are the record itself,
-the edits that amend it, and the checkpoints that hold a message of it inline.
+the edits that amend it, the checkpoints that hold a message of it inline, and pi's own edits of what a model sees.
 Rule 2: a fork tells its parent where it will be, then takes its name, and then reads what it copies. Whoever erases
 finds it there, or refuses whatever took that name before. So a fork was read after that, or never comes to be.
 Rule 3: the receipt is given when a listing shows nothing that may still hold the payload.
@@ -142,6 +142,7 @@ def _fenced(writer: Writer, ids: Collection[str], reason: str) -> Steps[int]:
     search = _Search(names)
     for _ in range(RACES_MAX):
         index = yield from writer.index()
+        names |= _edits_in_context(index, names)
         rows = _rows_by_id(index)
         for name in ids:
             _require_erasable(rows, name)
@@ -168,6 +169,12 @@ def _rows_by_id(index: Index) -> dict[str, Skeleton]:
     """Nodes, notes and edits. In an imported session several may share an id; the first one stands for all."""
     notes = {row.id: row for row in (*index.edits, *index.graph.annotations.notes()) if row.id}
     return notes | {row.id: row for row in index.graph if row.id}
+
+
+def _edits_in_context(index: Index, names: Collection[str]) -> set[str]:
+    """Nodes that show another content for one of these, and hold the rest of its message: imported from pi."""
+    briefs = {row.id: read_brief(row) for row in index.graph if row.kind == "context_edit"}
+    return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
 
 
 def _require_erasable(rows: Mapping[str, Skeleton], name: str) -> None:
