@@ -71,7 +71,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
     "writers at once": (
         "appends race for one place",
-        "a session is created by 50 processes",
+        "many processes create a session",
         "a request sleeps while others work for an hour",
         "a request sleeps while the session is deleted",
         "a request sleeps while the session is created again",
