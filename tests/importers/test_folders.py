@@ -13,6 +13,7 @@ import pytest
 
 import treering
 from treering.errors import ConflictError, TreeringError
+from treering.exporters import export
 from treering.importers import read, rfc3339
 from treering.importers.intake import Intake, Taken
 from treering.session.store import Place, Store
@@ -203,6 +204,15 @@ def test_a_line_that_was_being_written(store: Store, tmp_path: Path) -> None:
     write(path, header(), *chain("a", "b", "c"), at=1)
     assert take(store, path).outcome == "updated"
     assert nodes(store, "s-1") == ["a", "b", "c"]
+
+
+def test_an_export_does_not_mention_the_file(store: Store, tmp_path: Path) -> None:
+    """What is remembered of the file is no part of the conversation."""
+    path = write(tmp_path / "a.jsonl", header(), *chain("a", "b"))
+    take(store, path)
+    done = export(store.view("s-1"), tmp_path / "out.jsonl", format="pi")
+    assert done.left_out == []
+    assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()
 
 
 def test_only_the_time_changed(store: Store, tmp_path: Path) -> None:

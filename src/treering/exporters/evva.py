@@ -39,7 +39,7 @@ from treering.session.reader import Reader
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"import", "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"import", "origin", "link", "damage"})
 _PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
 """Kinds of which the document has something: their message, or a number."""
 _NUMBERS: Final = {
@@ -185,6 +185,6 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in ("message", "custom_message") and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
-        elif draft.kind not in (*_PERSISTED, "import"):
+        elif draft.kind not in (*_PERSISTED, "import", "origin"):
             left[draft.kind, "evva has no such record"] += 1
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]

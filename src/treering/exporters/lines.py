@@ -29,7 +29,7 @@ from treering.session.reader import Reader
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"import", "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"import", "origin", "link", "damage"})
 """Notes that are about the store or the import, and not part of the conversation."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
@@ -147,7 +147,7 @@ class _Composer:
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft):
             self._held.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
-            self._left.update([(draft.kind, False)] if draft.kind != "import" else [])
+            self._left.update([(draft.kind, False)] if draft.kind not in ("import", "origin") else [])
         elif (draft.brief or {}).get("stand_in"):
             self._stand_ins.add(draft.id or "")
         elif stored.imported and draft.type == "note" and draft.kind == "session":

@@ -5,7 +5,8 @@ reading a session. The store itself says what was imported; there is no second p
 
 Rule 1: what a file was is told by its records and not by its bytes, since programs rewrite their headers in place. A
 file has grown if it begins with the records that were read.
-Rule 2: damage at the end of a file is kept, but does not count as read: its program may be in the middle of a write.
+Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be in the middle of a
+write.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class Reading:
 
     def _read(self) -> Iterator[list[Draft]]:
         for entry, drafts in self._records:
-            if entry is None and drafts and drafts[0].kind == "damage":
+            if entry is None and drafts and _is_torn(drafts[0]):
                 self._damage.append((entry, drafts))
                 continue
             for unit in (*self._damage, (entry, drafts)):
@@ -156,6 +157,11 @@ class Reading:
         if entry is not None and (time := _activity(drafts[-1], every=every)) is not None:
             self.active_ms = max(time, self.active_ms or time)
         return drafts
+
+
+def _is_torn(draft: Draft) -> bool:
+    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    return draft.kind == "damage" and payload.get("kind") == "torn"
 
 
 def _raw_of(entry: Entry | None, drafts: list[Draft]) -> bytes:
