@@ -724,10 +724,8 @@ class Run:
     def cover(self, view: View, *, seal: bool, bodies: dict[int, int] | None = None) -> Steps:
         """Let latest account for the tail; a seal writes a segment first. Return whether our swap took place."""
         if view.torn and "cover_mixed_epochs" not in self.mutants:
-            if "no_heal" in self.mutants:
-                return False, view
-            view = yield from self.heal(view.life)  # an erase is under way, or was cut short
-            if "cover_healed" not in self.mutants:
+            view = yield from self.follow(view)
+            if "cover_healed" not in self.mutants or "no_heal" in self.mutants:
                 return False, view  # what was to be covered was made up before
         latest, tail, end = view.latest, view.tail, view.end
         if end < latest["covers"] and "cover_backwards" not in self.mutants:
@@ -754,6 +752,10 @@ class Run:
         if sealing and "drop_before_sealed" in self.mutants:
             yield from retry(self.store.put, key, view.unsealed)
         return True, view._replace(latest=new, latest_version=version)
+
+    def follow(self, view: View) -> Steps:
+        """An erase is under way, or was cut short: what it has to do to latest comes first."""
+        return view if "no_heal" in self.mutants else (yield from self.heal(view.life))
 
     def covering(self, view: View, bodies: dict[int, int]) -> Register:
         """What latest will be: what its context needs, and `bodies`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from tests.servers import S3Server
 from tests.session.at_rest import KilledDriver, KilledError, Paused, holding
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
 
-from treering.errors import ConflictError, NotFoundError, UsageError
+from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased
 from treering.format.record import decode_record
 from treering.session import erasing, lineage
@@ -148,8 +149,10 @@ def test_others_append_while_something_is_erased(backend: Backend) -> None:
         worker.start()
     with backend.store().session("s", shared=True) as session:
         started.wait()
-        session.erase(node)
-        stop.set()
+        while not stop.is_set():
+            with contextlib.suppress(UnavailableError):  # others were always first
+                session.erase(node)
+                stop.set()
         for worker in workers:
             worker.join()
         session.refresh()
@@ -158,7 +161,7 @@ def test_others_append_while_something_is_erased(backend: Backend) -> None:
     there = {row.id for row in view.nodes()}
     assert there >= {*told[0], *told[1]}
     assert holding(backend.snapshot(), "swordfish") == []
-    assert backend.store().verify("s") == []
+    assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
 
 
 @pytest.mark.parametrize("appends", [False, True])

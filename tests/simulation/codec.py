@@ -24,7 +24,6 @@ from treering.format.register import Card, Latest, Tail
 from treering.journal import append, cover, erase, life, merge, read, resume
 from treering.session import lineage
 
-
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
 
 

@@ -347,7 +347,7 @@ RULES = (
         "oldest-epoch",
         "The output of a merge carries the oldest epoch of its inputs.",
         "journal/merge.py",
-        "    epoch = min(segment.name.epoch for segment in run)\n",
+        "    epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))\n",
         "    epoch = max(segment.name.epoch for segment in run)\n",
     ),
     Rule(

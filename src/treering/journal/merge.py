@@ -2,7 +2,8 @@
 
 Rule 1: the output is durable before an input is deleted.
 Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
-Rule 3: the output carries the oldest epoch of its inputs: it may hold what a later erasure has to rewrite.
+Rule 3: the output carries the oldest epoch of its inputs: it may hold what a later erasure has to rewrite. What the
+tail at hand lists is taken out on the way, so its epoch will do, too.
 Rule 4: a segment is deleted only for a larger one, or by whoever put another in its place after seeing it. Of two that
 hold the same positions neither is waste: one process would delete the first as a copy of the second while another one
 replaces the second.
@@ -119,7 +120,8 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
         lines += (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]
     if rewrite is not None:
         lines = [rewrite(line) for line in lines]
-    epoch = min(segment.name.epoch for segment in run)
+    lines = where.burials.bury_all(lines, first)
+    epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))
     name = SegmentName(first, first + len(lines), epoch, unique)
     data = build_segment(lines)
     yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
