@@ -288,7 +288,7 @@ def _key_of(request: Request) -> str:
         case List():
             return request.prefix
         case Delete():
-            return request.keys[0]
+            return request.keys[0] if request.keys else ""
         case _:
             return request.key
 
