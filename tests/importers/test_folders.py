@@ -14,6 +14,7 @@ import pytest
 import treering
 from treering.errors import ConflictError, TreeringError
 from treering.exporters import export
+from treering.format.record import decode_record
 from treering.importers import read, rfc3339
 from treering.importers.intake import Intake, Taken
 from treering.session.store import Place, Store
@@ -140,6 +141,7 @@ def test_a_kill_while_a_grown_file_is_read(tmp_path: Path) -> None:
     assert 10 < len(store.view("s-1").nodes()) < 700
     assert take(store, path).outcome == "updated"
     assert [node.id for node in store.view("s-1").nodes()] == names
+    assert sum(decode_record(line).type == "node" for line in store.view("s-1").lines()) == len(names)
     assert nodes(store, "s-1") == names
 
 
