@@ -46,7 +46,7 @@ MUTANTS = {
     "no_fence": (59, "a doubted append is given up while it may still land"),
     "live_twice": (11, "a handle goes on in a session that was deleted and created again"),
     # seal and close
-    "drop_before_sealed": (134, "latest says that records are sealed before their segment is written"),
+    "drop_before_sealed": (367, "latest says that records are sealed before their segment is written"),
     "blind_latest": (1, "a seal or close overwrites latest without a version"),
     "cover_backwards": (34, "a view whose tail ends before what latest covers replaces latest"),
     "cover_mixed_epochs": (29814, "a view whose registers are of different epochs replaces latest"),
@@ -58,7 +58,7 @@ MUTANTS = {
     # maintenance
     "merge_deletes_first": (777, "a merge deletes its inputs before its output is written"),
     "waste_of_equals": (5, "a segment is deleted as waste of another one that holds the same positions"),
-    "merge_newest_epoch": (3715, "a merge's output carries the newest epoch of its inputs"),
+    "merge_newest_epoch": (4772, "a merge's output carries the newest epoch of its inputs"),
     # creation
     "tail_first": (4, "a creation writes the tail before latest"),
     "no_adoption": (2, "a life without a tail waits for its creator, who may be gone"),
@@ -98,14 +98,15 @@ MUTANTS = {
         239,
         "what a writer planned before it brought what its move needs is appended under a later epoch",
     ),
-    "no_heal": (1099, "an erase that was cut short between tail and latest is finished by nobody else"),
-    "cover_healed": (6982, "what was made up before an erase is covered after it"),
+    "no_heal": (2808, "an erase that was cut short between tail and latest is finished by nobody else"),
+    "cover_healed": (34519, "what was made up before an erase is covered after it"),
     "heal_own_only": (255, "an erase takes only its own positions out of latest, and raises its epoch to the tail's"),
-    "keep_late_blobs": (2014, "a blob that is stored after the fact is not looked for"),
+    "keep_late_blobs": (4124, "a blob that is stored after the fact is not looked for"),
     "delete_shared_blobs": (3, "an erase deletes blobs that other records have as well"),
     "refer_to_gone": (0, "a writer refers to a blob that an erase may be deleting"),
-    "fork_links_last": (529, "a fork copies before it tells the parent where to"),
-    "fork_looks_once": (2299, "a fork does not look whether something it copied was erased meanwhile"),
+    "fork_links_last": (380, "a fork copies before it tells the parent where to"),
+    "fork_reads_early": (380, "a fork reads what it copies before it takes its name"),
+    "fork_unrefused": (4320, "an erase leaves a fork alone that took its name and is not there yet"),
 }
 
 Register = dict[str, Any]
@@ -254,6 +255,7 @@ def get_register(store: Store, key: str) -> Steps:
 #          segments; context = positions; bodies = records by position, those of the context at least
 # epoch:   how many erasures there were; erased = ((position, epoch), ...); gone = blobs nobody may refer to again
 TAIL: Register = {"life": 0, "epoch": 0, "erased": (), "gone": (), "base": 0, "records": (), "dead": False}
+TAKEN: Register = {"records": {}, "taken": True}  # the name of a fork that is to be
 LATEST: Register = TAIL | {"born": 0, "covers": 0, "sealed": 0, "context": (), "bodies": {}, "write": None}
 
 
@@ -941,18 +943,31 @@ class Run:
             self.store.forks |= dict.fromkeys(range(said, said + TRIES), fork)
             if "fork_links_last" not in self.mutants:
                 view = yield from self.link(view, said)
-            tail, found = yield from read_graph(self.store, view.life)
-            copy = {at: record for at, record in found.items() if at < end_of(tail)}
-            with contextlib.suppress(ConflictError):  # sent again after a lost reply
-                yield from retry(self.store.swap, fork, {"records": copy}, 0)
-            if "fork_looks_once" not in self.mutants:
-                now = yield from self.again(view)
-                yield from self.erase_in_fork(fork, now.tail["erased"])
+            while not (yield from self.copy_into(fork, view.life)):
+                pass
             if "fork_links_last" in self.mutants:
                 view = yield from self.link(view, said)
             self.forked.append((view.life, fork))
         except (DeletedError, NotFoundError, UnavailableError):
             return
+
+    def copy_into(self, fork: str, life: int) -> Steps:
+        """Take the name, read, and put what was read in its place; false if that was refused."""
+        early = (yield from read_graph(self.store, life)) if "fork_reads_early" in self.mutants else None
+        version, there = yield from get_register(self.store, fork)
+        if there is None:
+            with contextlib.suppress(ConflictError):  # sent again after a lost reply
+                yield from retry(self.store.swap, fork, TAKEN, 0)
+            version, there = yield from get_register(self.store, fork)
+        if there is not None and not there["taken"]:
+            return True  # an earlier try had no answer
+        tail, found = early or (yield from read_graph(self.store, life))
+        copy = {at: record for at, record in found.items() if at < end_of(tail)}
+        try:
+            yield from retry(self.store.swap, fork, {"records": copy, "taken": False}, version)
+        except ConflictError:
+            return False
+        return True
 
     def link(self, view: View, said: int) -> Steps:
         """Append the record that tells of a fork."""
@@ -964,16 +979,18 @@ class Run:
             said += 1
 
     def erase_in_fork(self, fork: str, erased: tuple[tuple[int, int], ...]) -> Steps:
-        """Copies are found by what they are copies of; a fork that is not there yet looks for itself."""
+        """Copies are found by what they are copies of; a fork under way, which may have read them, is refused."""
         while True:
             version, there = yield from get_register(self.store, fork)
-            if there is None:
+            if there is None or (there["taken"] and "fork_unrefused" in self.mutants):
                 return
             clean = bury_erased(there["records"], erased)
-            if clean == there["records"]:
+            if clean == there["records"] and not there["taken"]:
                 return
             with contextlib.suppress(ConflictError):
-                yield from retry(self.store.swap, fork, {"records": clean}, version)
+                yield from retry(self.store.swap, fork, {"records": clean, "taken": there["taken"]}, version)
+                if there["taken"]:
+                    return
 
     # deletion
 
@@ -1213,10 +1230,11 @@ class Run:
             self.problems.append(f"erased, and still stored: {left}")
 
     def judge_forks(self, life: int) -> None:
-        """Who was told that a fork is made, and that something is erased, need do nothing more."""
+        """Who was told that something is erased need do nothing more, whoever forks was killed or not."""
         erased = {self.store.log[life][position] for there, position in self.receipts if there == life}
-        for there, fork in self.forked:
-            if there == life and erased & set(payloads(self.store.objects[fork][1])):
+        linked = [self.store.forks[record] for record in self.store.log[life] if record in self.store.forks]
+        for fork in {*linked, *(fork for there, fork in self.forked if there == life)} & self.store.objects.keys():
+            if erased & set(payloads(self.store.objects[fork][1])):
                 self.problems.append(f"erased, and still in {fork}")
 
     def judge_blobs(self, life: int) -> None:
