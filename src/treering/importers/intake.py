@@ -248,11 +248,13 @@ class Intake:
     def _update(self, known: Origin, file: _File) -> Taken | None:
         """Record what a file has gained; None if it does not begin with what was recorded."""
         reading, source = Reading(file.source), file.source
-        if not reading.begins_with(known):
-            return None
         if known.path != file.name and _exists(known):
-            return Taken(path=str(file.path), session=known.session, outcome="copy")
+            same = reading.begins_with(known)
+            return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
+            known = origin_of(session.info) or known  # the card may lag behind an update that was cut short
+            if not reading.begins_with(known):
+                return None
             follows, active_ms = session.node == known.leaf, session.info.updated_ms
             done = _add_new(session, known, reading)
             side = None
