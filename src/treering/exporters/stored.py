@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from treering.format import values
+from treering.format.erasure import Erased, is_erased
 from treering.format.record import Record, decode_record
+from treering.format.stub import NOTE
 from treering.ids import time_of
 from treering.session.blocking import View
 from treering.session.payload import decode_payload, decode_source
@@ -44,6 +46,8 @@ def stored_drafts(view: View, format: str) -> Iterator[Stored]:  # noqa: A002  #
         checkpointed = checkpointed or record.type == "checkpoint"
         if record.type not in ("node", "note", "edit"):
             continue
+        if record.type == "edit" and is_erased(bytes(record.body)):
+            continue  # of something that is erased itself
         draft = view.perform(_draft, record, line)
         if record.type == "note" and record.kind == "import":
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
@@ -58,10 +62,13 @@ def _draft(reader: Reader, record: Record, line: bytes) -> Steps[Draft]:
     body = bytes(record.body)
     brief: Any = values.decode(record.brief)
     source: Any = decode_source(body)
+    payload = decode_payload(body, reader.blobs)
+    if isinstance(payload, Erased):
+        payload = _left_of(payload, record)
     return Draft(
         kind=record.kind,
         role=record.role,
-        payload=decode_payload(body, reader.blobs),
+        payload=payload,
         id=record.id,
         parent=record.parent,
         time_ms=record.time if record.time is not None else time_of(record.id),
@@ -71,3 +78,10 @@ def _draft(reader: Reader, record: Record, line: bytes) -> Steps[Draft]:
         target=record.target,
         source=source,
     )
+
+
+def _left_of(erased: Erased, record: Record) -> object:
+    """What other programs are told of an erased payload; they have no word for it."""
+    if record.type != "node":
+        return None
+    return erased.message if record.kind == "message" else erased.message | {"summary": NOTE}
