@@ -1,7 +1,6 @@
 """What a message says, part by part. A payload is whatever an agent recorded.
 
-Known are the shapes of common APIs, and of the programs whose sessions are imported: Operator-Use has `contents`, kit
-`parts` with their data one level further down, evva the names of Go's fields.
+Known are the shapes of common APIs, and of the programs whose sessions are imported (`treering.messages`).
 
 What is not understood is told as JSON, never left out.
 """
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 from treering.errors import TreeringError
 from treering.format import values
 from treering.format.erasure import Erased
+from treering.messages import common
 
 
 class Part(NamedTuple):
@@ -46,7 +46,7 @@ def parts_of(message: object) -> list[Part]:
         return [Part("text", "", message)]
     if not isinstance(message, Mapping):
         return [] if message is None else [Part("data", "", _json(message))]
-    return [part for part in _parts(message) if part.text or part.title]
+    return [part for part in _parts(common(message)) if part.text or part.title]
 
 
 def _parts(message: Mapping[object, object]) -> Iterator[Part]:
@@ -57,12 +57,6 @@ def _parts(message: Mapping[object, object]) -> Iterator[Part]:
         yield Part("result", "", text_of(message["output"]))
     elif "content" in message or "tool_calls" in message:
         yield from _content_parts(message)
-    elif "contents" in message:
-        yield from _content_parts({"content": message["contents"]})
-    elif "parts" in message:
-        yield from _content_parts({"content": [_flat(part) for part in _listed(message["parts"])]})
-    elif "Content" in message:
-        yield from _content_parts({"content": [*_from_go(message)]})
     else:
         yield Part("data", "", _json(message))
 
@@ -80,28 +74,6 @@ def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
         yield from _block_parts({"type": "tool_call", **call} if isinstance(call, Mapping) else call)
 
 
-def _listed(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
-
-
-def _flat(part: object) -> object:
-    """Return a part of kit's with its data in it; the mark at the end of a turn says nothing."""
-    data = part.get("data") if isinstance(part, Mapping) else None
-    if not isinstance(part, Mapping) or not isinstance(data, Mapping):
-        return part
-    return None if part.get("type") == "finish" else {**data, "type": part.get("type")}
-
-
-def _from_go(message: Mapping[object, object]) -> Iterator[object]:
-    """Yield blocks of a message of evva's."""
-    yield {"type": "thinking", "thinking": message.get("Thinking") or ""}
-    yield {"type": "text", "text": message["Content"]}
-    for kind, name in (("tool_call", "ToolCalls"), ("tool_result", "ToolResults")):
-        for part in _listed(message.get(name)):
-            fields = {str(key).lower(): value for key, value in part.items()} if isinstance(part, Mapping) else {}
-            yield {**fields, "type": kind}
-
-
 def _block_parts(block: object) -> Iterator[Part]:
     if block is None:
         return
@@ -110,7 +82,7 @@ def _block_parts(block: object) -> Iterator[Part]:
         return
     kind = text_of(block.get("type") or "")
     if kind in _TEXTS:
-        text = block.get("text", block.get("thinking", block.get("reasoning", block.get("content", ""))))
+        text = block.get("text", block.get("thinking", block.get("reasoning", "")))
         yield Part(_TEXTS[kind], "", text_of(text))
     elif kind in _CALLS:
         yield _call(block)

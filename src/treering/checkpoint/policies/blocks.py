@@ -4,7 +4,8 @@ Who continues an imported session adds messages in a shape of their own. A polic
 that of its program. So a message goes from its own shape to blocks, and from blocks to the program's.
 
 Read are the shapes of common APIs and of pi: a `content` that is text or a list of typed blocks, `tool_calls`, and
-results that carry the id of their call. What is not understood becomes text, as JSON: nothing is left out.
+results that carry the id of their call; other programs' are put into it by `treering.messages`. What is not understood
+becomes text, as JSON: nothing is left out.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 from treering.format import values
+from treering.messages import common
 
 Fields = dict[str, Any]
 """Those of a JSON object. Foreign, so nothing is known about their types."""
@@ -61,18 +63,24 @@ def role_of(message: Fields, blocks: list[Block]) -> str:
     """Return `user`, `assistant`, `tool` or `system`; who answers calls and says nothing else is a tool."""
     if blocks and all(block.kind == "result" for block in blocks):
         return "tool"
-    return _ROLES.get(text_of(message.get("role")), "user")
+    return _ROLES.get(text_of(common(message).get("role")), "user")
 
 
 def blocks_of(message: Fields) -> list[Block]:
     """Return what a message says, in its order."""
-    if _ROLES.get(text_of(message.get("role"))) == "tool":
-        return [_result(message)]
+    message = dict(common(message))
     content = message.get("content")
     parts = content if isinstance(content, list) else [] if content is None else [content]
+    if _ROLES.get(text_of(message.get("role"))) == "tool" and not any(map(is_result, parts)):
+        return [_result(message)]
     calls = message.get("tool_calls")
-    blocks = [block for part in parts for block in _blocks(part)]
+    blocks = [block for part in parts if part is not None for block in _blocks(part)]
     return blocks + [_call(fields_of(call)) for call in (calls if isinstance(calls, list) else [])]
+
+
+def is_result(part: object) -> bool:
+    """Tell a block that answers a call."""
+    return fields_of(part).get("type") in _RESULTS
 
 
 def said(blocks: list[Block]) -> str:

@@ -18,6 +18,7 @@ from typing import Any, Final
 from treering.checkpoint.policies.blocks import Block, Fields, blocks_of, fields_of, role_of, said, text_of
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
+from treering.messages import shape_of
 
 MESSAGE: Final = "evva.message@1"
 SUMMARY: Final = "evva.summary@1"
@@ -78,9 +79,8 @@ def message_of(payload: object) -> Fields:
 
 def _is_foreign(fields: Fields, message: Fields) -> bool:
     """Tell whether a message has another program's shape: it has parts, or fields by which APIs name calls."""
-    return not isinstance(message["Content"], str) or not fields.keys().isdisjoint(
-        ("tool_calls", "tool_call_id", "toolCallId")
-    )
+    named_so = fields.keys().isdisjoint(("tool_calls", "tool_call_id", "toolCallId"))
+    return not isinstance(message["Content"], str) or not named_so or shape_of(fields) not in ("", "evva")
 
 
 def _made(fields: Fields) -> Fields:

@@ -1,0 +1,120 @@
+"""Messages of the programs whose sessions are imported, put into the shape that common APIs have.
+
+That shape is a `role`, and a `content` that is text or a list of typed blocks. Operator-Use has `contents`, kit has
+`parts` with their data one level further down, evva the names of Go's fields. Whoever looks into a message asks here
+first, and then knows one shape only.
+
+Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+Fields = Mapping[Any, Any]
+"""Those of a JSON object. Foreign, so nothing is known about their types."""
+
+_OPERATOR: Final[Mapping[str, Mapping[str, str]]] = {
+    "text": {"content": "text"},
+    "thinking": {"content": "thinking"},
+    "tool_result": {"id": "tool_call_id"},
+}
+"""By type of a block: fields that have another name in the common shape."""
+_GO: Final = frozenset({"role", "content", "thinking", "thinkingsignature", "toolcalls", "toolresults"})
+"""Fields of a message of evva's. Go finds them whatever the case of their letters."""
+_GO_ONLY: Final = frozenset({"thinkingsignature", "toolcalls", "toolresults"})
+_GO_CALL: Final = {"id": "id", "name": "name", "input": "input"}
+_GO_RESULT: Final = {"id": "tool_call_id", "content": "content", "iserror": "is_error"}
+_MEDIA_TYPES: Final = {"/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
+"""By the first characters of an image in base64."""
+
+
+def common(message: Fields) -> Fields:
+    """Return a message in the common shape; one that has it, or one that nobody knows, stays as it is."""
+    return _SHAPES[shape_of(message)](message)
+
+
+def shape_of(message: Fields) -> str:
+    """Return whose shape a message has: `operator`, `kit` or `evva`; empty if it is the common one, or unknown."""
+    if "content" not in message:
+        if "contents" in message:
+            return "operator"
+        if "parts" in message:
+            return "kit"
+    names = [name for name in message if isinstance(name, str)]
+    go = {name.lower() for name in names if name != name.lower()} & _GO
+    return "evva" if (go & {"content", "role"}) or _GO_ONLY & {name.lower() for name in names} else ""
+
+
+def _as_it_is(message: Fields) -> Fields:
+    return message
+
+
+def _from_operator(message: Fields) -> Fields:
+    rest = {name: value for name, value in message.items() if name != "contents"}
+    return {**rest, "content": [block for part in _listed(message["contents"]) for block in _operator_blocks(part)]}
+
+
+def _operator_blocks(part: object) -> Iterator[object]:
+    kind = part.get("type") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping):
+        yield part
+    elif kind == "image":
+        yield from map(_image, _listed(part.get("images")))
+    else:
+        names = _OPERATOR.get(kind, {}) if isinstance(kind, str) else {}
+        yield {names.get(name, name): value for name, value in part.items()}
+
+
+def _image(image: object) -> object:
+    """Return an image of Operator's, which is base64, or an address of one."""
+    if not isinstance(image, str):
+        return {"type": "image", "data": image}
+    if image.startswith("data:"):
+        kind, _, data = image.removeprefix("data:").partition(";base64,")
+        return {"type": "image", "data": data, "mimeType": kind}
+    if "://" in image:
+        return {"type": "text", "text": f"[image: {image}]"}
+    return {"type": "image", "data": image, "mimeType": _MEDIA_TYPES.get(image[:4], "image/png")}
+
+
+def _from_kit(message: Fields) -> Fields:
+    rest = {name: value for name, value in message.items() if name != "parts"}
+    return {**rest, "content": [_flat(part) for part in _listed(message["parts"])]}
+
+
+def _flat(part: object) -> object:
+    """Return a part of kit's with its data in it; the mark at the end of a turn says nothing."""
+    data = part.get("data") if isinstance(part, Mapping) else None
+    if not isinstance(part, Mapping) or not isinstance(data, Mapping):
+        return part
+    return None if part.get("type") == "finish" else {**data, "type": part.get("type")}
+
+
+def _from_evva(message: Fields) -> Fields:
+    fields = {str(name).lower(): value for name, value in message.items() if value is not None}
+    thought = {"thinking": fields.get("thinking") or "", "signature": fields.get("thinkingsignature") or ""}
+    blocks: list[object] = [{"type": "thinking", **thought}] if thought["thinking"] else []
+    content = fields.get("content", "")
+    blocks += content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
+    blocks += [_go("tool_call", _GO_CALL, part) for part in _listed(fields.get("toolcalls"))]
+    blocks += [_go("tool_result", _GO_RESULT, part) for part in _listed(fields.get("toolresults"))]
+    return {"role": fields.get("role", ""), "content": blocks}
+
+
+def _go(kind: str, names: Mapping[str, str], part: object) -> object:
+    fields = {str(name).lower(): value for name, value in part.items()} if isinstance(part, Mapping) else {}
+    return {"type": kind, **{new: fields[old] for old, new in names.items() if old in fields}}
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+_SHAPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
+    "": _as_it_is,
+    "operator": _from_operator,
+    "kit": _from_kit,
+    "evva": _from_evva,
+}
