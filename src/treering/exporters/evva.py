@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from treering.checkpoint.context import Context
+from treering.checkpoint.policies.blocks import blocks_of
 from treering.checkpoint.policies.evva import MESSAGE, named
 from treering.checkpoint.policy import Seen, find_policy, render
 from treering.exporters.stored import Stored, stored_drafts
@@ -65,7 +66,8 @@ def compose(view: View) -> Composed:
     else:
         document = _document(view.info, header, context, messages, _counted(view, records, header))
         data = _written(document, parts)
-    return Composed(data=[data], entry_ids=None, labels=None, left_out=_left(records, context), messages=messages)
+    left_out = [*_left(records, context), *_images(context, drafts)]
+    return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
 
 
 def _header(records: Sequence[Stored]) -> Draft | None:
@@ -188,3 +190,10 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
         elif draft.kind not in (*_PERSISTED, "import", "origin"):
             left[draft.kind, "evva has no such record"] += 1
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
+
+
+def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
+    """Tell of images in messages of other programs: evva has words for what is said, thought, called and answered."""
+    messages = [_fields(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
+    count = sum(block.kind == "image" for message in messages for block in blocks_of(message))
+    return [LeftOut("image", count, "evva keeps no images in messages", seen=True)] if count else []

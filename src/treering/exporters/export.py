@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,18 +65,14 @@ def export(
     try:
         made += _write_parts(place, composed)
         made.append(_write_beside(place, composed.data))
-        same = _check(view, read(made[-1], format=format), composed)
+        left_out, same = _check(view, read(made[-1], format=format), composed)
         made[-1].replace(place)
     except BaseException:
         for each in made:
             each.unlink(missing_ok=True)
         raise
     return Exported(
-        path=str(place),
-        format=format,
-        entries=len(composed.entry_ids or ()),
-        left_out=composed.left_out,
-        same_context=same,
+        path=str(place), format=format, entries=len(composed.entry_ids or ()), left_out=left_out, same_context=same
     )
 
 
@@ -100,8 +97,8 @@ def _write_beside(place: Path, data: list[bytes]) -> Path:
     return Path(name)
 
 
-def _check(view: View, file: SessionFile, composed: Composed) -> bool:
-    """Compare a file with its session; tell whether the model sees the same."""
+def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[LeftOut], bool]:
+    """Compare a file with its session; tell what is left out, and whether the model sees the same."""
     by_name = file.header.version > 1 and not composed.ambiguous
     if composed.entry_ids is not None and file.header.version > 1:
         _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
@@ -112,11 +109,20 @@ def _check(view: View, file: SessionFile, composed: Composed) -> bool:
     if composed.messages is not None:
         _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
     expected = view.perform(_expected, find_format(file.format).POLICIES[0])
-    shown = [message.entry for message in file.context(file.leaf).messages]
+    found = [message.entry for message in file.context(file.leaf).messages]
+    shown = [name for name in found if name not in composed.pieces]
+    left_out = [*composed.left_out, *_unseen(composed, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
     if not same and not composed.ambiguous and not any(left.seen for left in composed.left_out):
-        _require("context", expected, shown)
-    return same
+        names = [[name for name in each if name not in composed.unseen] for each in (expected, shown)]
+        _require("context", *names)
+    return left_out, same and not any(left.seen for left in left_out)
+
+
+def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
+    """Tell of which messages the program shows nothing, and whether the model would see them here."""
+    found = Counter((*what, node in expected) for node, what in composed.unseen.items())
+    return [LeftOut(kind, count, reason, seen) for (kind, reason, seen), count in found.items()]
 
 
 def _named(ids: list[str | None]) -> list[str]:

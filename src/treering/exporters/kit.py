@@ -7,6 +7,7 @@ model; a message of an extension becomes one of the user, as that is how kit wou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,10 +15,10 @@ import msgspec
 
 from treering.checkpoint.policies.kit import parts_of, role_in_kit, sent
 from treering.exporters.lines import compose_lines
-from treering.exporters.target import Composed
+from treering.exporters.target import Composed, LeftOut
 from treering.format import values
 from treering.importers.entry import Fields
-from treering.importers.kit import NAME, VERSION
+from treering.importers.kit import NAME, VERSION, are_readable
 from treering.importers.rfc3339 import write_time
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
@@ -25,6 +26,9 @@ from treering.transcript.node import Draft
 
 _SAID: Final = frozenset({"label", "title", "extension"})
 """Notes that kit has words for."""
+_SENT: Final = {"image": {"user"}, "tool_call": {"assistant"}, "tool_result": {"tool"}}
+"""By type of part: the roles in whose messages kit sends it."""
+_NOT_SENT: Final = "the program does not send such parts in messages of that role"
 
 
 def compose(view: View) -> Composed:
@@ -37,6 +41,10 @@ class _Kit:
 
     FORMAT = NAME
     VERSION = VERSION
+    SENDS_EMPTY = False
+
+    def __init__(self) -> None:
+        self._unsent: set[tuple[str | None, str]] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork or of a subagent names its parent, as kit does."""
@@ -49,8 +57,14 @@ class _Kit:
         """Return a record of ours as kit would have written it."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
+        if draft.kind in ("message", "custom_message"):
+            self._unsent |= {(draft.id, part) for part in _unsent(_payload(draft))}
         adapt = _ADAPTED.get(draft.kind, _as_data)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
+
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message: kit's may have all kinds of parts."""
+        return [message]
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
         """Return a label that is there already, or takes off one that is not."""
@@ -62,15 +76,27 @@ class _Kit:
         """Return None: kit cannot hide a message."""
         return None
 
+    def not_sent(self) -> list[LeftOut]:
+        """Tell which parts kit does not send in a message of that role."""
+        found = Counter(part for _, part in self._unsent)
+        return [LeftOut(part, count, _NOT_SENT, seen=True) for part, count in found.items()]
+
 
 def _payload(draft: Draft) -> Fields:
     return draft.payload if isinstance(draft.payload, dict) else {}
 
 
+def _unsent(payload: Fields) -> set[str]:
+    """Return the kinds of parts of a message that kit will not send, though it sends others."""
+    role, parts = role_in_kit(payload), parts_of(payload)
+    found = {part["type"] for part in parts if part.get("type") in _SENT}
+    return found - {part for part in found if role in _SENT[part]} if sent(role, parts) else set()
+
+
 def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
     payload = _payload(draft)
     role, parts = role_in_kit(payload), parts_of(payload)
-    if (draft.brief or {}).get("context") is False or not sent(role, parts):
+    if (draft.brief or {}).get("context") is False or not sent(role, parts) or not are_readable(parts):
         return _as_data(draft, settings)
     model = {name: settings[name] for name in ("model", "provider") if settings.get(name) and role == "assistant"}
     kept = {name: payload[name] for name in ("model", "provider") if "parts" in payload and name in payload}

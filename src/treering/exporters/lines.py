@@ -39,6 +39,10 @@ _REASONS: Final = {
     "amend": "only what an amended record says now is written",
 }
 
+_PIECE: Final = "-part"
+"""In the ids of entries that say part of what a node says."""
+_SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
+"""Kinds that are messages to a model."""
 _LEAF: Final = "leaf"
 """Notes of Operator-Use that say where it goes on."""
 
@@ -82,6 +86,9 @@ class _Composer:
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
         """Entries whose id here is not that in the file, because others there have it or they have none."""
+        self._first: dict[str, str] = {}
+        """Of nodes that are several entries: the first of these."""
+        self._unseen: dict[str, tuple[str, str]] = {}
         self._old = 0
         """Version of the imported file, 0 if there was none."""
         self._changed = changed
@@ -103,7 +110,13 @@ class _Composer:
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
         ambiguous = circular or (bool(self._renamed) and not self._changed)
         return Composed(
-            data=[self._header, *self._lines], entry_ids=self._ids, labels=labels, left_out=left, ambiguous=ambiguous
+            data=[self._header, *self._lines],
+            entry_ids=self._ids,
+            labels=labels,
+            left_out=[*left, *self._target.not_sent()],
+            pieces=frozenset(name for name in self._ids if name is not None and _piece_of(name) in self._first),
+            unseen=self._unseen,
+            ambiguous=ambiguous,
         )
 
     def _look_over(self, records: list[Stored]) -> None:
@@ -171,13 +184,43 @@ class _Composer:
             self._left[edit.kind, hides] += 1
 
     def _take_own(self, draft: Draft) -> None:
-        made = self._target.adapt(_without_origin(draft), self._view.settings)
-        if made is None:
-            self._left[draft.kind, False] += 1
-        elif draft.type == "note":
-            self._later.append(made)
-        else:
-            self._write(made, self._parent(made))
+        parent = self._parent(_without_origin(draft))
+        for piece in self._apart(_without_origin(draft)):
+            made = self._target.adapt(piece, self._view.settings)
+            if (reason := self._why_unseen(draft, made)) is not None:
+                self._unseen[str(draft.id)] = (draft.kind, reason)
+            elif made is None:
+                self._left[draft.kind, False] += 1
+            if made is not None and draft.type == "note":
+                self._later.append(made)
+            elif made is not None:
+                self._write(made, parent)
+                parent = made.id
+
+    def _apart(self, draft: Draft) -> list[Draft]:
+        """Return a draft as those that the program needs to say the same; the last one has its id."""
+        brief = draft.brief or {}
+        if draft.kind == "compaction" and brief.get("kept") in self._first:
+            return [msgspec.structs.replace(draft, brief=brief | {"kept": self._first[str(brief["kept"])]})]
+        if draft.kind != "message" or not isinstance(draft.payload, dict):
+            return [draft]
+        messages = self._target.apart(draft.payload)
+        names = [f"{draft.id}{_PIECE}{number}" for number in range(1, len(messages))] + [str(draft.id)]
+        if len(names) > 1:
+            self._first[str(draft.id)] = names[0]
+        pairs = zip(names, messages, strict=True)
+        return [msgspec.structs.replace(draft, id=name, payload=message) for name, message in pairs]
+
+    def _why_unseen(self, draft: Draft, made: Draft | None) -> str | None:
+        """Why the program will show nothing of a node that is a message here; None if it will, or if it is none."""
+        if draft.type != "node" or draft.kind not in _SHOWN or (draft.brief or {}).get("context") is False:
+            return None
+        if made is None or made.kind not in _SHOWN:
+            return "there is nothing in it that the program would send"
+        summary = made.payload.get("summary") if isinstance(made.payload, dict) else None
+        if made.kind == "branch_summary" and not summary and not self._target.SENDS_EMPTY:
+            return "the program does not send summaries that are empty"
+        return None
 
     def _parent(self, draft: Draft) -> str | None:
         """What the entry of a draft names as its parent: in a file that may be a label."""
@@ -253,6 +296,11 @@ def _without_origin(draft: Draft) -> Draft:
     """Return a draft without what tells how another program wrote it."""
     links = {name: target for name, target in (draft.links or {}).items() if name != "source_parent"}
     return msgspec.structs.replace(draft, source=None, links=links or None)
+
+
+def _piece_of(name: str) -> str:
+    """The node that an entry says part of, if it does."""
+    return name.rpartition(_PIECE)[0]
 
 
 def _is_json(damage: Draft) -> bool:

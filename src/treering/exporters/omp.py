@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from treering.exporters.lines import compose_lines
-from treering.exporters.pi import adapted as adapted_for_pi, usage_of
+from treering.exporters.pi import adapted as adapted_for_pi, apart, usage_of
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import Fields, as_bytes
@@ -33,12 +33,7 @@ def compose(view: View) -> Composed:
     target = _Omp()
     composed = compose_lines(view, target, target.encode)
     slot = _slot(view, target)
-    return msgspec.structs.replace(
-        composed,
-        data=[*([slot] if slot else []), *composed.data],
-        parts=target.parts,
-        left_out=[*composed.left_out, *target.not_sent()],
-    )
+    return msgspec.structs.replace(composed, data=[*([slot] if slot else []), *composed.data], parts=target.parts)
 
 
 def _slot(view: View, target: _Omp) -> bytes:
@@ -58,6 +53,7 @@ class _Omp:
 
     FORMAT = FORMAT
     VERSION = VERSION
+    SENDS_EMPTY = False
 
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}
@@ -66,8 +62,7 @@ class _Omp:
         """The last one given here."""
         self._calls: set[str] = set()
         self._answered: set[str] = set()
-        self._failed = 0
-        self._empty = 0
+        self._failed: set[str | None] = set()
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent."""
@@ -89,12 +84,15 @@ class _Omp:
         adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
         made = adapt(draft, settings)
         if made is not None and made.kind == "message":
-            self._look_at(made.payload)
-        self._empty += draft.kind == "branch_summary" and not _fields(draft.payload).get("summary")
+            self._look_at(made)
         if draft.kind == "title" and draft.type == "note":
             text = (draft.brief or {}).get("title")
             self.title = TitleSlot(text if isinstance(text, str) else "", "user", write_time(draft.time_ms) or "")
         return made
+
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message with each result in one of its own, as pi has them."""
+        return apart(message)
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
         """Return a label that is there already, or takes off one that is not."""
@@ -105,12 +103,13 @@ class _Omp:
         """oh-my-pi cannot hide a message."""
         return None
 
-    def _look_at(self, message: object) -> None:
+    def _look_at(self, made: Draft) -> None:
         """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
-        fields = _fields(message)
+        fields = _fields(made.payload)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
-        self._failed += fields.get("stopReason") in _FAILED
+        if fields.get("stopReason") in _FAILED:
+            self._failed.add(made.id)
         if fields.get("role") == "toolResult":
             self._answered.add(str(fields.get("toolCallId")))
         elif fields.get("role") == "assistant":
@@ -123,8 +122,7 @@ class _Omp:
         alone = len(self._calls ^ self._answered)
         counts = {
             "tool_call": (alone, "the program sends calls and results only in pairs"),
-            "failed_turn": (self._failed, "the program does not send turns that failed"),
-            "branch_summary": (self._empty, "the program does not send summaries that are empty"),
+            "failed_turn": (len(self._failed), "the program does not send turns that failed"),
         }
         return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
 

@@ -18,7 +18,7 @@ from treering.checkpoint.policies.operator import message_of
 from treering.checkpoint.policy import Seen
 from treering.exporters.lines import compose_lines
 from treering.exporters.stored import Stored, stored_drafts
-from treering.exporters.target import Composed
+from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import RAW, Fields, as_bytes
 from treering.importers.flat import FLAT
 from treering.importers.operator import LEVELS, NAME, VERSION, write_time
@@ -65,6 +65,7 @@ class _Operator:
 
     FORMAT = NAME
     VERSION = VERSION
+    SENDS_EMPTY = True
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent, as Operator does."""
@@ -79,6 +80,10 @@ class _Operator:
         adapt = _ADAPTED.get(draft.kind, _as_custom)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
 
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message: Operator's may have all kinds of contents."""
+        return [message]
+
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:  # noqa: ARG002
         """Return the entry that lets Operator go on at a node."""
         return Draft(type="note", kind="leaf", id=identifier, target=node, time_ms=time_ms)
@@ -86,6 +91,10 @@ class _Operator:
     def retract(self, draft: Draft) -> Draft | None:  # noqa: ARG002
         """Operator cannot hide a message."""
         return None
+
+    def not_sent(self) -> list[LeftOut]:
+        """Operator sends all that is in its files."""
+        return []
 
 
 def _payload(draft: Draft) -> Fields:
@@ -117,7 +126,9 @@ def _summary(payload: Fields) -> Fields:
     return {"summary": str(payload.get("summary", "")), **({"details": details} if details else {}), "from_hook": False}
 
 
-def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Fields:
+def _custom_message(draft: Draft, settings: Mapping[str, object]) -> Fields:
+    if (draft.brief or {}).get("context") is False:
+        return _as_custom(draft, settings)
     payload = _payload(draft)
     content: Any = payload.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "content": str(content or "")}]

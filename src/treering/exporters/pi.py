@@ -7,10 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
+from treering.checkpoint.policies.blocks import is_result, text_of
 from treering.exporters.lines import compose_lines
-from treering.exporters.target import Composed
+from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import Fields
 from treering.importers.pi import VERSION, write_time
+from treering.messages import common, shape_of
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -18,9 +20,24 @@ from treering.transcript.node import Draft
 FORMAT: Final = "pi"
 _USAGE: Final = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 _COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
-_ROLES: Final = {"tool": "toolResult", "function": "toolResult", "developer": "system"}
+_NUMBERS: Final = {
+    "input_tokens": "input",
+    "output_tokens": "output",
+    "cache_read_tokens": "cacheRead",
+    "cache_write_tokens": "cacheWrite",
+}
+"""Of usage, as Operator-Use names them, and as pi does."""
+_ROLES: Final = {
+    "ai": "assistant",
+    "developer": "system",
+    "function": "toolResult",
+    "human": "user",
+    "model": "assistant",
+    "tool": "toolResult",
+}
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 _CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call"})
+_THINKING: Final = frozenset({"thinking", "reasoning"})
 _SAID: Final = frozenset({"label", "title", "usage", "extension"})
 """Notes that pi has words for."""
 
@@ -35,6 +52,7 @@ class _Pi:
 
     FORMAT = FORMAT
     VERSION = VERSION
+    SENDS_EMPTY = False
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent, as pi does."""
@@ -47,6 +65,10 @@ class _Pi:
         """Return a record of ours as pi would have written it."""
         return adapted(draft, settings)
 
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message with each result in one of its own."""
+        return apart(message)
+
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
         """Return a label that is there already, or takes off one that is not."""
         brief: dict[str, object] = {"label": label}
@@ -58,6 +80,31 @@ class _Pi:
         return msgspec.structs.replace(
             draft, type="note", kind="context_edit", target=None, brief=brief, payload={"replacement": None}
         )
+
+    def not_sent(self) -> list[LeftOut]:
+        """Pi sends all that is in its files."""
+        return []
+
+
+def apart(message: Fields) -> list[Fields]:
+    """Return a message as pi needs it, where each result of a call is a message of its own."""
+    known = dict(common(message))
+    content = known.get("content")
+    results = [part for part in content if is_result(part)] if isinstance(content, list) else []
+    if not results:
+        return [message]
+    others = [part for part in content or () if part is not None and not is_result(part)]
+    return [*map(_as_message, results), *([{**known, "content": others}] if others else [])]
+
+
+def _as_message(result: Fields) -> Fields:
+    """Return a block with a result as a message."""
+    names = ("tool_call_id", "toolCallId", "tool_use_id", "call_id", "id")
+    call = next((result[name] for name in names if result.get(name)), "")
+    failed = bool(result.get("isError") or result.get("is_error"))
+    content = result.get("content", result.get("output"))
+    name = result.get("toolName", result.get("name", ""))
+    return {"role": "tool", "tool_call_id": call, "toolName": name, "content": content, "isError": failed}
 
 
 def adapted(draft: Draft, settings: Mapping[str, object]) -> Draft | None:
@@ -73,6 +120,7 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
     payload = draft.payload
     if (draft.brief or {}).get("context") is False or not isinstance(payload, dict):
         return _as_custom(draft)
+    payload = _known(payload)
     role = _ROLES.get(str(payload.get("role")), str(payload.get("role")))
     message: Fields = {**payload, "role": role, "content": payload.get("content")}
     if role == "toolResult":
@@ -81,8 +129,24 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
         message = _answer(message, settings)
     elif message["content"] is None:
         message["content"] = ""
+    elif isinstance(message["content"], list):
+        message["content"] = _blocks(message["content"])
     message.setdefault("timestamp", draft.time_ms or 0)
     return {"role": role, "payload": message}
+
+
+def _known(message: Fields) -> Fields:
+    """Return a message in the common shape; of another program's fields, those that pi has, too."""
+    if not shape_of(message):
+        return message
+    known = common(message)
+    usage = known.get("usage")
+    numbers = usage if isinstance(usage, dict) else {}
+    named = {new: numbers[old] for old, new in _NUMBERS.items() if old in numbers}
+    model = {name: known[name] for name in ("model", "provider") if isinstance(known.get(name), str)}
+    return {"role": known.get("role"), "content": known.get("content"), **model} | (
+        {"usage": usage_of(named)} if named else {}
+    )
 
 
 def _result(message: Fields) -> Fields:
@@ -97,7 +161,8 @@ def _result(message: Fields) -> Fields:
 
 
 def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
-    calls = message.pop("tool_calls", None) or []
+    content = [*_blocks(message.get("content")), *map(_call, message.pop("tool_calls", None) or [])]
+    calls = any(isinstance(block, dict) and block.get("type") == "toolCall" for block in content)
     made = {
         "api": "unknown",
         "provider": str(settings.get("provider") or ""),
@@ -105,21 +170,27 @@ def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
         "usage": usage_of({}),
         "stopReason": "toolUse" if calls else "stop",
     }
-    return {**made, **message, "content": [*_blocks(message.get("content")), *map(_call, calls)]}
+    return {**made, **message, "content": content}
 
 
 def _blocks(content: object) -> list[object]:
     """Content as pi has it in the messages of assistants and tools: a list of blocks."""
     if isinstance(content, list | tuple):
-        return [_block(part) for part in content]
-    return [{"type": "text", "text": content}] if isinstance(content, str) and content else []
+        return [_block(part) for part in content if part is not None]
+    text = text_of(content)
+    return [{"type": "text", "text": text}] if text else []
 
 
 def _block(part: Any) -> object:
     if not isinstance(part, dict):
-        return {"type": "text", "text": str(part)}
+        return {"type": "text", "text": text_of(part)}
     if part.get("type") in _TEXTS:
         return {**part, "type": "text"}
+    if part.get("type") in _THINKING and "thinkingSignature" not in part:
+        signed = {"thinkingSignature": part["signature"]} if part.get("signature") else {}
+        return {"type": "thinking", "thinking": part.get("thinking", part.get("text", "")), **signed}
+    if part.get("type") == "image" and "media_type" in part:
+        return {"type": "image", "data": part.get("data", ""), "mimeType": part["media_type"]}
     return _call(part) if part.get("type") in _CALLS else part
 
 

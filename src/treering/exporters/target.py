@@ -47,6 +47,10 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[LeftOut]
     parts: dict[str, bytes] = {}
     """What the program keeps in files of their own, by their names."""
+    pieces: frozenset[str] = frozenset()
+    """Entries that say part of what a node says; the last part has the id of the node."""
+    unseen: dict[str, tuple[str, str]] = {}
+    """Nodes that are messages here and that the program shows nothing of: their kinds, and the reasons."""
     messages: list[object] | None = None
     """What a model must be sent where the program goes on; None if that follows from the entries."""
     ambiguous: bool = False
@@ -68,6 +72,8 @@ class LineExporter(Protocol):
     """As in `treering.importers.formats.FORMATS`."""
     VERSION: int
     """In the header of files that are written anew."""
+    SENDS_EMPTY: bool
+    """Summaries without text are sent to the model."""
 
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return the header of a new file: of a session made here, or of a fork of one that was imported.
@@ -85,6 +91,13 @@ class LineExporter(Protocol):
             settings: Those in force at the head.
         """
 
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message as those that the program needs to say the same: usually itself.
+
+        Args:
+            message: As somebody recorded it.
+        """
+
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
         """Return an entry that says nothing new, to be the last one of the file: the program goes on there.
 
@@ -100,6 +113,9 @@ class LineExporter(Protocol):
 
     def retract(self, draft: Draft) -> Draft | None:
         """Return an entry that hides the target of an edit from the model; None if the format has none."""
+
+    def not_sent(self) -> list[LeftOut]:
+        """Tell what stands in the file and is not sent by the program as it was by us, besides whole messages."""
 
 
 def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called everywhere here

@@ -8,6 +8,7 @@ document is the header, and is kept to the byte, as are the messages.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -76,6 +77,7 @@ SESSION: Final[Fields] = {
 _MARKS: Final = ({"session_id", "workdir"}, {"session_id", "workdir_slug"}, {"session_id", "session"})
 """Names of which a document has all of one group, whatever the case of their letters."""
 BOM: Final = b"\xef\xbb\xbf"
+_TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _SPACES: Final = str.maketrans({"\t": " "})
 
 
@@ -127,7 +129,17 @@ def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # me
 
 def indent(data: bytes, *, levels: int = 0) -> bytes:
     """Return JSON indented as Go's `MarshalIndent` does it with two spaces, that many levels inside of something."""
-    return msgspec.json.format(data, indent=2).replace(b"\n", b"\n" + b"  " * levels)
+    texts: list[bytes] = []
+
+    def hold(text: re.Match[bytes]) -> bytes:
+        texts.append(text[0])
+        return b'"%d"' % (len(texts) - 1)
+
+    # msgspec refuses lone surrogates, which no program but JavaScript's writes. So it is shown no text at all then.
+    lone = b"\\ud" in data
+    indented = msgspec.json.format(_TEXT.sub(hold, data) if lone else data, indent=2)
+    indented = indented.replace(b"\n", b"\n" + b"  " * levels)
+    return _TEXT.sub(lambda name: texts[int(name[0][1:-1])], indented) if lone else indented
 
 
 def listing(file: SessionFile) -> dict[str, object]:
