@@ -78,6 +78,7 @@ class Ghost:
         if base > len(log):
             self.problems.append(f"the tail begins at {base}, but the journal ended at {len(log)}")
         log = self._buried(life, log, new)
+        self._check_copies(new, len(log))
         now = log[:base] + list(new.lines)
         if now == log and life in self.logs:
             return
@@ -121,6 +122,14 @@ class Ghost:
         if marks.bury_all(new.lines, new.header.base) != list(new.lines):
             self.problems.append("the tail holds what it says was erased")
         return log
+
+    def _check_copies(self, new: Tail, end: int) -> None:
+        """Nothing is recorded about what was erased that would bring it back."""
+        gone = new.header.burials.names
+        for line in new.lines[max(0, end - new.header.base) :] if gone else ():
+            record = decode_record(line)
+            if record.kind == "amend" and record.target in gone:
+                self.problems.append(f"node {record.target} was erased, and is amended")
 
     def log_under(self, life: str, epoch: int) -> list[bytes]:
         """The records as somebody sees them who looked before a later erasure."""

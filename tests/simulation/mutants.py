@@ -20,7 +20,7 @@ from typing import NamedTuple
 from tests.simulation.rules import RULES, Rule, stated_rules
 
 SCHEDULES_MAX = 20_000
-SECONDS_MAX = 90
+SECONDS_MAX = 180
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src" / "treering"
 # A mutant must break a promise; one that is no valid program proves nothing.

@@ -675,8 +675,8 @@ RULES = (
         "purge-refuses-loads",
         "Before folders are deleted beside a tombstone, that is replaced.",
         "journal/purge.py",
-        "        if not kept and (listed or refuse) and not (yield from _refuse_loads(seen, nonce)):\n            continue\n",
-        "",
+        "not (yield from _refuse_loads(seen, nonce)):",
+        "False:",
         LIVES,
     ),
     Rule(

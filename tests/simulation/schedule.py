@@ -74,10 +74,13 @@ class Schedule:
 
     def run(self) -> list[str]:
         """Run it to its end and return what went wrong."""
-        early, late = self.cast()
-        self.play(early, late)
-        if not self.problems:
-            self.rest()
+        try:
+            early, late = self.cast()
+            self.play(early, late)
+            if not self.problems:
+                self.rest()
+        except CorruptError as error:  # found by those who look on
+            self.problems.append(f"what is stored is damaged: {error}")
         return self.problems
 
     def play(self, early: list[Steps[None]], late: list[Steps[None]]) -> None:
@@ -201,13 +204,16 @@ class LivesSchedule(Schedule):
     """One schedule of short lives: created, deleted and created again, by many at once."""
 
     faults: tuple[float, ...] = (0.0, 0.1, 0.3)
+    purging_share = 0.2
+    """How often they are purged as well."""
 
     def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
         rng, actors = self.rng, self.actors
         actors.works_max = rng.choice((2, 3, 8))
         actors.covers_early = 0.4
         self.shared = shared = rng.random() < 0.5
-        kinds = (actors.deleter, actors.deleter, actors.reader, actors.purger, *actors.creators(shared=shared))
+        purgers = (actors.purger,) if rng.random() < self.purging_share else ()
+        kinds = (actors.deleter, actors.deleter, actors.reader, *purgers, *actors.creators(shared=shared))
         cast = [rng.choice(kinds)() for _ in range(rng.randrange(4, 10))]
         middle = rng.randrange(1, len(cast))
         return cast[:middle], cast[middle:]
@@ -256,7 +262,7 @@ class SessionSchedule(Schedule):
             early.append(actors.loader())
         if rng.random() < 0.2:
             late += [actors.deleter(), actors.purger()]
-        if rng.random() < 0.4:
+        if rng.random() < 0.2:
             late += [actors.eraser() for _ in range(rng.randrange(1, 3))]
         return early, late
 
@@ -304,6 +310,7 @@ class NamesSchedule(LivesSchedule, SessionSchedule):
     """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
 
     faults: tuple[float, ...] = (0.2, 0.4)
+    purging_share = 0.8
     sends: tuple[int, ...] = (1, 1, 2)
 
 
