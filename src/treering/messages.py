@@ -75,7 +75,7 @@ def _image(image: object) -> object:
         kind, _, data = image.removeprefix("data:").partition(";base64,")
         return {"type": "image", "data": data, "mimeType": kind}
     if "://" in image:
-        return {"type": "text", "text": f"[image: {image}]"}
+        return {"type": "image", "url": image}
     return {"type": "image", "data": image, "mimeType": _MEDIA_TYPES.get(image[:4], "image/png")}
 
 

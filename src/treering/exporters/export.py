@@ -12,6 +12,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -25,6 +26,9 @@ from treering.importers.omp_blobs import FOLDER, find_folder
 from treering.session.blocking import View
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
+
+_MISSED: Final = "the session shows them to the model there, and by its own rules the program does not"
+_ADDED: Final = "the session does not show them to the model there, and by its own rules the program does"
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +115,7 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     expected = view.perform(_expected, find_format(file.format).POLICIES[0])
     found = [message.entry for message in file.context(file.leaf).messages]
     shown = [name for name in found if name not in composed.pieces]
-    left_out = [*composed.left_out, *_unseen(composed, expected)]
+    left_out = [*composed.left_out, *_unseen(composed, expected), *_otherwise(view, file.format, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
     if not same and not composed.ambiguous and not any(left.seen for left in composed.left_out):
         names = [[name for name in each if name not in composed.unseen] for each in (expected, shown)]
@@ -125,6 +129,15 @@ def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
     return [LeftOut(kind, count, reason, seen) for (kind, reason, seen), count in found.items()]
 
 
+def _otherwise(view: View, format: str, expected: list[str]) -> list[LeftOut]:  # noqa: A002
+    """Tell how many messages the program sends or does not send by its own rules, unlike those of the session."""
+    if view.perform(_policy) in find_format(format).POLICIES:
+        return []
+    here, there = {item.node for item in view.context}, set(expected)
+    counts = {_MISSED: len(here - there), _ADDED: len(there - here)}
+    return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
+
+
 def _named(ids: list[str | None]) -> list[str]:
     return [name for name in ids if name]
 
@@ -135,6 +148,11 @@ def _require(what: str, expected: object, got: object) -> None:
             f"export differs from its session in {what}, nothing was written. expected={expected!r}, got={got!r}",
             kind="export",
         )
+
+
+def _policy(reader: Reader) -> Steps[str]:
+    yield from ()
+    return reader.policy.name
 
 
 def _expected(reader: Reader, policy: str) -> Steps[list[str]]:

@@ -22,6 +22,7 @@ from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import RAW, Fields, as_bytes
 from treering.importers.flat import FLAT
 from treering.importers.operator import LEVELS, NAME, VERSION, write_time
+from treering.importers.writing import has_lone_surrogates
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -67,6 +68,9 @@ class _Operator:
     VERSION = VERSION
     SENDS_EMPTY = True
 
+    def __init__(self) -> None:
+        self._lone: set[str | None] = set()
+
     def header(self, info: SessionInfo, old: Fields | None) -> Fields:
         """Return a header; that of a fork names its parent, as Operator does."""
         made: Fields = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
@@ -77,6 +81,8 @@ class _Operator:
         """Return a record of ours as Operator would have written it."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
+        if has_lone_surrogates(draft.payload):
+            self._lone.add(draft.id)
         adapt = _ADAPTED.get(draft.kind, _as_custom)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
 
@@ -93,8 +99,9 @@ class _Operator:
         return None
 
     def not_sent(self) -> list[LeftOut]:
-        """Operator sends all that is in its files."""
-        return []
+        """Tell where texts are no Unicode: Operator's JSON cannot have that."""
+        reason = "lone surrogates, which the format cannot have, became U+FFFD"
+        return [LeftOut("text", len(self._lone), reason, seen=True)] if self._lone else []
 
 
 def _payload(draft: Draft) -> Fields:

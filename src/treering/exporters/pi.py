@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from treering.checkpoint.policies.blocks import is_result, text_of
+from treering.checkpoint.policies.blocks import is_result, linked, text_of
 from treering.exporters.lines import compose_lines
 from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import Fields
@@ -189,6 +189,8 @@ def _block(part: Any) -> object:
     if part.get("type") in _THINKING and "thinkingSignature" not in part:
         signed = {"thinkingSignature": part["signature"]} if part.get("signature") else {}
         return {"type": "thinking", "thinking": part.get("thinking", part.get("text", "")), **signed}
+    if part.get("type") == "image" and linked(part):
+        return {"type": "text", "text": linked(part)}
     if part.get("type") == "image" and "media_type" in part:
         return {"type": "image", "data": part.get("data", ""), "mimeType": part["media_type"]}
     return _call(part) if part.get("type") in _CALLS else part

@@ -17,6 +17,7 @@ import msgspec
 _ODD: Final = re.compile(rb"\d[eE][-+]?\d|\.0[,\]}]|-0[,\]}]")
 """Numbers that JavaScript and Go may write otherwise than msgspec. It is met in texts, too; that costs only time."""
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
+_LONE: Final = re.compile("[\ud800-\udfff]")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _GO_ESCAPES: Final = {
     b"<": b"\\u003c",
@@ -105,11 +106,23 @@ def encode_go(record: object) -> bytes:
 
 
 def encode_python(record: object) -> bytes:
-    """Return a value as pydantic's `model_dump_json` writes it."""
+    """Return a value as pydantic's `model_dump_json` writes it. It has no lone surrogates: they become U+FFFD."""
     try:
         return _encoder.encode(record)
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
-        return json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
+        return _LONE.sub("\ufffd", text).encode()
+
+
+def has_lone_surrogates(record: object) -> bool:
+    """Tell whether texts of a value are no Unicode, as JavaScript allows it."""
+    try:
+        _encoder.encode(record)
+    except UnicodeEncodeError:
+        return True
+    except (msgspec.MsgspecError, OverflowError):
+        return _LONE.search(json.dumps(record, ensure_ascii=False)) is not None
+    return False
 
 
 def cut_go(text: str, bytes_max: int) -> str:

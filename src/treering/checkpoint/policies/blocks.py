@@ -83,6 +83,11 @@ def is_result(part: object) -> bool:
     return fields_of(part).get("type") in _RESULTS
 
 
+def linked(image: Fields) -> str:
+    """Return what stands for an image of which only the address is known, in programs that want its bytes."""
+    return f"[image: {text_of(image['url'])}]" if image.get("url") and not image.get("data") else ""
+
+
 def said(blocks: list[Block]) -> str:
     """Return the texts of a message, each on a line of its own."""
     return "\n".join(block.text for block in blocks if block.kind == "text" and block.text)
@@ -110,7 +115,7 @@ def _blocks(part: object) -> Iterator[Block]:
     elif kind in _RESULTS:
         yield _result(fields)
     elif kind == "image":
-        yield _image(fields)
+        yield Block("text", linked(fields)) if linked(fields) else _image(fields)
     else:
         yield Block("text", text_of(part))
 
