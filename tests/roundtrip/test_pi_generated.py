@@ -99,7 +99,11 @@ def test_an_untouched_session_is_the_same_file(found: list[dict[str, Any]], vers
 @settings(max_examples=60)
 @given(sessions(wild=True))
 def test_reading_a_file_ends_and_gives_what_the_store_gives(found: list[dict[str, Any]]) -> None:
-    """Tree, paths and contexts can be asked for everywhere, circles or not; the store shows the same at the leaf."""
+    """Tree, paths and contexts can be asked for everywhere; the store shows the same at the leaf, but for circles.
+
+    A circle has no first entry: a path in a file ends where it comes round, as with the programs whose paths end at
+    all, and the store cuts it above the entry that stands first.
+    """
     data = lines(*found)
     _, store, folder = there_and_back(data)
     file = read(folder / "given.jsonl")
@@ -107,7 +111,8 @@ def test_reading_a_file_ends_and_gives_what_the_store_gives(found: list[dict[str
     for leaf in [None, "gone", *file.entry_ids]:
         file.path(leaf)
         file.context(leaf)
-    if len(set(file.entry_ids)) == len(file.entry_ids) and None not in file.entry_ids:
+    circular = any(problem.kind == "cycle" for problem in store.view("s").problems())
+    if len(set(file.entry_ids)) == len(file.entry_ids) and None not in file.entry_ids and not circular:
         shown = [shown.message for shown in file.context(file.leaf).messages]
         assert [item.message for item in store.view("s").context] == shown
 

@@ -28,6 +28,7 @@ from treering.session.reader import Reader
 from treering.storage.requests import Steps
 
 _MISSED: Final = "the session shows them to the model there, and by its own rules the program does not"
+_AMBIGUOUS: Final = "several entries have one id or come round in a circle, and the program may mean others than we do"
 _ADDED: Final = "the session does not show them to the model there, and by its own rules the program does"
 
 
@@ -117,7 +118,9 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     shown = [name for name in found if name not in composed.pieces]
     left_out = [*composed.left_out, *_unseen(composed, expected), *_otherwise(view, file.format, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
-    if not same and not composed.ambiguous and not any(left.seen for left in composed.left_out):
+    if not same and composed.ambiguous:
+        left_out.append(LeftOut("parent", 1, _AMBIGUOUS, seen=True))
+    elif not same and not any(left.seen for left in composed.left_out):
         names = [[name for name in each if name not in composed.unseen] for each in (expected, shown)]
         _require("context", *names)
     return left_out, same and not any(left.seen for left in left_out)

@@ -22,7 +22,7 @@ from treering.exporters.target import Composed, LeftOut
 from treering.importers.entry import RAW, Fields, as_bytes
 from treering.importers.flat import FLAT
 from treering.importers.operator import LEVELS, NAME, VERSION, write_time
-from treering.importers.writing import has_lone_surrogates
+from treering.importers.writing import has_lone_surrogates, without_lone_surrogates
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -34,11 +34,11 @@ _SAID: Final = frozenset({"label", "title", "extension"})
 def compose(view: View) -> Composed:
     """Make a file of Operator-Use of a session."""
     flat = _flat_lines(view)
-    return (
-        compose_lines(view, _Operator())
-        if flat is None
-        else Composed(data=flat, entry_ids=None, labels=None, left_out=[])
-    )
+    if flat is not None:
+        return Composed(data=flat, entry_ids=None, labels=None, left_out=[])
+    composed = compose_lines(view, _Operator())
+    labels = {node: without_lone_surrogates(label) for node, label in (composed.labels or {}).items()}
+    return msgspec.structs.replace(composed, labels=labels)
 
 
 def _flat_lines(view: View) -> list[bytes] | None:
@@ -81,7 +81,7 @@ class _Operator:
         """Return a record of ours as Operator would have written it."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
-        if has_lone_surrogates(draft.payload):
+        if has_lone_surrogates((draft.payload, draft.brief)):
             self._lone.add(draft.id)
         adapt = _ADAPTED.get(draft.kind, _as_custom)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})

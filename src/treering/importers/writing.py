@@ -110,8 +110,12 @@ def encode_python(record: object) -> bytes:
     try:
         return _encoder.encode(record)
     except (UnicodeEncodeError, msgspec.MsgspecError, OverflowError):
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-        return _LONE.sub("\ufffd", text).encode()
+        return without_lone_surrogates(json.dumps(record, ensure_ascii=False, separators=(",", ":"))).encode()
+
+
+def without_lone_surrogates(text: str) -> str:
+    """Return a text that is Unicode, with U+FFFD for what is not."""
+    return _LONE.sub("\ufffd", text)
 
 
 def has_lone_surrogates(record: object) -> bool:
