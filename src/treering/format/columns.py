@@ -86,8 +86,8 @@ def pack_integers(values: Sequence[int]) -> bytes:
 
 
 def _narrowest(values: Sequence[int]) -> tuple[int, array[int]]:
-    low, high = min(values, default=0), max(values, default=0)
-    bits = max(low.bit_length() if low >= 0 else (~low).bit_length(), high.bit_length()) + 1
+    ends = min(values, default=0), max(values, default=0)
+    bits = 1 + max((end if end >= 0 else ~end).bit_length() for end in ends)
     width = next(width for width in _WIDTHS if bits <= 8 * width)
     return width, array(_WIDTHS[width], values)
 
