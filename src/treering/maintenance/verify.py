@@ -220,7 +220,9 @@ class _Check:
             self._find(error, segment.key, first=name.first, end=name.end)
             return
         if marks.is_dirty(name):
-            self._odd("dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or tidy")
+            self._odd(
+                "dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or tidy"
+            )
         self._take(marks.bury_all(lines, name.first), name.first, segment.key)
 
     def _take(self, lines: Sequence[bytes], first: int, key: str) -> None:
