@@ -741,10 +741,7 @@ class Run:
             yield from retry(self.store.put, key, view.unsealed)
         new = self.covering(view, bodies or {}) | ({"sealed": end} if sealing else {})
         try:
-            if "blind_latest" in self.mutants:
-                version = yield from retry(self.store.put, "latest", new)
-            else:
-                version = yield from retry(self.store.swap, "latest", new, view.latest_version)
+            version = yield from self.replace_latest(new, view.latest_version)
         except ConflictError:
             version, there = yield from get_register(self.store, "latest")
             if there is None or there["dead"] or there["life"] != view.life:
@@ -754,6 +751,12 @@ class Run:
         if sealing and "drop_before_sealed" in self.mutants:
             yield from retry(self.store.put, key, view.unsealed)
         return True, view._replace(latest=new, latest_version=version)
+
+    def replace_latest(self, new: Register, version: int) -> Steps:
+        """Put `new` in the place of the version of latest that was seen."""
+        if "blind_latest" in self.mutants:
+            return (yield from retry(self.store.put, "latest", new))
+        return (yield from retry(self.store.swap, "latest", new, version))
 
     def follow(self, view: View) -> Steps:
         """An erase is under way, or was cut short: what it has to do to latest comes first."""

@@ -249,8 +249,8 @@ def test_a_part_is_cut_from_a_whole_answer(driver: S3Driver, gateway: Gateway) -
     """A cache in between may answer a range with everything; what was asked for is all that is passed on."""
     ask(driver, Put("a", b"0123456789"), Written)
     gateway.drops = {"range"}
-    for start, end, expected in ((2, 5, b"234"), (-3, None, b"789"), (None, 4, b"0123"), (7, None, b"789")):
-        found = ask(driver, Get("a", start, end), Found)
+    for first, end, expected in ((2, 5, b"234"), (-3, None, b"789"), (None, 4, b"0123"), (7, None, b"789")):
+        found = ask(driver, Get("a", first, end), Found)
         assert (found.data, found.size) == (expected, 10)
 
 
