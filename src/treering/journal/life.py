@@ -11,6 +11,8 @@ Rule 5: a life is never used twice, and neither is its folder.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
@@ -152,8 +154,17 @@ def _exists(keys: SessionKeys) -> ConflictError:
     )
 
 
-def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
+def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool] | None = None) -> Steps[bool]:
     """Delete a session: fence appends, mark the card, remove its folder. Finishes a deletion that was cut short.
+
+    Args:
+        keys: The session.
+        nonce: Names this write.
+        agreed: Asked about every look at a session that lives, before the tombstone takes the place of exactly the
+            tail that it was shown. By default any is deleted.
+
+    Returns:
+        Whether it is deleted; false if that was not agreed to.
 
     Raises:
         NotFoundError: There never was such a session.
@@ -168,11 +179,13 @@ def delete(keys: SessionKeys, *, nonce: str) -> Steps[None]:
         if seen.torn and looks < seen.proven_by:
             continue
         life = life or seen.life
+        if agreed is not None and not seen.dead and not agreed(seen):
+            return False
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
             continue
         yield from _bury((yield from look(keys)), life)
         yield from _empty_folder(keys.folder(life))
-        return
+        return True
     raise UnavailableError("the session changes faster than it can be deleted", kind="busy", key=keys.tail)
 
 

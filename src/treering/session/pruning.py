@@ -14,6 +14,7 @@ from treering.format.record import decode_record, encode_record
 from treering.ids import new_nonce
 from treering.journal.merge import Merged, tidy
 from treering.session.index import Index
+from treering.session.reader import Reader
 from treering.session.recording import Recording
 from treering.session.verbs import flush
 from treering.session.writer import Writer
@@ -39,8 +40,7 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
         dry_run: Only say what would be given up.
     """
     yield from flush(writer)
-    index = yield from writer.index()
-    chosen = yield from _plan(writer, index, _with_labels(keep, index))
+    chosen = yield from planned(writer, keep)
     if dry_run or not chosen.kept:
         return Pruned(chosen, None)
     for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
@@ -50,12 +50,18 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
     return Pruned(chosen, merged)
 
 
-def _plan(writer: Writer, index: Index, keep: Keep) -> Steps[Plan]:
+def planned(reader: Reader, keep: Keep) -> Steps[Plan]:
+    """What a `prune` would give up."""
+    index = yield from reader.index()
+    return (yield from _plan(reader, index, _with_labels(keep, index)))
+
+
+def _plan(reader: Reader, index: Index, keep: Keep) -> Steps[Plan]:
     """What may go; earlier pruned ones are no candidates, but a kept one may still be a change of them."""
     kept = kept_by(list(index.checkpoints.values()), keep) if index.checkpoints else set()
     every = list(index.all_checkpoints.values())
     rules = Keep(last=1, labelled=False, heads=(), ids=frozenset(kept))
-    chosen = plan(every, (yield from _references(writer, index)), rules)
+    chosen = plan(every, (yield from _references(reader, index)), rules)
     return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
 
 
@@ -72,12 +78,12 @@ def _marks(writer: Writer, checkpoints: tuple[str, ...]) -> Steps[Recording]:
     return recording
 
 
-def _references(writer: Writer, index: Index) -> Steps[dict[str, frozenset[str]]]:
+def _references(reader: Reader, index: Index) -> Steps[dict[str, frozenset[str]]]:
     full = [entry for entry in index.all_checkpoints.values() if entry.full]
     references: dict[str, frozenset[str]] = {}
     for start in range(0, len(full), RECORDS_AT_ONCE):
         part = full[start : start + RECORDS_AT_ONCE]
-        lines = yield from writer.lines_at([entry.at for entry in part])
+        lines = yield from reader.lines_at([entry.at for entry in part])
         references |= {entry.id: needs(decode_record(lines[entry.at])) for entry in part}
     return references
 

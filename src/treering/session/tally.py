@@ -18,6 +18,8 @@ from treering.transcript.parts import parts_of
 
 # What notes about the session as a whole put on its card.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+UPKEEP = {("edit", "prune")}
+"""Records that are no activity: a session does not become younger by being tidied."""
 ORIGIN = "origin"
 """Kind of the note that says which file of another program a session was made of, and how much of it."""
 
@@ -64,7 +66,7 @@ class Tally:
             self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
         if skeleton.kind == ORIGIN and skeleton.type == "note":
             self._originate(decode_payload(bytes(record.body), {}))
-        else:
+        elif (skeleton.type, skeleton.kind) not in UPKEEP:
             self._updated = max(self._updated, skeleton.time)
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
