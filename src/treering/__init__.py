@@ -30,6 +30,7 @@ from treering.errors import (
 from treering.format.erasure import Erased
 from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
+from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
 from treering.session.blocking import Session, View
@@ -115,6 +116,9 @@ __all__ = [
     "Pruned",
     "Receipt",
     "Repair",
+    "Retained",
+    "RetainedRow",
+    "Retention",
     "Schedule",
     "Session",
     "SessionDeletedError",

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
 from treering.journal import life
 from treering.maintenance.repair import Repair
+from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
 from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
@@ -112,6 +113,17 @@ class AsyncStore:
         names = await arun(purging(self._place, session, older_than), self._place.driver)
         await asyncio.to_thread(self._place.driver.scrub, *(self._place.keys(name).home for name in names))
         return names
+
+    async def retain(
+        self,
+        policy: Retention,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        told: Callable[[RetainedRow], None] | None = None,
+    ) -> Retained:
+        """Delete old sessions and prune checkpoints by a policy; see `Store.retain`. Runs in a thread."""
+        return await asyncio.to_thread(Store(self._place).retain, policy, dry_run=dry_run, now=now, told=told)
 
     async def copy(
         self,

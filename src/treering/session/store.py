@@ -17,6 +17,7 @@ from treering.format.register import Card, Latest
 from treering.ids import new_nonce
 from treering.journal import life
 from treering.maintenance.repair import Repair, repair_session
+from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
 from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
@@ -398,6 +399,34 @@ class Store:
         names = run(purging(self._place, session, older_than), self._place.driver)
         self._place.driver.scrub(*(self._place.keys(name).home for name in names))
         return names
+
+    def retain(
+        self,
+        policy: Retention,
+        *,
+        dry_run: bool = False,
+        now: datetime | None = None,
+        told: Callable[[RetainedRow], None] | None = None,
+    ) -> Retained:
+        """Delete old sessions and prune checkpoints by a policy. One session that fails does not stop the others.
+
+        Args:
+            policy: What to keep, and how long.
+            dry_run: Only say what would be done; nothing is written.
+            now: The time that ages are counted from; by default the clock's.
+            told: Called with each row as soon as it is done, for a log.
+
+        Returns:
+            What became of every session of this namespace.
+
+        Raises:
+            UnavailableError: The sessions cannot be listed.
+        """
+        from treering.session.retaining import Retaining
+
+        now_is = now_ms() if now is None else int(now.timestamp() * 1000)
+        run_of = Retaining(self._place, lambda name: self.session(name, create=False), policy, now_is)
+        return run_of.run(list(self.each_session()), dry_run=dry_run, told=told or (lambda _: None))
 
     def copy(
         self, session: str, target: Store | None = None, *, name: str | None = None, progress: Progress | None = None

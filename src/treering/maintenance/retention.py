@@ -1,0 +1,139 @@
+"""Which sessions to delete because they are old, or because there are many.
+
+Rule 1: each limit counts by itself. A session goes if it is too old, or if enough newer ones are there.
+Rule 2: what was active a moment ago stays, whatever the limits say; so does what is marked to be kept, and what cannot
+be read. Only those marked to be kept take no place among the newest.
+
+Nothing here reads or writes; `treering.session.retaining` does as is chosen here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from treering.checkpoint.prune import Keep
+from treering.errors import UsageError
+from treering.session.info import SessionInfo
+
+KEEP_STATUS: Final = "keep"
+"""A session with this status is never deleted or pruned by a policy: `session.set_status("keep")`."""
+
+_HOUR_MS: Final = 3_600_000
+_DAY_MS: Final = 24 * _HOUR_MS
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """How long sessions and checkpoints are kept. Each limit counts by itself: either is enough to delete a session."""
+
+    sessions_days: float | None = None
+    """Delete sessions whose last activity is longer ago."""
+    sessions_max: int | None = None
+    """Delete all but the newest so many, by last activity."""
+    per_project: bool = False
+    """Count `sessions_max` in each project by itself; sessions without a project are counted together."""
+    checkpoints: Keep | None = None
+    """Prune the checkpoints of the sessions that stay."""
+    min_idle_hours: float = 1.0
+    """Neither delete nor prune what was active that recently."""
+    purge: bool = False
+    """Remove the tombstones, too, of sessions that were deleted longer ago than `sessions_days`."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits without a meaning."""
+        if self.sessions_days is not None and not self.sessions_days > 0:
+            raise UsageError(f"sessions_days must be more than 0. got={self.sessions_days}", kind="option")
+        if self.sessions_max is not None and self.sessions_max < 1:
+            raise UsageError(f"sessions_max must be at least 1. got={self.sessions_max}", kind="option")
+        if not self.min_idle_hours >= 0:
+            raise UsageError(f"min_idle_hours must not be negative. got={self.min_idle_hours}", kind="option")
+        if self.per_project and self.sessions_max is None:
+            raise UsageError("per_project needs sessions_max", kind="option")
+        if self.purge and self.sessions_days is None:
+            raise UsageError("purge needs sessions_days", kind="option")
+        if self.sessions_days is None and self.sessions_max is None and self.checkpoints is None:
+            raise UsageError("a policy needs a limit: sessions_days, sessions_max or checkpoints", kind="option")
+
+    def active(self, updated_ms: int, now_ms: int) -> bool:
+        """Tell whether what happened at a time is so recent that the session must be left alone."""
+        return now_ms - updated_ms < self.min_idle_hours * _HOUR_MS
+
+
+class Choice(NamedTuple):
+    """What becomes of a session."""
+
+    row: SessionInfo
+    action: Literal["delete", "prune", "keep"]
+    """`prune`: it stays, and its checkpoints may be pruned."""
+    reason: str
+
+
+class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a session; in a dry run, what would."""
+
+    session: str
+    action: Literal["delete", "prune", "keep"]
+    reason: str
+    project: str = ""
+    updated_ms: int = 0
+    """Its last activity."""
+    records: int | None = None
+    """How many it has; None if it was not looked at."""
+    bytes: int | None = None
+    """What it takes in the store, but for its card; None if it is not deleted."""
+    checkpoints: int = 0
+    """How many were given up."""
+    error: str = ""
+    """Why nothing, or not all of it, could be done. The next run tries again."""
+
+
+class Retained(msgspec.Struct, frozen=True, kw_only=True):
+    """What a policy did to a store."""
+
+    rows: tuple[RetainedRow, ...]
+    """Every session, the most recently active first."""
+    dry_run: bool
+    purged: tuple[str, ...] = ()
+    """Names of which nothing is stored any more."""
+    purge_error: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Something could not be done."""
+        return bool(self.purge_error) or any(row.error for row in self.rows)
+
+
+def choose(rows: Iterable[SessionInfo], policy: Retention, now_ms: int) -> tuple[Choice, ...]:
+    """Return what becomes of each session, the most recently active first.
+
+    Args:
+        rows: All sessions of a store.
+        policy: The limits.
+        now_ms: Milliseconds since 1970.
+    """
+    newer: Counter[str] = Counter()
+    choices: list[Choice] = []
+    for row in sorted(rows, key=lambda row: (-row.updated_ms, row.id)):
+        if row.warning:
+            choices.append(Choice(row, "keep", "it cannot be read"))
+        elif row.status == KEEP_STATUS:
+            choices.append(Choice(row, "keep", f"its status is {KEEP_STATUS}"))
+        else:
+            group = row.project if policy.per_project else ""
+            newer[group] += 1
+            choices.append(_choose(row, newer[group], policy, now_ms))
+    return tuple(choices)
+
+
+def _choose(row: SessionInfo, rank: int, policy: Retention, now_ms: int) -> Choice:
+    if policy.active(row.updated_ms, now_ms):
+        return Choice(row, "keep", f"active in the last {policy.min_idle_hours:g} h")
+    if policy.sessions_days is not None and now_ms - row.updated_ms > policy.sessions_days * _DAY_MS:
+        return Choice(row, "delete", f"older than {policy.sessions_days:g} days")
+    if policy.sessions_max is not None and rank > policy.sessions_max:
+        where = " of its project" if policy.per_project else ""
+        return Choice(row, "delete", f"beyond the newest {policy.sessions_max}{where}")
+    return Choice(row, "keep" if policy.checkpoints is None else "prune", "within the limits")
