@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from tests.conftest import find_shared
 from tests.golden.folder import SYSTEMS, Golden, find_golden
+from tests.importers.reading import lines
+from tests.roundtrip.test_others_generated import KINDS, documents, files
+from tests.roundtrip.test_pi_generated import sessions
 
 import treering
 from treering.errors import TreeringError
@@ -93,3 +99,42 @@ def _strings(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for part in value:
             yield from _strings(part)
+
+
+@settings(max_examples=25)
+@given(sessions(wild=True))
+def test_any_session_of_pi_becomes_one_of_every_other_program(found: list[dict[str, Any]]) -> None:
+    """However odd a file is, no program's format refuses it."""
+    _cross("pi", lines(*found), ".jsonl")
+
+
+@settings(max_examples=15)
+@given(files(KINDS["operator"]))
+def test_any_session_of_operator_becomes_one_of_every_other_program(data: bytes) -> None:
+    """However odd a file is, no program's format refuses it."""
+    _cross("operator", data, ".jsonl")
+
+
+@settings(max_examples=15)
+@given(files(KINDS["kit"]))
+def test_any_session_of_kit_becomes_one_of_every_other_program(data: bytes) -> None:
+    """However odd a file is, no program's format refuses it."""
+    _cross("kit", data, ".jsonl")
+
+
+@settings(max_examples=15)
+@given(documents())
+def test_any_session_of_evva_becomes_one_of_every_other_program(data: bytes) -> None:
+    """However odd a document is, no program's format refuses it."""
+    _cross("evva", data, ".json")
+
+
+def _cross(name: str, data: bytes, suffix: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(treering.open(f"memory://{new_nonce()}")) as store:
+        path = Path(folder, f"given{suffix}")
+        path.write_bytes(data)
+        source = find_format(name).open_source(path)
+        store.load("s", source.drafts(), leaf=lambda: source.leaf, policy=find_format(name).POLICIES[0])
+        for target in FORMATS:
+            done = export(store.view("s"), Path(folder, f"out-{target}"), format=target)
+            assert done.same_context or any(left.seen for left in done.left_out)

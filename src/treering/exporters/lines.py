@@ -161,8 +161,10 @@ class _Composer:
             self._held.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind not in ("import", "origin") else [])
-        elif (draft.brief or {}).get("stand_in"):
+        elif (draft.brief or {}).get("stand_in") and stored.imported:
             self._stand_ins.add(draft.id or "")
+        elif (draft.brief or {}).get("stand_in"):
+            self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":
             self._lines.append(as_bytes((draft.source or {}).get(RAW)) + b"\n")
         elif stored.imported:
