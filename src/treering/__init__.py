@@ -41,6 +41,7 @@ from treering.session.info import SessionInfo
 from treering.session.pruning import Pruned
 from treering.session.reader import ContextItem
 from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
+from treering.session.redaction import redact_patterns
 from treering.session.store import LoadFacts, OpenOptions, Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
 from treering.session.verbs import Commit
 from treering.transcript.graph import Problem
@@ -139,6 +140,7 @@ __all__ = [
     "compaction",
     "custom_message",
     "open",
+    "redact_patterns",
     "system",
     "tool",
     "user",

@@ -107,10 +107,8 @@ def _large(part: object) -> tuple[bytes, str, str] | None:
         return part, "bytes", ""
     if type(part) is not str or len(part) < BASE64_BYTES_MIN:
         return None
-    url = _data_url.match(part)
-    prefix = url[0] if url else ""
-    if (data := _decode_base64(part[len(prefix) :])) is not None:
-        return data, "base64", prefix
+    if (found := read_base64(part)) is not None and len(part) - len(found[1]) >= BASE64_BYTES_MIN:
+        return found[0], "base64", found[1]
     if 4 * len(part) <= TEXT_BYTES_MIN:  # whatever its characters are
         return None
     try:
@@ -120,19 +118,25 @@ def _large(part: object) -> tuple[bytes, str, str] | None:
     return (text, "text", "") if len(text) > TEXT_BYTES_MIN else None
 
 
-def _decode_base64(text: str) -> bytes | None:
-    """Return the bytes, or None unless encoding them gives the same text again."""
+def read_base64(text: str) -> tuple[bytes, str] | None:
+    """Return the bytes that a text stands for and the prefix of its `data:` URL, if it is base64.
+
+    It is not unless encoding the bytes gives the same text again.
+    """
+    url = _data_url.match(text)
+    prefix = url[0] if url else ""
+    encoded = text[len(prefix) :]
     try:
-        data = base64.b64decode(text, validate=True)
+        data = base64.b64decode(encoded, validate=True)
     except (binascii.Error, ValueError):
         return None
-    return data if base64.b64encode(data).decode() == text and len(text) >= BASE64_BYTES_MIN else None
+    return (data, prefix) if base64.b64encode(data).decode() == encoded else None
 
 
 def _map(value: object, take: Callable[[object], object]) -> object:
     """Return a copy with `take` done to each leaf outside signed parts; what has no such leaf is shared."""
     if type(value) is dict:
-        if _is_signed(value):
+        if is_signed(value):
             return value
         return {key: _map(item, take) for key, item in value.items()}
     if type(value) is list:
@@ -142,7 +146,8 @@ def _map(value: object, take: Callable[[object], object]) -> object:
     return take(value)
 
 
-def _is_signed(part: dict[object, object]) -> bool:
+def is_signed(part: dict[object, object]) -> bool:
+    """Whether a part is signed or encrypted: nothing in it may be changed."""
     kind = part.get("type")
     return not SIGNED_KEYS.isdisjoint(part) or (type(kind) is str and kind in SIGNED_TYPES)
 

@@ -17,6 +17,7 @@ from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
+from treering.session.redaction import Redactor
 from treering.session.state import DEFAULT_POLICY
 from treering.session.store import (
     LoadFacts,
@@ -181,8 +182,16 @@ def aopen(
     namespace: str | None = None,
     single_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    redactor: Redactor | None = None,
 ) -> AsyncStore:
     """Open a store for asynchronous code; see `treering.open`."""
     return AsyncStore(
-        open_place(target, path=path, namespace=namespace, single_writer=single_writer, storage_options=storage_options)
+        open_place(
+            target,
+            path=path,
+            namespace=namespace,
+            single_writer=single_writer,
+            storage_options=storage_options,
+            redactor=redactor,
+        )
     )

@@ -88,6 +88,8 @@ def erase(writer: Writer, *ids: str, reason: str = "") -> Steps[Receipt]:
         ConflictError: Somebody else writes this exclusive session.
         UnavailableError: The store did not answer. Call again: what was begun is finished.
     """
+    if reason and writer.options.redaction is not None:
+        reason = writer.options.redaction.text(reason, "reason")
     yield from flush(writer)
     yield from writer.begin()
     return (yield from _erase(writer, ids, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session}))

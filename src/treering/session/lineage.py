@@ -30,6 +30,7 @@ from treering.journal.view import View
 from treering.session.index import Index
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
+from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush, note
 from treering.session.writer import RACES_MAX, Writer, now_ms
@@ -44,18 +45,20 @@ PATH_ROWS_AT_ONCE = 1000  # records of a path read together when it is copied
 class Loader:
     """Writes a session that does not exist yet, from its first record on."""
 
-    def __init__(self, keys: SessionKeys, policy: Policy, card: Card) -> None:
+    def __init__(self, keys: SessionKeys, policy: Policy, card: Card, redaction: Redaction | None = None) -> None:
         self.keys = keys
         self.policy = policy
         self.life = new_nonce()
         self.nonce = new_nonce()
-        self.state = SessionState(card, policy)
+        self.state = SessionState(card if redaction is None else redaction.card(card), policy)
         self.index = Index()
         self._lines: list[bytes] = []
         self._bytes = 0
         self._segments: list[Segment] = []
         self._blobs: set[str] = set()
         self._seen: Registers | None = None
+        self._redaction = redaction
+        """For what an importer read; what is copied was stored before, and stays as it is."""
 
     @property
     def end(self) -> int:
@@ -78,6 +81,8 @@ class Loader:
 
     def add_draft(self, draft: Draft) -> Steps[None]:
         """Record what an importer read; parents are kept whatever they name."""
+        if self._redaction is not None:
+            draft = self._redaction.draft(draft)
         body, large = encode_payload(draft)
         for digest, data in large.items():
             yield from self.add_blob(digest, data)
@@ -219,6 +224,8 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
     yield from flush(writer)
+    if title and writer.options.redaction is not None:
+        title = writer.options.redaction.text(title, "title")
     card = _child_card(writer, session, node, title)
     for _ in range(RACES_MAX):
         try:
@@ -323,6 +330,8 @@ def copy_blobs(reader: Reader, loader: Loader, bodies: Iterable[bytes]) -> Steps
 
 def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
     """Record that a subagent works in a session of its own; return the card that one begins with."""
+    if writer.options.redaction is not None:  # before it is cut: half a secret might not be known as one
+        task = writer.options.redaction.text(task, "task")
     yield from flush(writer)
     node = writer.at_node
     yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)

@@ -26,10 +26,8 @@ Progress = Callable[[int], None]
 
 def import_drafts(
     driver: Driver,
-    keys: SessionKeys,
+    loader: Loader,
     *,
-    policy: Policy,
-    card: Card,
     drafts: Iterable[Draft],
     leaf: Callable[[], str | None],
     origin: Callable[[], Mapping[str, object]] | None = None,
@@ -39,9 +37,7 @@ def import_drafts(
 
     Args:
         driver: The store.
-        keys: The new session.
-        policy: Builds its context.
-        card: Its first card.
+        loader: The new session, still without a record.
         drafts: All records, in order; read once.
         leaf: Asked after the last draft: the node to stand at.
         origin: Asked after that: what to remember of the file.
@@ -50,7 +46,6 @@ def import_drafts(
     Raises:
         ConflictError: There is a session of that name.
     """
-    loader = Loader(keys, policy, card)
     for part in _parts(drafts):
         run(_add_drafts(loader, part), driver)
         if progress is not None:

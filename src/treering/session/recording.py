@@ -17,6 +17,7 @@ from treering.format.record import EMPTY, Record, skeleton_of_record
 from treering.ids import new_id, time_of
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem
+from treering.session.redaction import Redaction
 from treering.session.state import SessionState
 from treering.session.writer import Writer, now_ms
 from treering.transcript.heads import Heads
@@ -116,6 +117,8 @@ class Recording:
         burials = self.writer.burials
         if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:
             return draft.id or ""  # erased since it was said, or put off: there is nothing left to be amended
+        if self.writer.options.redaction is not None:
+            draft = self.writer.options.redaction.draft(draft)
         body, large = encode_payload(draft, inside=burials.blobs)
         if large:
             self.blobs |= large
@@ -205,6 +208,8 @@ class Recording:
         if self.head not in self.state.heads.heads and not self.moved and self.node is not None:
             # Others took the head along: what is kept here is kept on a side branch, which begins with it.
             self.move("branch", self.head, self.node, {"current": False})
+        if self.writer.options.redaction is not None:
+            change = _redacted(change, self.writer.options.redaction)
         parent = self.checkpoint
         state = dict(parent.state) if parent else {}
         manager = parent.manager if parent else None
@@ -237,6 +242,16 @@ class Recording:
                 brief=Raw(written.brief), body=Raw(written.body),
             )
         )  # fmt: skip
+
+
+def _redacted(change: Change, redaction: Redaction) -> Change:
+    return msgspec.structs.replace(
+        change,
+        state={key: redaction.value(value, f"state[{key!r}]") for key, value in change.state.items()},
+        manager=redaction.value(change.manager, "manager"),
+        label=redaction.text(change.label, "label") if change.label else change.label,
+        metadata=redaction.value(dict(change.metadata), "metadata"),
+    )
 
 
 def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, Unpack
 
+import msgspec
+
 from treering.checkpoint.policy import Policy, find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
@@ -23,10 +25,11 @@ from treering.session.blocking import Session, View
 from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
-from treering.session.lineage import link_child
+from treering.session.lineage import Loader, link_child
 from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.purging import purge_all, purge_one
 from treering.session.reader import Reader
+from treering.session.redaction import Redaction, Redactor
 from treering.session.state import DEFAULT_POLICY, decode_state
 from treering.session.writer import Options, Writer, now_ms
 from treering.storage.open import address_of, open_driver
@@ -129,17 +132,24 @@ class Place:
     """What a blocking and an asynchronous store share: where sessions are and how they are opened."""
 
     def __init__(
-        self, driver: Driver, prefix: str = "", proofs: set[str] | None = None, address: str | None = None
+        self,
+        driver: Driver,
+        prefix: str = "",
+        proofs: set[str] | None = None,
+        address: str | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
         self.driver = driver
         self.prefix = prefix
         self.address = address
         """Names the store, without its namespaces, in every process; None if nothing does. See `address_of`."""
+        self.redaction = redaction
+        """What every text passes before it is stored."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
         """A part of this place for one tenant; what was proved of the store stays proved."""
-        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs, self.address)
+        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs, self.address, self.redaction)
 
     def keys(self, session: str) -> SessionKeys:
         """The keys of one session.
@@ -185,9 +195,10 @@ class Place:
             take(create=True)
             yield from self.prepare()
 
-        take(create=False)
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
-        writer = Writer(keys, policy, opening.card, opening.options, prepare)
+        options = msgspec.structs.replace(opening.options, redaction=self.redaction)
+        writer = Writer(keys, policy, opening.card, options, prepare)
+        take(create=False)
         writer.claim = lambda: take(create=False)
         return writer, holds
 
@@ -482,10 +493,8 @@ class Store:
         keys = place.keys(session)
         run(life.require_free(keys), place.driver)
         run(place.prepare(), place.driver)
-        first = loaded_card(session, facts or {})
-        import_drafts(
-            place.driver, keys, policy=chosen, card=first, drafts=drafts, leaf=leaf, origin=origin, progress=progress
-        )
+        loader = Loader(keys, chosen, loaded_card(session, facts or {}), place.redaction)
+        import_drafts(place.driver, loader, drafts=drafts, leaf=leaf, origin=origin, progress=progress)
 
     def verify(self, session: str) -> list[Finding]:
         """Read everything a session consists of and report all damage and oddities; changes nothing.
@@ -546,10 +555,12 @@ def open_place(
     namespace: str | None = None,
     single_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    redactor: Redactor | None = None,
 ) -> Place:
     """What `open` and `aopen` share."""
+    redaction = None if redactor is None else Redaction(redactor)
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
-    place = Place(driver, address=address_of(target))
+    place = Place(driver, address=address_of(target), redaction=redaction)
     return place.namespace(namespace) if namespace else place
 
 
@@ -560,6 +571,7 @@ def open(  # noqa: A001  # `treering.open`, as in gzip, shelve and fsspec
     namespace: str | None = None,
     single_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
+    redactor: Redactor | None = None,
 ) -> Store:
     """Open a store. Nothing is created before the first record.
 
@@ -569,11 +581,21 @@ def open(  # noqa: A001  # `treering.open`, as in gzip, shelve and fsspec
         namespace: A part of the store for one tenant.
         single_writer: You promise that one process at a time writes here. Needed for stores that cannot swap.
         storage_options: Passed on to the client of a remote store.
+        redactor: Is given every text that is about to be stored, and returns what is stored instead; see
+            `treering.redact_patterns`. It must leave alone what it returned. Signed and encrypted parts, base64, ids
+            and roles are not given to it. Copies, forks and repairs keep what is stored already as it is.
 
     Raises:
         UsageError: The target is none of these.
         UnsafeStoreError: The store cannot swap, and `single_writer` was not promised.
     """
     return Store(
-        open_place(target, path=path, namespace=namespace, single_writer=single_writer, storage_options=storage_options)
+        open_place(
+            target,
+            path=path,
+            namespace=namespace,
+            single_writer=single_writer,
+            storage_options=storage_options,
+            redactor=redactor,
+        )
     )

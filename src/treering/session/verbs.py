@@ -124,6 +124,8 @@ def record(
     if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
     elif writer.puts_off(drafts, ends_turn=changed is not None):
+        if writer.options.redaction is not None:  # now, so that what it refuses is not waiting for ever
+            drafts = [writer.options.redaction.draft(draft) for draft in drafts]
         new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
         writer.waiting += [draft for draft in new if draft.id not in known]
         return Commit(tuple([draft.id or "" for draft in new]), None)
@@ -190,6 +192,8 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     A draft with an id of its own may come a second time, after a call that had no answer: if its node has that very
     payload, it is recorded, and that is all that was asked.
     """
+    if writer.options.redaction is not None:  # as it would be recorded
+        chosen = [writer.options.redaction.draft(draft) for draft in chosen]
     ids = [draft.id or "" for draft in chosen]
     if len(set(ids)) < len(ids):
         raise UsageError(f"an id is given twice. ids={ids!r}", kind="duplicate_id")
@@ -239,11 +243,15 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
     shown = dict(writer.messages(state.context, state.lines))
     seen = state.context
     there |= yield from _items_of(writer, [name for name in names if name not in there])
-    items = []
+    items: list[Item] = []
     for wanted, node in zip(context, names, strict=True):
         item = there[node]
-        if not isinstance(wanted, str) and (node not in shown or shown[node] != wanted.message):
-            item = Item(node, item.view, values.encode(wanted.message))
+        if not isinstance(wanted, str):
+            message = wanted.message
+            if writer.options.redaction is not None:
+                message = writer.options.redaction.value(message, f"context[{len(items)}]")
+            if node not in shown or shown[node] != message:
+                item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
 

@@ -44,6 +44,7 @@ from treering.journal.view import View
 from treering.session.burial import bury_line, latest_burier
 from treering.session.hooks import Hooks
 from treering.session.reader import Reader, Restored
+from treering.session.redaction import Redaction
 from treering.session.state import SessionState, decode_state, encode_state, knows
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import checked
@@ -62,6 +63,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     first_write: str = "record"
     hooks: Hooks = Hooks()
     create: bool = True
+    redaction: Redaction | None = None
+    """What every text passes before it is stored; the store says so, see `treering.session.store.Place`."""
 
 
 class Planned(Protocol):
@@ -107,7 +110,7 @@ class Writer(Reader):
         """Holds the session for this handle where the store knows such a thing, or raises `SessionHeldError`."""
         self._lives: list[str] = []
         """Of the session that this handle creates, one for each try: an earlier one may have landed."""
-        self._new_card = card
+        self._new_card = card if options.redaction is None else options.redaction.card(card)
         self._prepare = prepare
         self._appends = 0
         self._seals = 0
