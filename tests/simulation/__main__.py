@@ -1,17 +1,24 @@
 """Run random schedules against the real journal: `python -m tests.simulation 20000`.
 
-One of them, every request told: `python -m tests.simulation --kind disk --seed 4711`.
+One of them, every request told: `python -m tests.simulation --kind disk --seed 4711`. The number of processes changes
+nothing but the time it takes. A schedule that breaks a promise is made shorter before it is told.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import treering
+from tests.simulation.runs import Broken, record, run_batches
 from tests.simulation.schedule import KINDS, run_schedule
+from tests.simulation.shrink import shrink
+
+PROGRESS_SECONDS = 10
 
 
 def say(text: str) -> None:
@@ -22,30 +29,66 @@ def say(text: str) -> None:
 
 def main() -> int:
     """Run what the arguments say; return the exit code."""
+    options = _options()
+    kinds = options.kind or list(KINDS)
+    if options.seed is None:
+        return run(options, kinds)
+    if options.shrink:
+        return tell_shrunk(options.seed, kinds[0])
+    problems = run_schedule(options.seed, kinds[0], say)
+    say("\n".join(problems) or "no promise broken")
+    return bool(problems)
+
+
+def run(options: argparse.Namespace, kinds: list[str]) -> int:
+    """Run many schedules, and tell the first one that breaks a promise."""
+    seeds = range(options.first, options.first + options.schedules)
+    counts: Counter[str] = Counter()
+    broken: Broken | None = None
+    began = told = time.perf_counter()
+    for batch in run_batches(seeds, kinds, options.processes):
+        counts, broken, now = counts + batch.counts, batch.broken, time.perf_counter()
+        if now - told > PROGRESS_SECONDS:
+            told = now
+            sys.stderr.write(f"{counts.total():,} of {len(seeds):,}, {counts.total() / (now - began):.0f} a second\n")
+    seconds = time.perf_counter() - began
+    if options.record:
+        record(options.record, seeds, counts, seconds, broken)
+    if broken is None:
+        say(f"{counts.total():,} schedules, no promise broken, {counts.total() / seconds:.0f} a second")
+        return 0
+    say(f"schedule {broken.seed}: {broken.problem}")
+    say(f"see every step: python -m tests.simulation --kind {broken.kind} --seed {broken.seed}")
+    if options.shrink:
+        tell_shrunk(broken.seed, broken.kind)
+    return 1
+
+
+def tell_shrunk(seed: int, kind: str) -> int:
+    """Make a schedule shorter and tell every step of what is left."""
+    whole, short = shrink(seed, kind)
+    if short.problems:
+        say(f"shrunk from {len(whole.steps)} steps to {len(short.steps)}, which break the same promise:")
+    say("\n".join([*short.steps, *(short.problems or ["no promise broken"])]))
+    return bool(short.problems)
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
     parser.add_argument("schedules", type=int, nargs="?", default=3000)
     parser.add_argument("--kind", choices=KINDS, action="append", help="only schedules of this kind")
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at a time")
     parser.add_argument("--seed", type=int, help="run this one, and tell every step; needs a kind")
+    parser.add_argument("--shrink", action=argparse.BooleanOptionalAction, help="make what is broken shorter")
+    parser.add_argument("--record", type=Path, help="add what became of it to this page")
     parser.add_argument("--package", type=Path, help="make sure that the package is the one in this folder")
     options = parser.parse_args()
     if options.package and options.package not in Path(treering.__file__).parents:
         parser.error(f"this is another package: {treering.__file__}")
-    kinds = options.kind or list(KINDS)
-    if options.seed is not None:
-        problems = run_schedule(options.seed, kinds[0], say)
-        say("\n".join(problems) or "no promise broken")
-        return bool(problems)
-    began = time.perf_counter()
-    for seed in range(options.first, options.first + options.schedules):
-        kind = kinds[seed % len(kinds)]
-        if problems := run_schedule(seed, kind):
-            say(f"schedule {seed}: {problems[0]}")
-            say(f"see every step: python -m tests.simulation --kind {kind} --seed {seed}")
-            return 1
-    seconds = time.perf_counter() - began
-    say(f"{options.schedules} schedules, no promise broken, {options.schedules / seconds:.0f} a second")
-    return 0
+    if options.shrink is None:
+        options.shrink = options.seed is None
+    return options
 
 
 if __name__ == "__main__":

@@ -68,7 +68,8 @@ def _run(rule: Rule, folder: str, schedules: int) -> tuple[str, bool]:
     kinds = [argument for kind in rule.kinds for argument in ("--kind", kind)]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "tests.simulation", str(schedules), "--package", folder, *kinds],
+            [sys.executable, "-m", "tests.simulation", str(schedules), "--package", folder, "--processes", "1",
+             "--no-shrink", *kinds],
             cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
         )  # fmt: skip

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.simulation.actors import Actors
 from tests.simulation.agents import Agents
 from tests.simulation.codec import Chance, parse_latest, repeatable
 from tests.simulation.disk import Disk
-from tests.simulation.process import Process
+from tests.simulation.process import Process, Tell
 from tests.simulation.world import World
 from treering.errors import CorruptError
 from treering.format import blobs
@@ -30,6 +30,7 @@ class Schedule:
     Args:
         seed: Decides everything.
         tell: Takes one line for each request; None: nobody listens.
+        rng: Decides in place of the seed, which then gives ids only.
     """
 
     faults: tuple[float, ...] = (0.0, 0.06, 0.06, 0.2)
@@ -38,8 +39,8 @@ class Schedule:
     """How often a request is sent at most, to choose from."""
     killed_share = 0.01
 
-    def __init__(self, seed: int, tell: Callable[[str], None] | None = None) -> None:
-        self.rng = random.Random(seed)
+    def __init__(self, seed: int, tell: Tell | None = None, rng: random.Random | None = None) -> None:
+        self.rng = rng or random.Random(seed)
         self.tell = tell
         self.world = self.make_world()
         self.actors = self.make_actors()
@@ -355,8 +356,8 @@ def small() -> Iterator[None]:
             setattr(module, name, value)
 
 
-def run_schedule(seed: int, kind: str, tell: Callable[[str], None] | None = None) -> list[str]:
+def run_schedule(seed: int, kind: str, tell: Tell | None = None, rng: random.Random | None = None) -> list[str]:
     """Run the schedule of a seed and return what went wrong, nothing if it went as promised."""
     with small(), repeatable(tokens=seed % REAL_CODERS_EVERY != 0):
         Chance.begin(seed)
-        return KINDS[kind](seed, tell).run()
+        return KINDS[kind](seed, tell, rng).run()

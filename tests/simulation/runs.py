@@ -1,0 +1,94 @@
+"""Many schedules over several processes, with the same result for any number of them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.simulation.schedule import run_schedule
+
+BATCH_SCHEDULES = 50  # half a second's work
+HEADING = """\
+# Simulated schedules
+
+`make simulate` runs 20,000 random schedules in each build; any number of them can be run, and is recorded here:
+`make simulate SCHEDULES=1000000 RECORD=docs/reference/simulated.md`. What a schedule is:
+[what the simulation does](journal.md#what-the-simulation-does).
+
+| Day | Code | Seeds | Schedules of each kind | Seconds | Broken promises |
+|---|---|---|---|---|---|
+"""
+
+
+class Broken(NamedTuple):
+    """A schedule that broke a promise."""
+
+    seed: int
+    kind: str
+    problem: str
+
+
+class Batch(NamedTuple):
+    """What became of some consecutive seeds; the last one may have broken a promise."""
+
+    counts: Counter[str]
+    broken: Broken | None
+
+
+def kind_of(seed: int, kinds: Sequence[str]) -> str:
+    """Which kind of schedule a seed stands for."""
+    return kinds[seed % len(kinds)]
+
+
+def run_batch(seeds: range, kinds: Sequence[str]) -> Batch:
+    """Run schedules until one breaks a promise."""
+    counts: Counter[str] = Counter()
+    for seed in seeds:
+        kind = kind_of(seed, kinds)
+        counts[kind] += 1
+        if problems := run_schedule(seed, kind):
+            return Batch(counts, Broken(seed, kind, problems[0]))
+    return Batch(counts, None)
+
+
+def run_batches(seeds: range, kinds: Sequence[str], processes: int) -> Iterator[Batch]:
+    """Run schedules in the order of their seeds, as far as anybody can see; end with the first one that is broken."""
+    batches = [seeds[start : start + BATCH_SCHEDULES] for start in range(0, len(seeds), BATCH_SCHEDULES)]
+    run = partial(run_batch, kinds=kinds)
+    if processes == 1:
+        yield from _until_broken(map(run, batches))
+        return
+    with get_context("spawn").Pool(processes) as pool:  # new interpreters, which share nothing
+        yield from _until_broken(pool.imap(run, batches))
+
+
+def _until_broken(batches: Iterator[Batch]) -> Iterator[Batch]:
+    for batch in batches:
+        yield batch
+        if batch.broken:
+            return
+
+
+def record(path: Path, seeds: range, counts: Counter[str], seconds: float, broken: Broken | None) -> None:
+    """Add a run to a page, which is made if it is not there."""
+    if not path.exists():
+        path.write_text(HEADING, encoding="utf-8")
+    day = datetime.now(UTC).date()
+    kinds = ", ".join(f"{kind} {count:,}" for kind, count in sorted(counts.items()))
+    found = f"seed {broken.seed}: {broken.problem}" if broken else "none"
+    cells = (day, _commit(), f"{seeds.start:,} to {seeds.stop - 1:,}", kinds, f"{seconds:,.0f}", found)
+    with path.open("a", encoding="utf-8") as page:
+        page.write(f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |\n")
+
+
+def _commit() -> str:
+    """The commit of the code that ran, with a mark if it was changed since."""
+    command = ["git", "describe", "--always", "--abbrev=10", "--exclude=*", "--dirty"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    return done.stdout.strip() or "unknown"
