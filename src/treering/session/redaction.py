@@ -30,9 +30,10 @@ Redactor = Callable[[str], str]
 
 BASE64_CHARACTERS_MIN: Final = 1024
 """Shorter base64 that nothing tells to be data is a text: a key may look like that."""
-IDENTIFYING: Final = frozenset(
-    {"id", "role", "type", "kind", "parentId", "parent_id"}
-    | {"tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id", "callId"}
+_MEDIA_TYPES: Final = frozenset({"mimeType", "mime_type", "mediaType", "media_type"})
+IDENTIFYING: Final = _MEDIA_TYPES.union(
+    {"id", "role", "type", "kind", "parentId", "parent_id"},
+    {"tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id", "callId"},
 )
 """Names of fields whose texts stay."""
 _IDENTIFYING_IN: Final[Mapping[str, frozenset[str]]] = {
@@ -47,7 +48,6 @@ _IDENTIFYING_IN: Final[Mapping[str, frozenset[str]]] = {
 _SIGNED_BY: Final = {"ThinkingSignature": frozenset({"Thinking", "ThinkingSignature"})}
 """Messages of evva's have the signature of one field beside all others."""
 _ARGUMENTS: Final = frozenset({"arguments", "input", "Input", "args"})
-_MEDIA_TYPES: Final = frozenset({"mimeType", "mime_type", "mediaType", "media_type"})
 _CARD_TEXTS: Final = ("title", "project", "cwd", "task", "status")
 _RAW, _ORDER, _AT = "raw", "order", "at"  # in the source of a draft, see `treering.importers.entry`
 
