@@ -25,6 +25,7 @@ from treering.cli import (
     importing,
     listing,
     repairing,
+    retaining,
     searching,
     tree,
 )
@@ -95,6 +96,6 @@ for _command in (
     changes.branch, changes.fork, changes.rewind, continuing.continue_, searching.search, importing.import_,
     doctoring.doctor, discovering.discover,
     exporting.export, exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm,
-    erasing.erase, erasing.purge, demo.demo,
+    erasing.erase, erasing.purge, retaining.retain, demo.demo,
 ):  # fmt: skip
     main.add_command(_command)

@@ -1,0 +1,133 @@
+"""`retain`: delete old sessions and prune checkpoints, by hand or every night."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+import msgspec
+
+from treering.checkpoint.prune import Keep
+from treering.cli import exits
+from treering.cli.output import Cell, Field, Output, encode_document, id_cell
+from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.text import ago, counted, iso_time, size_text
+from treering.errors import UsageError
+from treering.maintenance.retention import Retained, RetainedRow, Retention
+from treering.session.store import Store
+
+Write = Callable[[dict[str, object]], None]
+
+_age = re.compile(r"(\d{1,6}(?:\.\d+)?)(h|d|w)?")
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0}
+
+
+def _days(context: click.Context, parameter: click.Parameter, value: str | None) -> float | None:
+    """Return days of an age; a number alone is days."""
+    if value is None:
+        return None
+    match = _age.fullmatch(value)
+    if match is None:
+        raise click.BadParameter(f"{value!r} is no age; write 12h, 30d or 8w", context, parameter)
+    return float(match[1]) * _DAYS[match[2] or "d"]
+
+
+@click.command()
+@json_option
+@click.option("--older-than", metavar="AGE", callback=_days, help="Delete what was last active before: 12h, 30d, 8w.")
+@click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Delete what is beyond the newest N.")
+@click.option("--per-project", is_flag=True, help="The newest N of each project.")
+@click.option("--checkpoints", type=click.IntRange(1), metavar="N", help="Prune to the newest N in what stays.")
+@click.option("--min-idle", metavar="AGE", callback=_days, default="1h", show_default=True, help="Spare what is newer.")
+@click.option("--purge", is_flag=True, help="Remove tombstones that are older than --older-than.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Append what is done.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_options()
+@click.pass_context
+def retain(
+    context: click.Context, *, as_json: bool, older_than: float | None, keep_newest: int | None, per_project: bool,
+    checkpoints: int | None, min_idle: float, purge: bool, dry_run: bool, log: Path | None, yes: bool,
+) -> None:  # fmt: skip
+    """Delete old sessions and prune checkpoints.
+
+    Either limit is enough: what is among the newest N goes all the same if it is too old. Sessions that are in use or
+    whose status is `keep` stay.
+    """
+    policy = Retention(
+        sessions_days=older_than,
+        sessions_max=keep_newest,
+        per_project=per_project,
+        checkpoints=None if checkpoints is None else Keep(last=checkpoints),
+        min_idle_hours=min_idle * 24,
+        purge=purge,
+    )
+    store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
+    if not dry_run and not yes and not _agreed(store, policy):
+        out.say("nothing was done")
+        context.exit(exits.INTERRUPTED)
+    with _log(None if dry_run else log) as write:
+        done = store.retain(policy, dry_run=dry_run, told=lambda row: _write_row(write, row))
+        for name in done.purged:
+            write({"session": name, "action": "purge"})
+    _show(out, done, as_json=as_json)
+    if done.failed:
+        context.exit(exits.PARTLY)
+
+
+def _agreed(store: Store, policy: Retention) -> bool:
+    if not sys.stdin.isatty():
+        raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to do it")
+    planned = store.retain(policy, dry_run=True)
+    return click.confirm(f"{_summary(planned, 'delete', 'prune')}? nothing brings it back", err=True)
+
+
+@contextmanager
+def _log(file: Path | None) -> Iterator[Write]:
+    """Give what appends a line to a file at once; without a file it does nothing."""
+    with nullcontext() if file is None else file.open("ab", buffering=0) as opened:
+
+        def write(facts: dict[str, object]) -> None:
+            if opened is not None:
+                opened.write(encode_document({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts}))
+
+        yield write
+
+
+def _write_row(write: Write, row: RetainedRow) -> None:
+    if row.action != "keep" or row.error:
+        write(msgspec.structs.asdict(row))
+
+
+def _show(out: Output, done: Retained, *, as_json: bool) -> None:
+    if as_json:
+        out.document(msgspec.to_builtins(done))
+        return
+    shown = [row for row in done.rows if row.action != "keep" or row.error or not out.terminal]
+    out.table(("session", "active", "action", "bytes", "checkpoints", "why"), map(_row, shown), right=("bytes",))
+    if done.purge_error:
+        out.say(f"purge failed: {done.purge_error}")
+    said = _summary(done, "would delete", "would prune") if done.dry_run else _summary(done, "deleted", "pruned")
+    out.say(f"{said}, purged {counted(len(done.purged), 'name')}" if done.purged else said)
+
+
+def _row(row: RetainedRow) -> tuple[Field, ...]:
+    return (
+        id_cell(row.session),
+        Cell(iso_time(row.updated_ms), ago(row.updated_ms), "dim"),
+        Cell(row.action, style={"delete": "red", "prune": "yellow"}.get(row.action, "")),
+        "" if row.bytes is None else Cell(str(row.bytes), size_text(row.bytes)),
+        str(row.checkpoints) if row.checkpoints else "",
+        f"{row.reason}: {row.error}" if row.error else row.reason,
+    )
+
+
+def _summary(done: Retained, delete: str, prune: str) -> str:
+    gone = sum(row.action == "delete" for row in done.rows)
+    pruned = sum(row.checkpoints for row in done.rows)
+    return f"{delete} {counted(gone, 'session')}, {prune} {counted(pruned, 'checkpoint')}"
