@@ -243,4 +243,5 @@ class TestFromOthers:
             session.append("two")
         file, done = exported(store, tmp_path)
         assert [message["content"] for message in messages(file)] == ["two"]
-        assert done.same_context
+        assert not done.same_context
+        assert [(left.kind, left.count, left.seen) for left in done.left_out] == [("message", 1, True)]

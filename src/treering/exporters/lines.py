@@ -14,6 +14,7 @@ Old files without ids are written as they were if nothing happened, else in the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -21,7 +22,7 @@ import msgspec
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.ids import new_id, time_of
-from treering.importers.entry import ORDER, RAW, Encode, Fields, as_bytes
+from treering.importers.entry import FRAMING, ORDER, RAW, Encode, Fields, as_bytes, framed
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
 from treering.session.blocking import View
@@ -110,7 +111,7 @@ class _Composer:
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
         ambiguous = circular or (bool(self._renamed) and not self._changed)
         return Composed(
-            data=[self._header, *self._lines],
+            data=[*_broken([self._header, *self._lines])],
             entry_ids=self._ids,
             labels=labels,
             left_out=[*left, *self._target.not_sent()],
@@ -144,7 +145,7 @@ class _Composer:
         elif self._numbers_anew:
             self._header = self._encode(_object(raw) | {"version": self._target.VERSION}) + b"\n"
         else:
-            self._header = raw + b"\n"
+            self._header = framed(note, raw) if note is not None else b""
 
     @property
     def _numbers_anew(self) -> bool:
@@ -158,7 +159,7 @@ class _Composer:
         if draft.type == "edit":
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft):
-            self._held.append(as_bytes(draft.payload["bytes"]) + b"\n")  # type: ignore[index]  # seen just now
+            self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind not in ("import", "origin") else [])
         elif (draft.brief or {}).get("stand_in") and stored.imported:
@@ -166,7 +167,7 @@ class _Composer:
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":
-            self._lines.append(as_bytes((draft.source or {}).get(RAW)) + b"\n")
+            self._lines.append(framed(draft, as_bytes((draft.source or {}).get(RAW))))
         elif stored.imported:
             self._write(self._as_amended(draft), self._parent(draft), follows=0 < self._old < 2)
         else:
@@ -244,7 +245,7 @@ class _Composer:
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
-        self._lines.append((encoded or record_bytes(draft, parent, self._format, self._encode)) + b"\n")
+        self._lines.append(framed(draft, encoded or record_bytes(draft, parent, self._format, self._encode)))
         if draft.kind not in self._format.RULES.outside:
             self._ids.append(name if renumber or linear else own)
             stands = own if own in self._stand_ins else self._node_at(above)
@@ -352,6 +353,12 @@ def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
     return {name: value for name, value in (record | now).items() if name != "firstKeptEntryIndex"}
 
 
+def _broken(lines: list[bytes]) -> Iterator[bytes]:
+    """Yield lines, each behind a line break: one that was the last of a file may have had none."""
+    for number, line in enumerate(lines):
+        yield line if line.endswith(b"\n") or number == len(lines) - 1 else line + b"\n"
+
+
 def _bare(draft: Draft) -> Draft:
-    left = {name: value for name, value in (draft.source or {}).items() if name != ORDER}
+    left = {name: value for name, value in (draft.source or {}).items() if name != ORDER and name not in FRAMING}
     return msgspec.structs.replace(draft, source=left or None)

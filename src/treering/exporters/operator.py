@@ -19,7 +19,7 @@ from treering.checkpoint.policy import Seen
 from treering.exporters.lines import compose_lines
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut
-from treering.importers.entry import RAW, Fields, as_bytes
+from treering.importers.entry import RAW, Fields, as_bytes, framed
 from treering.importers.flat import FLAT
 from treering.importers.operator import LEVELS, NAME, VERSION, write_time
 from treering.importers.writing import has_lone_surrogates, without_lone_surrogates
@@ -50,7 +50,9 @@ def _flat_lines(view: View) -> list[bytes] | None:
         return None
     if any(each.draft.kind not in ("import", "link", "damage", "message") for each in records):
         return None
-    return [as_bytes((draft.source or {}).get(RAW)) + b"\n" for draft in (header, *(each.draft for each in nodes))]
+    return [
+        framed(draft, as_bytes((draft.source or {}).get(RAW))) for draft in (header, *(each.draft for each in nodes))
+    ]
 
 
 def _is_flat(header: Draft) -> bool:

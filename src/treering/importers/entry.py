@@ -17,6 +17,13 @@ RAW = "raw"
 ORDER = "order"
 """In the `source` of a draft: the names of the record's fields in their order."""
 
+AFTER = "$after"
+"""In the `source` of a draft: what follows its line, where that is more or less than one line break."""
+BEFORE = "$before"
+"""In the `source` of the header's note: white space that stands before it."""
+FRAMING = frozenset({AFTER, BEFORE})
+"""What belongs to a file and not to its records."""
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One record of a file and its place."""
@@ -37,6 +44,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Of `raw` in the uncompressed file."""
     intact: bool = True
     """It had its line to itself, so that other programs will have read it too."""
+    after: bytes = b"\n"
+    """The line break, and blank lines behind it; nothing where the file ends without one."""
 
 
 def with_source(
@@ -54,8 +63,17 @@ def with_source(
         encode: Writes a record as the program does.
         optional: Fields that the record may lack though every draft has them.
     """
+    made = _with_bytes(draft, entry, write, encode, optional)
+    if entry.after == b"\n":
+        return made
+    return msgspec.structs.replace(made, source=(made.source or {}) | {AFTER: as_text(entry.after)})
+
+
+def _with_bytes(
+    draft: Draft, entry: Entry, write: Callable[[Draft], Fields], encode: Encode, optional: Collection[str]
+) -> Draft:
     left, record = draft.source or {}, entry.record
-    if RAW not in left and ORDER not in left:
+    if left.keys().isdisjoint((RAW, ORDER, AFTER)):
         written = write(draft)
         if encode(written) == entry.raw:
             return draft
@@ -63,6 +81,12 @@ def with_source(
         if same and encode({name: written[name] for name in record}) == entry.raw:
             return msgspec.structs.replace(draft, source=left | {ORDER: list(record)})
     return msgspec.structs.replace(draft, source={RAW: as_text(entry.raw)})
+
+
+def framed(draft: Draft, line: bytes) -> bytes:
+    """Return a line with what stood around the one that a draft was made of."""
+    source = draft.source or {}
+    return as_bytes(source.get(BEFORE)) + line + (as_bytes(source[AFTER]) if AFTER in source else b"\n")
 
 
 def as_text(raw: bytes) -> str | bytes:

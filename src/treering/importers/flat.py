@@ -11,27 +11,30 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from treering.errors import UsageError
 from treering.importers import pi
 from treering.importers.chain import Chain
-from treering.importers.entry import RAW, Encode, Entry, Fields, as_text, with_source
+from treering.importers.entry import Encode, Entry, Fields, with_source
 from treering.importers.lines import Value, read_values
 from treering.importers.reader import text_of
-from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note
+from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note, white_before
 from treering.transcript.node import Draft
 
 Record = tuple[Entry | None, list[Draft]]
 
 
+def _nothing(_record: Fields) -> bytes:
+    """Write no bytes of any record: so those of the file are kept."""
+    return b""
+
+
 class Messages:
     """Makes entries and drafts of messages, one after the other."""
 
-    def __init__(self, session: str, time_ms: int | None, encode: Encode | None = None) -> None:
+    def __init__(self, session: str, time_ms: int | None, encode: Encode = _nothing) -> None:
         self._chain = Chain(session, linear=True)
         self._time = time_ms
-        self._encode = encode  # without it the bytes of every message are kept
+        self._encode = encode
         self._before: str | None = None
 
     @property
@@ -44,12 +47,10 @@ class Messages:
         place = self._chain.add("", None, note=False, moves=True)
         entry = Entry(
             id=place.id, parent=self._before, type="message", record=message, raw=value.raw, line=value.line,
-            offset=value.offset, intact=value.intact,
+            offset=value.offset, intact=value.intact, after=value.after,
         )  # fmt: skip
         draft = Draft(id=place.id, parent=place.parent, role=role, payload=message, time_ms=self._time)
         self._before = place.id
-        if self._encode is None:
-            return entry, [msgspec.structs.replace(draft, source={RAW: as_text(value.raw)})]
         return entry, [with_source(draft, entry, _payload, self._encode, optional=())]
 
     def settle(self, settings: Fields) -> Draft:
@@ -87,7 +88,8 @@ class FlatSource:
             first = next((value for value in read_values(stream, _ignore, _is_record) if _is_metadata(value)), None)
         if first is None:
             raise UsageError(f"this is no flat session file. path={str(path)!r}", kind="format")
-        self._header_raw = first.raw
+        self._first = first
+        self._before = white_before(open_file, first.offset)
         self.header = _read_header(_fields(first.value), path)
 
     @property
@@ -98,7 +100,7 @@ class FlatSource:
     def records(self) -> Iterator[Record]:
         """Yield the messages of the file with their drafts, in its order."""
         self._log, self.leaf = ProblemLog(), None
-        yield None, [header_note(self.header, self._header_raw)]
+        yield None, [header_note(self.header, self._first.raw, before=self._before, after=self._first.after)]
         messages = Messages(self.header.session_id, self.header.created_ms)
         headed = False
         with self._open() as stream:

@@ -43,6 +43,8 @@ _BOM: Final = b"\xef\xbb\xbf"
 _WHITE: Final = b" \t\r\n"
 _PADDING: Final = b"\0" + _WHITE
 _READ_BYTES: Final = 1024 * 1024
+_BLANK_BYTES_MAX: Final = 1024
+"""Of a line that counts as blank; a longer one is passed over."""
 _OBJECT: Final = re.compile(r'\{\s*"')
 
 _decoder = msgspec.json.Decoder()
@@ -57,6 +59,8 @@ class Line(NamedTuple):
     offset: int
     data: bytes
     """Without the line break."""
+    after: bytes = b"\n"
+    """The line break, and blank lines that follow; nothing where the file ends without one."""
 
 
 class Value(NamedTuple):
@@ -69,6 +73,8 @@ class Value(NamedTuple):
     """It had its line to itself, so that other programs will have read it too."""
     raw: bytes = b""
     """The bytes it was read from, white space around it included."""
+    after: bytes = b"\n"
+    """What follows: the line break, and blank lines, if it had its line to itself."""
     damage: str = ""
     """The kind of problem for which there is no value: `torn`, `garbage` or `nesting`; then `value` is None."""
 
@@ -89,28 +95,61 @@ def read_values(stream: io.BufferedIOBase, report: Report, is_record: IsRecord) 
 
 
 def read_lines(stream: io.BufferedIOBase, report: Report) -> Iterator[Line]:
-    """Yield the lines of a file; the last one may lack its line break. Memory holds one line."""
+    """Yield the lines of a file; blank ones go with the line before. Memory holds one line."""
+    source = _Ahead(stream, report)
     number = offset = 0
-    while data := _read(stream, LINE_BYTES_MAX, number, offset, report):
+    while data := source.line(LINE_BYTES_MAX, number, offset):
         number += 1
         if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
             start, offset = offset, offset + len(data)
-            while not data.endswith(b"\n") and (data := _read(stream, _READ_BYTES, number, offset, report)):
+            while not data.endswith(b"\n") and (data := source.line(_READ_BYTES, number, offset)):
                 offset += len(data)
             report(
                 number, start, "too_long", f"line is too long, skipped. bytes={offset - start}, max={LINE_BYTES_MAX}"
             )
             continue
-        yield Line(number, offset, data.removesuffix(b"\n"))
-        offset += len(data)
+        bare = data.removesuffix(b"\n")
+        blank = source.blank_lines() if len(bare) < len(data) else b""
+        yield Line(number, offset, bare, data[len(bare) :] + blank)
+        number += blank.count(b"\n")
+        offset += len(data) + len(blank)
 
 
-def _read(stream: io.BufferedIOBase, size: int, number: int, offset: int, report: Report) -> bytes:
-    try:
-        return stream.readline(size)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        report(number + 1, offset, "gzip", f"compressed file is damaged or cut, the rest is not readable: {error}")
-        return b""
+class _Ahead:
+    """Reads lines, and looks whether blank ones follow."""
+
+    def __init__(self, stream: io.BufferedIOBase, report: Report) -> None:
+        self._stream = stream
+        self._report = report
+        self._read = b""
+        """The beginning of the next line, or all of it."""
+        self._error: Exception | None = None
+
+    def line(self, size: int, number: int, offset: int) -> bytes:
+        """Return the next line, or as much of it; nothing at the end, and where a compressed file is damaged."""
+        begun, self._read = self._read, b""
+        data = begun if begun.endswith(b"\n") else begun + self._next(size - len(begun))
+        if self._error is not None and not data:
+            text = f"compressed file is damaged or cut, the rest is not readable: {self._error}"
+            self._report(number + 1, offset, "gzip", text)
+        return data
+
+    def blank_lines(self) -> bytes:
+        """Return the blank lines that are next, and keep what was read beyond them."""
+        blank = b""
+        while (piece := self._next(_BLANK_BYTES_MAX)) and not piece.strip(_WHITE) and len(piece) < _BLANK_BYTES_MAX:
+            blank += piece
+        self._read = piece
+        return blank
+
+    def _next(self, size: int) -> bytes:
+        if self._error is not None:
+            return b""
+        try:
+            return self._stream.readline(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self._error = error
+            return b""
 
 
 def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
@@ -134,7 +173,8 @@ def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Valu
         yield from _mend(at, report, is_record)
     else:
         intact = len(core) == len(bare)
-        yield Value(value, at.number, at.offset, intact, line.data if len(core) == len(data) else core)
+        raw = line.data if len(core) == len(data) else core
+        yield Value(value, at.number, at.offset, intact, raw, line.after)
 
 
 def _decode(record: Line, report: Report) -> object:

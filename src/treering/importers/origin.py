@@ -20,7 +20,7 @@ import msgspec
 
 from treering.format import values
 from treering.importers import pi, rfc3339
-from treering.importers.entry import Entry, as_text
+from treering.importers.entry import FRAMING, Entry, as_text
 from treering.importers.source import ImportSource
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -169,8 +169,13 @@ def _raw_of(entry: Entry | None, drafts: list[Draft]) -> bytes:
     if entry is not None:
         raw: object = as_text(entry.raw)
     else:
-        raw = [(draft.kind, draft.payload, draft.source) for draft in drafts]
+        raw = [(draft.kind, draft.payload, _unframed(draft)) for draft in drafts]
     return values.encode([raw, *(draft.id for draft in drafts)]) + b"\n"
+
+
+def _unframed(draft: Draft) -> dict[str, object] | None:
+    """What is left of a record, without what follows its line: that changes when a file grows."""
+    return {name: value for name, value in (draft.source or {}).items() if name not in FRAMING} or None
 
 
 def _activity(draft: Draft, *, every: bool) -> int | None:

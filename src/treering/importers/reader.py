@@ -27,9 +27,17 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
 from treering.importers.chain import Chain, Place
-from treering.importers.entry import RAW, Encode, Entry, Fields, as_text, with_source
+from treering.importers.entry import AFTER, RAW, Encode, Entry, Fields, as_text, with_source
 from treering.importers.lines import Value, read_values
-from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note, uncompressed
+from treering.importers.source import (
+    Imported,
+    Problem,
+    ProblemLog,
+    damage_note,
+    header_note,
+    uncompressed,
+    white_before,
+)
 from treering.transcript.node import Draft
 
 Record = tuple[Entry | None, list[Draft]]
@@ -96,6 +104,8 @@ class LinesSource:
             )
         self.header = dialect.read_header(_fields(first.value), path)
         self._header_raw = first.raw
+        self._header_after = first.after
+        self._before = white_before(open_file, first.offset)
 
     @property
     def problems(self) -> list[Problem]:
@@ -106,7 +116,7 @@ class LinesSource:
         """Yield the records of the file with their drafts, in its order."""
         self._log = ProblemLog()
         self.leaf = None
-        yield None, [header_note(self.header, self._header_raw)]
+        yield None, [header_note(self.header, self._header_raw, before=self._before, after=self._header_after)]
         with self._open() as stream, _Recall(self._open, self.dialect) as recall:
             reader = Reader(self.dialect, self.header, self._log, recall)
             for value in read_values(stream, self._log.report, self.dialect.is_entry):
@@ -210,7 +220,7 @@ class Reader:
             self._count(value, "")
             self._report(value, "second_header", "another session header, kept as a note")
             name = self._aside()
-            source = {RAW: as_text(value.raw)}
+            source = {RAW: as_text(value.raw)} | ({AFTER: as_text(value.after)} if value.after != b"\n" else {})
             note = Draft(type="note", kind="session", id=name, parent=None, payload=record, time_ms=self._time)
             yield None, [msgspec.structs.replace(note, source=source)]
         else:
@@ -231,7 +241,7 @@ class Reader:
             self.numbered.append(name)
 
     def _damage(self, value: Value, kind: str) -> Draft:
-        return damage_note(self._aside(), kind, value.line, value.offset, value.raw)
+        return damage_note(self._aside(), kind, value.line, value.offset, value.raw, after=value.after)
 
     def _read_no_object(self, value: Value) -> Iterator[Record]:
         """Keep JSON that is no object. Programs take it for an entry without a type, but for what counts as false."""
@@ -272,6 +282,7 @@ class Reader:
             line=value.line,
             offset=value.offset,
             intact=value.intact,
+            after=value.after,
         )
         self._before = place.id
         self._newest = self._newest if kind in names.outside else place.id

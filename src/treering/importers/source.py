@@ -11,14 +11,14 @@ import io
 import os
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Protocol
 
 import msgspec
 
 from treering.errors import AccessError, NotFoundError, UnavailableError, UsageError
-from treering.importers.entry import RAW, Entry, as_text
+from treering.importers.entry import AFTER, BEFORE, RAW, Entry, as_text
 from treering.transcript.node import Draft
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -26,7 +26,7 @@ HEAD_BYTES: Final = 64 * 1024
 """How much of a file is enough for `detect`, unless its first line is longer."""
 PROBLEMS_MAX: Final = 10_000
 """How many problems of one file are listed: a file of other content has one on every line."""
-
+_WHITE_BYTES_MAX: Final = 1024
 MESSAGE_CHARACTERS: Final = 300
 """Messages quote what they found, which may be long."""
 
@@ -92,16 +92,34 @@ class ImportSource(Protocol):
         """
 
 
-def header_note(header: Imported, raw: bytes) -> Draft:
-    """Return the note of the kind `import`, which keeps all that a header says, and its bytes."""
+def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: bytes = b"\n") -> Draft:
+    """Return the note of the kind `import`, which keeps all that a header says, and its bytes.
+
+    Args:
+        header: What it says.
+        raw: Its line, without the line break.
+        before: White space at the beginning of the file.
+        after: The line break, and blank lines behind it.
+    """
     facts = {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
-    return Draft(type="note", kind="import", parent=None, payload=facts, source={RAW: as_text(raw)})
+    framing = ({BEFORE: as_text(before)} if before else {}) | ({AFTER: as_text(after)} if after != b"\n" else {})
+    return Draft(type="note", kind="import", parent=None, payload=facts, source={RAW: as_text(raw), **framing})
 
 
-def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes) -> Draft:
+def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes, *, after: bytes = b"\n") -> Draft:
     """Return the note of the kind `damage`, which keeps bytes in which there is no record."""
     payload = {"kind": kind, "line": line, "offset": offset, "bytes": raw}
-    return Draft(type="note", kind="damage", id=identifier, parent=None, payload=payload)
+    source: dict[str, object] | None = None if after == b"\n" else {AFTER: as_text(after)}
+    return Draft(type="note", kind="damage", id=identifier, parent=None, payload=payload, source=source)
+
+
+def white_before(open_file: Callable[[], io.BufferedIOBase], offset: int) -> bytes:
+    """Return what stands before the header, if it is a little white space."""
+    if not 0 < offset <= _WHITE_BYTES_MAX:
+        return b""
+    with open_file() as stream:
+        start = stream.read(offset)
+    return start if not start.strip(b" \t\r\n") else b""
 
 
 class Importer(Protocol):
