@@ -19,8 +19,9 @@ from treering.errors import SessionDeletedError, UnavailableError, UsageError
 from treering.maintenance.retention import choose
 from treering.session.info import SessionInfo
 from treering.session.store import Place
+from treering.session.writer import now_ms
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch, Get, Put
+from treering.storage.requests import Answer, Batch, Get, List, Put
 
 HOUR_MS = 3_600_000
 NOW_MS = 10_000 * HOUR_MS
@@ -65,11 +66,14 @@ def fail() -> None:
 
 
 def made(store: Store, *names: str, **options: Any) -> None:
-    """Sessions with three checkpoints each."""
+    """Sessions with three checkpoints each, no two of one age."""
     for name in names:
         with store.session(name, **options) as session:
             for step in range(3):
                 session.commit([f"{name} {step}"], state={"step": step})
+        made_at = now_ms()
+        while now_ms() == made_at:
+            pass
 
 
 def done(store: Store, policy: Retention, **options: Any) -> dict[str, str]:
@@ -195,6 +199,25 @@ def test_a_status_that_no_card_tells_yet_counts(backend: Backend) -> None:
     assert done(backend.store(), OLD) == {"a": "keep"}
 
 
+@pytest.mark.parametrize("verb", ["status", "append"])
+def test_what_no_card_tells_yet_spares_checkpoints(verb: str) -> None:
+    """A session in use, or marked to be kept, is not pruned either."""
+    store = memory_backend().store()
+    made(store, "a")
+    now = datetime.fromtimestamp(store.view("a").info.updated_ms / 1000 + 3600, UTC)
+    session = store.session("a")
+    if verb == "status":
+        session.set_status("keep")
+    else:
+        session.append(treering.Draft(kind="message", role="user", payload="x", time_ms=int(now.timestamp() * 1000)))
+    kill(session)
+    min_idle_hours = 0 if verb == "status" else 1
+    policy = Retention(checkpoints=Keep(last=1), min_idle_hours=min_idle_hours)
+    (row,) = store.retain(policy, now=now + timedelta(seconds=1)).rows
+    assert (row.action, row.reason) == ("keep", "used since it was looked at")
+    assert len(store.view("a").checkpoints()) == 3
+
+
 def test_activity_that_no_card_tells_yet_counts() -> None:
     """The card of `a` says that it is the older one; then `b` is, and goes."""
     backend = memory_backend()
@@ -280,6 +303,20 @@ def test_a_deletion_that_was_cut_short_is_finished() -> None:
     (row,) = store.retain(OLD, now=LATER).rows
     assert (row.action, row.reason, row.error) == ("delete", "its deletion was cut short", "")
     assert list(store.each_session()) == []
+
+
+def test_a_session_created_again_after_a_deletion_that_was_cut_short_stays() -> None:
+    """Only the life that was being deleted is finished off."""
+    driver = Watched()
+    store, other = Store(Place(driver)), Store(Place(driver))
+    made(store, "a")
+    driver.fits, driver.then = put("latest/a.jsonl.zst"), fail
+    assert store.retain(OLD, now=LATER).failed
+    driver.fits = lambda batch: any(isinstance(each, List) and each.prefix == "sessions/a/" for each in batch)
+    driver.then = lambda: made(other, "a")
+    (row,) = store.retain(OLD, now=LATER).rows
+    assert (row.action, row.reason) == ("keep", "used since it was looked at")
+    assert len(store.view("a").checkpoints()) == 3
 
 
 def test_a_session_that_is_gone_when_it_is_looked_at_is_no_failure() -> None:
