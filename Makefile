@@ -4,6 +4,8 @@ PYTHON ?= python3
 # More than four processes cost more in starting servers than they save.
 PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist=loadgroup
 
+SCHEDULES ?= 20000
+
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -13,13 +15,14 @@ DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants faults kill fuzz bench clean
+.PHONY: help demo test check mutants simulate faults kill fuzz bench clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
 	@echo "make test      run all tests"
 	@echo "make check     lint, formatting, strict types, import contracts"
 	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
+	@echo "make simulate  run 20,000 random schedules; SCHEDULES=1000000 runs more, RECORD=page.md writes it down"
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
@@ -40,6 +43,9 @@ check: $(DEV)
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.simulation.mutants
+
+simulate: $(DEV)
+	$(BIN)/python -m tests.simulation $(SCHEDULES) $(if $(RECORD),--record $(RECORD))
 
 faults: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md

@@ -13,7 +13,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,29 +52,40 @@ def mutate(rule: Rule, package: Path) -> None:
     path.write_text(text.replace(rule.before, rule.after), encoding="utf-8")
 
 
-def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
-    """Run schedules against a mutant until one notices it, or so many did not."""
-    began = time.perf_counter()
+@contextmanager
+def mutant(rule: Rule) -> Iterator[str]:
+    """A folder with a package that lacks a rule; see `mutate`."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "treering"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        try:
-            mutate(rule, copy)
-        except ValueError as error:
-            return Verdict(rule, caught=False, report=str(error), seconds=0.0)
-        report, found = _run(rule, folder, schedules)
+        mutate(rule, copy)
+        yield folder
+
+
+def simulate(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the simulation with the package in a folder."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.simulation", "--package", folder, *arguments],
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+    )  # fmt: skip
+
+
+def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
+    """Run schedules against a mutant until one notices it, or so many did not."""
+    began = time.perf_counter()
+    try:
+        with mutant(rule) as folder:
+            report, found = _run(rule, folder, schedules)
+    except ValueError as error:
+        return Verdict(rule, caught=False, report=str(error), seconds=0.0)
     return Verdict(rule, found, report, time.perf_counter() - began)
 
 
 def _run(rule: Rule, folder: str, schedules: int) -> tuple[str, bool]:
     kinds = [argument for kind in rule.kinds for argument in ("--kind", kind)]
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", "tests.simulation", str(schedules), "--package", folder, "--processes", "1",
-             "--no-shrink", *kinds],
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": f"{folder}{os.pathsep}{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
-        )  # fmt: skip
+        done = simulate(folder, str(schedules), "--processes", "1", "--no-shrink", *kinds)
     except subprocess.TimeoutExpired:
         return f"not caught in {SECONDS_MAX} seconds", False
     lines = done.stdout.splitlines()

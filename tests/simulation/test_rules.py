@@ -10,7 +10,7 @@ from tests.simulation.mutants import PACKAGE, hunt
 from tests.simulation.rules import PAGE, RULES, Rule, stated_rules
 from tests.simulation.schedule import KINDS, run_schedule
 
-SCHEDULES = 500  # of each kind; `python -m tests.simulation 20000` runs more
+SCHEDULES = 60  # of each kind; `make simulate` runs 20,000 and more
 
 
 def test_every_rule_has_a_mutant_and_stands_on_the_page() -> None:

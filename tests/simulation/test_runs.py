@@ -1,0 +1,65 @@
+"""Many schedules on several processes, what becomes of a broken one, and what is recorded."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.simulation.mutants import mutant, simulate
+from tests.simulation.rules import RULES
+from tests.simulation.runs import Broken, record, run_batches
+from tests.simulation.schedule import KINDS, run_schedule
+from tests.simulation.shrink import Player, Recorder
+
+SEED_OFF_CODERS = 3  # of no schedule that compresses
+ARGUMENTS = ("2000", "--kind", "store")  # the mutant is caught after some batches
+
+
+def test_a_broken_promise_is_told_in_fewer_steps_by_any_number_of_processes() -> None:
+    """Whoever runs them stops at the same seed, and two thirds of its steps are enough to break the promise."""
+    rule = next(rule for rule in RULES if rule.name == "bury-own")
+    with mutant(rule) as folder:
+        alone = simulate(folder, *ARGUMENTS, "--processes", "1")
+        together = simulate(folder, *ARGUMENTS, "--processes", "2", "--no-shrink")
+    assert alone.returncode == together.returncode == 1
+    assert alone.stdout.startswith(together.stdout)
+    told = re.match(r"schedule \d+: (\w+).*\n.*\nshrunk from (\d+) steps to (\d+)", alone.stdout)
+    assert told is not None
+    promise, steps, left = told.groups()
+    assert int(left) * 3 <= int(steps) * 2
+    assert promise in alone.stdout.splitlines()[3 + int(left)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_recorded_choices_play_the_same_schedule(kind: str) -> None:
+    """Writing choices down changes nothing, and playing all of them gives every request again."""
+    plain: list[str] = []
+    recorded: list[str] = []
+    played: list[str] = []
+    recorder = Recorder(SEED_OFF_CODERS)
+    run_schedule(SEED_OFF_CODERS, kind, plain.append)
+    run_schedule(SEED_OFF_CODERS, kind, recorded.append, recorder)
+    player = Player(recorder.made)
+    run_schedule(SEED_OFF_CODERS, kind, played.append, player)
+    assert plain == recorded == played
+    assert player.made == recorder.made
+
+
+def test_every_seed_is_run_once() -> None:
+    """Batches cover all seeds, also those that do not fill one, and each kind has its share."""
+    counts = sum((batch.counts for batch in run_batches(range(5, 126), list(KINDS), 1)), Counter[str]())
+    assert counts.total() == 121
+    assert max(counts.values()) - min(counts.values()) <= 1
+
+
+def test_runs_are_recorded_one_below_the_other(tmp_path: Path) -> None:
+    """A page is made with the first run; the next ones are added to it."""
+    page = tmp_path / "page.md"
+    record(page, range(8), Counter(store=5, disk=3), 2.4, None)
+    record(page, range(1000, 3000), Counter(disk=1200), 61.0, Broken(2199, "disk", "a|b lost"))
+    first, second = page.read_text(encoding="utf-8").splitlines()[-2:]
+    assert first.endswith("| 0 to 7 | disk 3, store 5 | 2 | none |")
+    assert second.endswith("| 1,000 to 2,999 | disk 1,200 | 61 | seed 2199: a/b lost |")
