@@ -1,7 +1,7 @@
 """Run random schedules against the real journal: `python -m tests.simulation 20000`.
 
 One of them, every request told: `python -m tests.simulation --kind disk --seed 4711`. The number of processes changes
-nothing but the time it takes. A schedule that breaks a promise is made shorter before it is told.
+nothing but the time it takes; Ctrl-C ends it early. A schedule that breaks a promise is made shorter before it is told.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 import treering
@@ -19,6 +20,7 @@ from tests.simulation.schedule import KINDS, run_schedule
 from tests.simulation.shrink import shrink
 
 PROGRESS_SECONDS = 10
+INTERRUPTED = 130  # as shells have it
 
 
 def say(text: str) -> None:
@@ -46,17 +48,19 @@ def run(options: argparse.Namespace, kinds: list[str]) -> int:
     counts: Counter[str] = Counter()
     broken: Broken | None = None
     began = told = time.perf_counter()
-    for batch in run_batches(seeds, kinds, options.processes):
-        counts, broken, now = counts + batch.counts, batch.broken, time.perf_counter()
-        if now - told > PROGRESS_SECONDS:
-            told = now
-            sys.stderr.write(f"{counts.total():,} of {len(seeds):,}, {counts.total() / (now - began):.0f} a second\n")
+    with suppress(KeyboardInterrupt):  # what ran until then counts
+        for batch in run_batches(seeds, kinds, options.processes):
+            counts, broken, now = counts + batch.counts, batch.broken, time.perf_counter()
+            if now - told > PROGRESS_SECONDS:
+                told = now
+                rate = counts.total() / (now - began)
+                sys.stderr.write(f"{counts.total():,} of {len(seeds):,}, {rate:.0f} a second\n")
     seconds = time.perf_counter() - began
-    if options.record:
-        record(options.record, seeds, counts, seconds, broken)
+    if options.record and counts:
+        record(options.record, seeds[: counts.total()], counts, seconds, broken)
     if broken is None:
         say(f"{counts.total():,} schedules, no promise broken, {counts.total() / seconds:.0f} a second")
-        return 0
+        return 0 if counts.total() == len(seeds) else INTERRUPTED
     say(f"schedule {broken.seed}: {broken.problem}")
     say(f"see every step: python -m tests.simulation --kind {broken.kind} --seed {broken.seed}")
     if options.shrink:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -64,7 +65,8 @@ def run_batches(seeds: range, kinds: Sequence[str], processes: int) -> Iterator[
     if processes == 1:
         yield from _until_broken(map(run, batches))
         return
-    with get_context("spawn").Pool(processes) as pool:  # new interpreters, which share nothing
+    # New interpreters, which share nothing; Ctrl-C is for the one that collects.
+    with get_context("spawn").Pool(processes, signal.signal, (signal.SIGINT, signal.SIG_IGN)) as pool:
         yield from _until_broken(pool.imap(run, batches))
 
 
