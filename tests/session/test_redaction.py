@@ -188,6 +188,25 @@ def test_signed_parts_and_data_stay() -> None:
     assert Redaction(redact).value(evva, "") == {**evva, "Content": SHOWN}
 
 
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("link", ("fork", "child")),
+        ("compaction", ("kept",)),
+        ("context_edit", ("target",)),
+        ("origin", ("path", "leaf")),
+    ],
+)
+def test_what_a_session_is_found_by_stays(kind: str, names: tuple[str, ...]) -> None:
+    """Some kinds name nodes, sessions and files; their other fields, and these names elsewhere, are texts."""
+    facts: dict[str, object] = dict.fromkeys(names, "x")
+    redaction = Redaction(lambda _: SHOWN)
+    found = redaction.draft(Draft(kind=kind, brief={**facts, "note": "x"}, payload=facts))
+    assert (found.brief, found.payload) == ({**facts, "note": SHOWN}, facts)
+    nested = redaction.draft(Draft(kind=kind, payload=[facts])).payload
+    assert nested == redaction.draft(Draft(payload=[facts])).payload == [dict.fromkeys(names, SHOWN)]
+
+
 def test_a_signed_part_is_stored_to_the_byte(backend: Backend) -> None:
     """Beside a text that is redacted a signed part comes back as it was."""
     signed = {"type": "thinking", "thinking": f"{SECRET} \u00e9", "signature": "c2ln"}

@@ -49,6 +49,9 @@ def check_open() -> None:
     assert_type(treering.open("s3://bucket/agents", storage_options={"key": "k"}), Store)
     assert_type(treering.open("gcs://bucket/agents", single_writer=True), Store)
     assert_type(treering.aopen("memory://"), AsyncStore)
+    assert_type(treering.open("x", redactor=treering.redact_patterns([r"\d+"], keys=False)), Store)
+    assert_type(treering.aopen("x", redactor=str.lower), AsyncStore)
+    treering.open("x", redactor=len)  # type: ignore[arg-type]
     treering.open("x", single_writr=True)  # type: ignore[call-arg]
     treering.open("x", "y")  # type: ignore[call-arg]
 

@@ -216,6 +216,8 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     """
     if session == writer.keys.session:
         raise UsageError(f"a fork needs another name. session={session!r}")
+    if title and writer.options.redaction is not None:
+        title = writer.options.redaction.text(title, "title")
     writer.options.hooks.call("before_fork", session=session, node=at)
     yield from flush(writer)
     node = writer.at_node if at is None else at
@@ -224,8 +226,6 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
     yield from flush(writer)
-    if title and writer.options.redaction is not None:
-        title = writer.options.redaction.text(title, "title")
     card = _child_card(writer, session, node, title)
     for _ in range(RACES_MAX):
         try:
