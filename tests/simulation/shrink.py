@@ -93,7 +93,7 @@ def shrink(seed: int, kind: str, *, tries_max: int = TRIES_MAX) -> tuple[Played,
         start = len(best.made)
         before = best.size
         while start > 0 and tries < tries_max:  # what comes late is most likely not needed
-            start = max(0, start - size)
+            start = max(0, min(start, len(best.made)) - size)
             for quiet in (False, True):
                 tries += 1
                 best = _shorter(seed, kind, best, slice(start, start + size), quiet=quiet)
