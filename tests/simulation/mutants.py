@@ -76,16 +76,18 @@ def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
     began = time.perf_counter()
     try:
         with mutant(rule) as folder:
-            report, found = _run(rule, folder, schedules)
+            report, found = _run(rule, folder, "1", "--first", str(rule.seed)) if rule.seed else ("", False)
+            if not found:
+                report, found = _run(rule, folder, str(schedules))
     except ValueError as error:
         return Verdict(rule, caught=False, report=str(error), seconds=0.0)
     return Verdict(rule, found, report, time.perf_counter() - began)
 
 
-def _run(rule: Rule, folder: str, schedules: int) -> tuple[str, bool]:
+def _run(rule: Rule, folder: str, *arguments: str) -> tuple[str, bool]:
     kinds = [argument for kind in rule.kinds for argument in ("--kind", kind)]
     try:
-        done = simulate(folder, str(schedules), "--processes", "1", "--no-shrink", *kinds)
+        done = simulate(folder, *arguments, "--processes", "1", "--no-shrink", *kinds)
     except subprocess.TimeoutExpired:
         return f"not caught in {SECONDS_MAX} seconds", False
     lines = done.stdout.splitlines()

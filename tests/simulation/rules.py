@@ -29,6 +29,8 @@ class Rule(NamedTuple):
     """What the mutant says instead."""
     kinds: tuple[str, ...] = STORE
     """Schedules that notice it soon; see `tests.simulation.schedule.KINDS`."""
+    seed: int = 0
+    """Of a schedule that noticed it once, for rules that few notice: it is tried first. Changes to the code move it."""
 
 
 RULES = (
@@ -83,6 +85,7 @@ RULES = (
         "journal/view.py",
         "        if self.life != life:\n",
         "        if False:\n",
+        seed=1954,
     ),
     Rule(
         "whole-append",
@@ -117,6 +120,7 @@ RULES = (
         "rewrite=view.keys.appends, fence=True",
         "rewrite=False, fence=True",
         DISK,
+        seed=329,
     ),
     # seal and close
     Rule(
@@ -173,6 +177,7 @@ RULES = (
         "journal/cover.py",
         " or view.end < view.covers:",
         ":",
+        seed=323,
     ),
     Rule(
         "cover-same-life",
@@ -189,6 +194,7 @@ RULES = (
         "    if not view.durable:\n",
         "    if False:\n",
         DISK,
+        seed=503,
     ),
     # resume
     Rule(
@@ -274,6 +280,7 @@ RULES = (
         except NotFoundError:
             raise
 """,
+        seed=330,
     ),
     Rule(
         "look-again-record",
@@ -307,6 +314,7 @@ RULES = (
         "journal/read.py",
         "        if life and tail.header.life != life:\n",
         "        if False:\n",
+        seed=474,
     ),
     Rule(
         "read-once",
@@ -349,6 +357,7 @@ RULES = (
         "journal/merge.py",
         "    epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))\n",
         "    epoch = max(segment.name.epoch for segment in run)\n",
+        seed=1452,
     ),
     Rule(
         "waste-within",
@@ -363,6 +372,7 @@ RULES = (
         "journal/merge.py",
         "_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for",
         "_holds(kept.name, segment.name) for",
+        seed=2971,
     ),
     # create and delete
     Rule(
@@ -413,6 +423,7 @@ RULES = (
         " and (not seen.torn or looks == seen.proven_by):",
         ":",
         LIVES,
+        seed=11411,
     ),
     Rule(
         "tail-from-born",
@@ -478,6 +489,7 @@ RULES = (
         "        if life == seen.life and not seen.dead and",
         "        life = seen.life\n        if not seen.dead and",
         LIVES,
+        seed=806,
     ),
     Rule(
         "bury-own",
@@ -528,6 +540,7 @@ RULES = (
         "journal/cover.py",
         "    if view.torn or view.end < view.covers:\n",
         "    if view.end < view.covers:\n",
+        seed=1147,
     ),
     Rule(
         "heal-anybody",
@@ -571,6 +584,7 @@ RULES = (
         "journal/read.py",
         "            found |= {at: where.burials.bury(lines[at - first], at) for at in here}\n",
         "            found |= {at: lines[at - first] for at in here}\n",
+        seed=938,
     ),
     Rule(
         "bury-memory",
@@ -595,6 +609,7 @@ RULES = (
         "bury_line(line, self.burials) for name",
         "line for name",
         ERASURES,
+        seed=551,
     ),
     Rule(
         "no-copies-after",
@@ -619,6 +634,7 @@ RULES = (
         "encode_payload(draft, inside=burials.blobs)",
         "encode_payload(draft)",
         ERASURES,
+        seed=1159,
     ),
     Rule(
         "shared-blobs",
@@ -662,6 +678,7 @@ RULES = (
         "        if ABSENT not in seen.versions:\n            return seen\n",
         "        return seen\n",
         LIVES,
+        seed=4084,
     ),
     Rule(
         "load-looks-first",
@@ -670,6 +687,7 @@ RULES = (
         "born=self.end, seen=self._seen",
         "born=self.end, seen=None",
         NAMES,
+        seed=1572,
     ),
     Rule(
         "purge-refuses-loads",
@@ -678,6 +696,7 @@ RULES = (
         "not (yield from _refuse_loads(seen, nonce)):",
         "False:",
         LIVES,
+        seed=3321,
     ),
     Rule(
         "purge-lists-first",
@@ -690,6 +709,7 @@ RULES = (
         listed = yield from _list_folders(keys)
 """,
         LIVES,
+        seed=1030,
     ),
     Rule(
         "purge-by-version",
@@ -698,6 +718,7 @@ RULES = (
         "    (answer,) = yield (Delete((key,), expect=version),)\n",
         "    (answer,) = yield (Delete((key,)),)\n",
         LIVES,
+        seed=3053,
     ),
     Rule(
         "spare-the-living",
@@ -715,6 +736,7 @@ RULES = (
         "        self._doubt = _Doubt(view, by, planned)",
         "        self._doubt = None",
         SESSION,
+        seed=670,
     ),
     Rule(
         "exclusive-stops",
@@ -739,6 +761,7 @@ RULES = (
         "        self._lives.append(new_nonce())\n",
         "        self._lives.extend([] if self._lives else [new_nonce()])\n",
         NAMES,
+        seed=8640,
     ),
     Rule(
         "bring-until-done",
@@ -750,6 +773,7 @@ RULES = (
             if True:
 """,
         MOVES,
+        seed=2084,
     ),
     Rule(
         "bring-before-move",
@@ -766,6 +790,7 @@ RULES = (
         "    return not before.durable and",
         "    return False and",
         LAPTOP,
+        seed=454,
     ),
 )
 
