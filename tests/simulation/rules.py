@@ -670,6 +670,15 @@ RULES = (
         "        return None\n",
         ERASURES,
     ),
+    Rule(
+        "sweep-forks",
+        "Whoever erases removes what a fork that was killed left beside one that lives.",
+        "session/erasing.py",
+        "            yield from sweep_folders(keys, nonce=new_nonce())",
+        "            pass",
+        ERASURES,
+        seed=17253,
+    ),
     # purge
     Rule(
         "stones-first",

@@ -24,7 +24,7 @@ from treering.format.register import Card, one_line
 from treering.ids import new_nonce
 from treering.journal import life
 from treering.journal.erase import fence, sweep, sweep_blobs
-from treering.journal.purge import refuse_loads
+from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.read import read_lines, skeletons
 from treering.session.catalogue import list_sessions
 from treering.session.index import Index
@@ -360,6 +360,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
         except NotFoundError:
             pass
         else:
+            yield from sweep_folders(keys, nonce=new_nonce())  # of a fork that was killed, under the name of this one
             return writer
         if (yield from refuse_loads(keys, nonce=new_nonce())):
             return None
