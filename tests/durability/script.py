@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.durability.disk import Crash, Disk, restore
 from tests.session.backends import kill, local_backend
-from tests.session.oracle import Operation, Oracle, describe, draw, expect, names_of, play
+from tests.session.oracle import Operation, Oracle, draw, go_on, names_of, play, stage_of
 
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
@@ -85,44 +85,17 @@ class Player:
         kill(self.session)
 
 
-def found_stage(folder: Path, stages: list[Oracle], crash: Crash) -> Oracle:
-    """What a session is like: everything acknowledged, and perhaps what was under way; anything else fails."""
-    possible = stages[crash.acknowledged : crash.acknowledged + crash.unsure + 2]
-    store = local_backend(folder).store()
-    if not store.sessions().rows:
-        assert not possible[0].parents, "the session is gone"
-        return possible[0]
-    found = describe(store.view("s"))
-    expected = [expect(each) for each in possible]
-    assert found in expected, "not what was acknowledged"
-    return possible[expected.index(found)]
-
-
-def go_on(folder: Path, oracle: Oracle) -> Oracle:
-    """A later writer appends, seals and merges; nothing is missing afterwards, and all of it is sound."""
-    oracle = oracle.copy()
-    unique = f"later {len(oracle.parents)}"
-    with local_backend(folder).store().session("s") as session:
-        for text in (unique, f"{unique} still"):
-            session.append(text)
-            oracle.append([text])
-            session.seal()
-        session.tidy(everything=True)
-    assert describe(local_backend(folder).store().view("s")) == expect(oracle)
-    assert [each for each in local_backend(folder).store().verify("s") if each.severity == "damage"] == []
-    return oracle
-
-
 def check(crashes: Iterable[Crash], stages: list[Oracle], base: Path, go_on_every: int) -> None:
     """After each power cut the session is there, as it was acknowledged; after some it is gone on with."""
     for number, crash in enumerate(crashes):
         folder = base / f"cut-{number}"
         folder.mkdir()
         restore(crash.tree, folder)
+        backend = local_backend(folder / "store")
         try:
-            oracle = found_stage(folder / "store", stages, crash)
+            oracle = stage_of(backend, stages[crash.acknowledged : crash.acknowledged + crash.unsure + 2])
             if number % go_on_every == 0:
-                go_on(folder / "store", oracle)
+                go_on(backend, oracle)
         except Exception as error:
             raise AssertionError(f"cut after {crash.acknowledged} acknowledgements, {crash.how}: {error!r}") from error
         shutil.rmtree(folder)

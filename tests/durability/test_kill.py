@@ -1,6 +1,6 @@
 """Processes killed with SIGKILL at random instants: what was acknowledged is there, and others go on.
 
-`make kill` does ten times as many.
+`make kill` does eight times as many.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.durability.script import go_on
 from tests.durability.worker import Worker
 from tests.faultlog import FaultLog, rounds
 from tests.session.backends import local_backend
-from tests.session.oracle import Operation, Oracle, describe, draw, expect
+from tests.session.oracle import Operation, Oracle, draw, go_on, stage_of
 
 KILLS = 60
 OPERATIONS = 8
@@ -60,19 +59,6 @@ def live(worker: Worker, life: Life, rng: random.Random) -> int:
     return [word for word in heard if word != "waiting"].count("done")
 
 
-def stage_of(folder: Path, life: Life, acknowledged: int) -> Oracle:
-    """Everything acknowledged is there, and perhaps what was under way; nothing else."""
-    possible = life.stages[acknowledged : acknowledged + 2]
-    store = local_backend(folder).store()
-    if not store.sessions().rows:
-        assert not possible[0].parents
-        return possible[0]
-    found = describe(store.view("s"))
-    expected = [expect(each) for each in possible]
-    assert found in expected
-    return possible[expected.index(found)]
-
-
 @pytest.mark.parametrize("waiting", [False, True], ids=["alone", "with another one waiting"])
 def test_killed_at_random_instants(waiting: bool, tmp_path: Path, fault_log: FaultLog) -> None:  # noqa: FBT001
     """Each life goes on where the one before was killed; now and then a writer appends, seals and merges in between."""
@@ -90,9 +76,9 @@ def test_killed_at_random_instants(waiting: bool, tmp_path: Path, fault_log: Fau
             assert follower.hear() == "waiting"
         acknowledged = live(worker, life, rng)
         cut += acknowledged < OPERATIONS
-        oracle = stage_of(folder, life, acknowledged)
+        oracle = stage_of(local_backend(folder), life.stages[acknowledged : acknowledged + 2])
         if follower is None and number % GO_ON_EVERY == 0 and oracle.parents:
-            oracle = go_on(folder, oracle)
+            oracle = go_on(local_backend(folder), oracle)
         worker = follower or Worker(folder)
         assert worker.hear() == "open"
     worker.kill()

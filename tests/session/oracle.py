@@ -10,6 +10,7 @@ import random
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
+from tests.session.backends import Backend
 
 from treering.format.record import decode_record
 from treering.session.blocking import Session, View
@@ -238,6 +239,41 @@ def expect(oracle: Oracle) -> tuple[object, ...]:
         [made.label for made in oracle.made if made.label],
         {text for text in oracle.parents if text not in inner},
     )
+
+
+# after a process was killed, or the power cut
+
+
+def stage_of(backend: Backend, possible: list[Oracle]) -> Oracle:
+    """Which of some states session `s` is in; any other one fails.
+
+    Args:
+        backend: Where.
+        possible: Everything that was acknowledged, then that with what may have happened besides.
+    """
+    store = backend.store()
+    if not store.sessions().rows:
+        assert not possible[0].parents, "the session is gone"
+        return possible[0]
+    found = describe(store.view("s"))
+    expected = [expect(each) for each in possible]
+    assert found in expected, "not what was acknowledged"
+    return possible[expected.index(found)]
+
+
+def go_on(backend: Backend, oracle: Oracle) -> Oracle:
+    """A later writer appends, seals and merges; nothing is missing afterwards, and all of it is sound."""
+    oracle = oracle.copy()
+    unique = f"later {len(oracle.parents)}"
+    with backend.store().session("s") as session:
+        for text in (unique, f"{unique} still"):
+            session.append(text)
+            oracle.append([text])
+            session.seal()
+        session.tidy(everything=True)
+    assert describe(backend.store().view("s")) == expect(oracle)
+    assert [each for each in backend.store().verify("s") if each.severity == "damage"] == []
+    return oracle
 
 
 # chance

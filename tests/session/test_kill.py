@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.session.backends import local_backend
-from tests.session.oracle import Operation, Oracle, describe, draw, expect
+from tests.session.oracle import Operation, Oracle, draw, go_on, stage_of
 from tests.storage.processes import start
 
 CODE = f"""
@@ -62,30 +62,16 @@ def work(process: subprocess.Popen[str], operations: list[Operation], acks: int 
     return said.count("done\n")
 
 
-def stage_of(folder: Path, stages: list[Oracle], acks: int) -> Oracle:
-    """What the session is like: everything acknowledged, and perhaps what was under way."""
-    possible = stages[max(0, acks) : max(0, acks) + 2]
-    backend = local_backend(folder)
-    if not backend.store().sessions().rows:
-        assert not possible[0].parents
-        return possible[0]
-    found = describe(backend.store().view("s"))
-    expected = [expect(each) for each in possible]
-    assert found in expected
-    return possible[expected.index(found)]
-
-
-def later_writer(folder: Path, oracle: Oracle, name: str) -> None:
-    """Go on in the session: append, seal and merge; nothing of it may be missing afterwards."""
-    with local_backend(folder).store().session("s") as session:
-        for text in (f"{name} later", f"{name} later still"):
-            session.append(text)
-            oracle.append([text])
-            session.seal()
-        session.tidy(everything=True)
-    view = local_backend(folder).store().view("s")
-    assert describe(view) == expect(oracle)
+def later_writer(folder: Path, oracle: Oracle) -> Oracle:
+    """Go on in the session; not even waste may be left."""
+    oracle = go_on(local_backend(folder), oracle)
     assert local_backend(folder).store().verify("s") == []
+    return oracle
+
+
+def found_stage(folder: Path, stages: list[Oracle], acks: int) -> Oracle:
+    """What the session is like: everything acknowledged, and perhaps what was under way."""
+    return stage_of(local_backend(folder), stages[max(0, acks) : max(0, acks) + 2])
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
@@ -97,10 +83,10 @@ def test_killed_at_random_instants(tmp_path: Path) -> None:
         operations, stages = plan(rng, oracle, f"{life}")
         process = start(CODE, tmp_path, prelude="")
         acks = work(process, operations, acks=rng.randrange(OPERATIONS), spin=rng.randrange(100_000))
-        oracle = stage_of(tmp_path, stages, acks)
+        oracle = found_stage(tmp_path, stages, acks)
         cut += acks < len(operations)
         if life % 5 == 4:
-            later_writer(tmp_path, oracle, f"{life}")
+            oracle = later_writer(tmp_path, oracle)
     assert cut > ROUNDS / 2
 
 
@@ -121,5 +107,5 @@ def test_killed_between_any_two_writes(tmp_path: Path) -> None:
         at = f"inject={called[place]}:signal=SIGKILL:when={called[: place + 1].count(called[place])}"
         acks = work(start(CODE, folder, prelude="", before=(*strace, "-e", at)), operations)
         cut += acks < len(operations)
-        later_writer(folder, stage_of(folder, stages, acks).copy(), "later")
+        later_writer(folder, found_stage(folder, stages, acks))
     assert cut > 0.8 * POINTS
