@@ -17,8 +17,8 @@ from treering.maintenance.verify import DAMAGE, Finding
 from treering.session.reader import Reader
 from treering.session.reading import stored
 from treering.session.store import Store
-from treering.storage.requests import Answer, Found, Get, List, Listed, Steps
-from treering.storage.run import ask, checked
+from treering.storage.requests import Answer, Found, Get, Steps
+from treering.storage.run import checked, list_all
 
 
 @click.command()
@@ -109,12 +109,7 @@ def at_rest(reader: Reader) -> Steps[AtRest]:
     keys, card = reader.keys, reader.state.card
     registers = yield tuple(Get(key, start=0, end=1, register=True) for key in (keys.latest, keys.tail))
     latest_bytes, tail_bytes = map(_size, registers)
-    sizes: list[int] = []
-    prefix, after, more = keys.blobs(reader.view.life), "", True
-    while more:
-        listed = yield from ask(List(prefix, after=after), Listed)
-        sizes += [entry.size for entry in listed.entries]
-        more, after = listed.more, listed.entries[-1].key if listed.entries else after
+    sizes = [entry.size for entry in (yield from list_all(keys.blobs(reader.view.life)))]
     return AtRest(
         records=counts.records,
         nodes=card.nodes,

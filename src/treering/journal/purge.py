@@ -16,8 +16,8 @@ from treering.format.paths import SessionKeys
 from treering.format.register import Card, encode_latest
 from treering.journal.merge import DELETES_MAX
 from treering.journal.resume import LOOKS_MAX, Registers, look
-from treering.storage.requests import ABSENT, Delete, Deleted, List, Listed, Put, Steps, Version, Written
-from treering.storage.run import ask, checked
+from treering.storage.requests import ABSENT, Delete, Deleted, Put, Steps, Version, Written
+from treering.storage.run import ask, checked, list_all
 
 # Looks like an entity tag, so that a server compares it and does not refuse it as malformed.
 _NOBODYS_VERSION = Version(f'"{"0" * 32}"')
@@ -83,14 +83,8 @@ def _refuse_loads(seen: Registers, nonce: str) -> Steps[bool]:
 
 def _list_folders(keys: SessionKeys) -> Steps[list[str]]:
     """All keys in folders of lives; the registers lie beside them."""
-    found: list[str] = []
-    after, more = "", True
-    while more:
-        listed = yield from ask(List(keys.home, after=after), Listed)
-        found += [entry.key for entry in listed.entries if "/" in entry.key.removeprefix(keys.home)]
-        more = listed.more
-        after = listed.entries[-1].key if listed.entries else after
-    return found
+    entries = yield from list_all(keys.home)
+    return [entry.key for entry in entries if "/" in entry.key.removeprefix(keys.home)]
 
 
 def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:

@@ -22,8 +22,8 @@ from treering.format.register import Tail, decode_tail
 from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
 from treering.journal.resume import resume
 from treering.journal.view import View, deleted
-from treering.storage.requests import Entry, Found, Get, List, Listed, Steps, Version
-from treering.storage.run import ask, checked
+from treering.storage.requests import Entry, Found, Get, Steps, Version
+from treering.storage.run import ask, checked, list_all
 
 LOOKS_MAX = 50  # each further look means that a merge passed in between
 PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at a time
@@ -117,13 +117,8 @@ def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
 
 def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
     """All segments of one life, by position; foreign files are passed over."""
-    found: list[Segment] = []
-    after, more = "", True
-    while more:
-        listed = yield from ask(List(keys.segments(life), after=after), Listed)
-        found += [segment for entry in listed.entries if (segment := _segment(entry))]
-        more = listed.more
-        after = listed.entries[-1].key if listed.entries else after
+    entries = yield from list_all(keys.segments(life))
+    found = [segment for entry in entries if (segment := _segment(entry))]
     return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))
 
 

@@ -29,8 +29,8 @@ from treering.format.salvage import (
 from treering.format.segment import read_segment
 from treering.journal.read import LOOKS_MAX, Segment, list_segments
 from treering.journal.view import deleted
-from treering.storage.requests import Answer, Found, Get, List, Listed, Steps
-from treering.storage.run import ask, checked
+from treering.storage.requests import Answer, Found, Get, Steps
+from treering.storage.run import checked, list_all
 
 NEWEST = 1 << 62
 """As an epoch: after every erasure."""
@@ -185,15 +185,10 @@ class Salvage:
         if self.life:
             return
         newest: tuple[int, str] = (-1, "")
-        home = self.keys.tail.rpartition("/")[0] + "/"
-        after, more = "", True
-        while more:
-            listed = yield from ask(List(home, after=after), Listed)
-            for entry in listed.entries:
-                name, _, rest = entry.key[len(home) :].partition("/")
-                if rest.startswith("segments/") and (life := decode_id(name)):
-                    newest = max(newest, (entry.modified_ms, life))
-            more, after = listed.more, listed.entries[-1].key if listed.entries else after
+        for entry in (yield from list_all(self.keys.home)):
+            name, _, rest = entry.key.removeprefix(self.keys.home).partition("/")
+            if rest.startswith("segments/") and (life := decode_id(name)):
+                newest = max(newest, (entry.modified_ms, life))
         self.life = newest[1]
 
     # segments

@@ -20,8 +20,8 @@ from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers
-from treering.storage.requests import Answer, Driver, Found, Get, List, Listed, Steps
-from treering.storage.run import ask, run
+from treering.storage.requests import Answer, Driver, Found, Get, Steps
+from treering.storage.run import ask, list_all, run
 from treering.transcript.graph import Graph
 
 BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
@@ -86,13 +86,8 @@ def verify_store(
 
 def _keys_below(folder: str, name_of: Callable[[str, str], str | None], prefix: str) -> Steps[dict[str, str]]:
     """Keys by the encoded names that `name_of` finds in them."""
-    found: dict[str, str] = {}
-    after, more = "", True
-    while more:
-        listed = yield from ask(List(folder, after=after), Listed)
-        found |= {name: entry.key for entry in listed.entries if (name := name_of(entry.key, prefix))}
-        more, after = listed.more, listed.entries[-1].key if listed.entries else after
-    return found
+    entries = yield from list_all(folder)
+    return {name: entry.key for entry in entries if (name := name_of(entry.key, prefix))}
 
 
 def _name_of(driver: Driver, encoded: str, key: str, prefix: str) -> str:
@@ -294,14 +289,9 @@ class _Check:
 
     def _foreign(self, life: str) -> Steps[None]:
         """Whatever lies among the session's objects and is none of them; nobody reads or removes it."""
-        home = self.keys.home
-        after, more = "", True
-        while more:
-            listed = yield from ask(List(home, after=after), Listed)
-            for entry in listed.entries:
-                if not self.keys.owns(entry.key, life):
-                    self._odd("foreign", entry.key, "nothing of this session; it is left alone")
-            more, after = listed.more, listed.entries[-1].key if listed.entries else after
+        for entry in (yield from list_all(self.keys.home)):
+            if not self.keys.owns(entry.key, life):
+                self._odd("foreign", entry.key, "nothing of this session; it is left alone")
 
 
 def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:

@@ -9,8 +9,8 @@ from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import LATEST, decode_id, session_of_latest
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
 from treering.session.info import SessionInfo, info_of
-from treering.storage.requests import Answer, Entry, Found, Get, List, Listed, Steps
-from treering.storage.run import ask
+from treering.storage.requests import Answer, Entry, Found, Get, Steps
+from treering.storage.run import list_all
 
 CARDS_AT_ONCE_MAX = 64  # ranged GETs of one batch; S3 clients keep about as many connections
 
@@ -80,13 +80,8 @@ def _rows(prefix: str, entries: Sequence[Entry]) -> Steps[list[SessionInfo | Non
 
 def card_entries(prefix: str) -> Steps[list[Entry]]:
     """List all cards, tombstones included, the most recently written first; the store's clock decides."""
-    found: list[Entry] = []
-    after, more = "", True
-    while more:
-        listed = yield from ask(List(f"{prefix}{LATEST}", after=after), Listed)
-        found += [entry for entry in listed.entries if session_of_latest(entry.key, prefix)]
-        more = listed.more
-        after = listed.entries[-1].key if listed.entries else after
+    entries = yield from list_all(f"{prefix}{LATEST}")
+    found = [entry for entry in entries if session_of_latest(entry.key, prefix)]
     return sorted(found, key=lambda entry: (-entry.modified_ms, entry.key))
 
 

@@ -24,8 +24,8 @@ from treering.session.blocking import Session
 from treering.session.info import SessionInfo, info_of
 from treering.session.pruning import planned
 from treering.session.purging import purge_all
-from treering.storage.requests import List, Listed, Steps, Version
-from treering.storage.run import ask, run
+from treering.storage.requests import Version
+from treering.storage.run import list_all, run
 
 if TYPE_CHECKING:
     from treering.session.store import Place
@@ -141,7 +141,7 @@ class Retaining:
             action="delete",
             reason=row.reason if seen else "its deletion was cut short",
             records=seen.records if seen else None,
-            bytes=run(_bytes_below(self.place.keys(row.session).home), self.driver),
+            bytes=sum(entry.size for entry in run(list_all(self.place.keys(row.session).home), self.driver)),
         )
         if dry_run or self._delete(row.session, seen.still if seen else _never):
             return gone
@@ -194,16 +194,6 @@ def _never(registers: Registers) -> bool:
     """For a deletion that was cut short: if the session lives, somebody created it again."""
     del registers
     return False
-
-
-def _bytes_below(prefix: str) -> Steps[int]:
-    total = 0
-    after, more = "", True
-    while more:
-        listed = yield from ask(List(prefix, after=after), Listed)
-        total += sum(entry.size for entry in listed.entries)
-        more, after = listed.more, listed.entries[-1].key if listed.entries else after
-    return total
 
 
 def _log(row: RetainedRow) -> None:

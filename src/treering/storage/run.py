@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from treering.errors import TreeringError
-from treering.storage.requests import Answer, Driver, Request, Steps
+from treering.storage.requests import Answer, Driver, Entry, List, Listed, Request, Steps
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
@@ -49,6 +49,21 @@ def ask(request: Request, expected: type[A]) -> Steps[A]:
     """
     (answer,) = yield (request,)
     return checked(answer, expected)
+
+
+def list_all(prefix: str) -> Steps[list[Entry]]:
+    """List everything below a prefix, in the order that the store lists it; one LIST for each page.
+
+    Raises:
+        TreeringError: An answer is an error.
+    """
+    found: list[Entry] = []
+    more = True
+    while more:
+        listed = yield from ask(List(prefix, after=found[-1].key if found else ""), Listed)
+        found += listed.entries
+        more = listed.more
+    return found
 
 
 def checked(answer: Answer, expected: type[A]) -> A:
