@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,7 +15,6 @@ import treering
 from treering.errors import SessionHeldError
 from treering.session.blocking import Session
 
-HELD_LOOK_SECONDS = 0.01
 _server = get_context("forkserver")
 _server.set_forkserver_preload(["tests.durability.worker"])
 
@@ -52,27 +52,25 @@ class Worker:
 
 def _work(pipe: Connection, folder: str) -> None:
     session = _hold(pipe, folder)
-    names = names_of(session) if session.heads else {}
+    names = names_of(session)
     pipe.send("open")
     while True:
         operation = pipe.recv()
         if operation[0] == "close":
             session.close()
             session = _hold(pipe, folder)
-            names = names_of(session) if session.heads else {}
+            names = names_of(session)
         else:
             play(session, names, operation)
         pipe.send("done")
 
 
 def _hold(pipe: Connection, folder: str) -> Session:
-    """Open the session as soon as whoever holds it is gone."""
-    waiting = False
-    while True:
-        try:
-            return treering.open(folder).session("s")
-        except SessionHeldError:
-            if not waiting:
-                pipe.send("waiting")
-            waiting = True
-            pipe.poll(HELD_LOOK_SECONDS)  # nothing comes; whoever holds it needs the processor
+    """Open the session as soon as the one process that holds it is gone."""
+    try:
+        return treering.open(folder).session("s")
+    except SessionHeldError as error:
+        pipe.send("waiting")
+        with Path(folder, error.key).open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+    return treering.open(folder).session("s")
