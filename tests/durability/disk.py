@@ -108,19 +108,24 @@ class Crash(NamedTuple):
 
 
 class Disk:
-    """Stands where the local driver expects the module `os`."""
+    """Stands where the local driver expects the module `os`.
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.base = str(root.parent)
+    Args:
+        folder: Made if it is not there; the store is a folder in it.
+        watching: Remember what a power cut would leave at every call.
+    """
+
+    def __init__(self, folder: Path, *, watching: bool = True) -> None:
+        folder.mkdir(parents=True)
+        self.root = folder / "store"
+        self.base = str(folder)
         self.sync = Sync(self._sync_data, self._sync_whole)
         self.calls: Counter[str] = Counter()
         self.acknowledged = 0
         self.unsure = 0
         """Operations that were seen to have happened, though nobody was told: they may still be lost."""
         self.crashes: dict[tuple[int, frozenset[Any]], Crash] = {}
-        self.watching = True
-        """Remember what a power cut would leave at every call."""
+        self.watching = watching
         self._files: dict[tuple[int, int], File] = {}
         self._seen: dict[str, Names] = {self.base: {}}
         self._written: dict[str, Names] = {self.base: {}}

@@ -78,7 +78,7 @@ class Player:
 
     def learn(self) -> None:
         """Find out the ids of all nodes by their texts."""
-        self.names = names_of(self.session) if self.session.heads else {}
+        self.names = names_of(self.session)
 
     def kill(self) -> None:
         """The process is gone."""

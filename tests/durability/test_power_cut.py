@@ -31,8 +31,7 @@ def run(disk: Disk, seed: int) -> list[Any]:
 @pytest.mark.parametrize("seed", range(rounds(SEEDS)))
 def test_nothing_acknowledged_is_lost(seed: int, tmp_path: Path, fault_log: FaultLog) -> None:
     """Whatever of the unsynced bytes and names lasts, at every call to the system of a whole script."""
-    disk = Disk(tmp_path / "disk" / "store")
-    (tmp_path / "disk").mkdir()
+    disk = Disk(tmp_path / "disk")
     stages = run(disk, seed)
     crashes = list(disk.crashes.values())
     assert len(crashes) > 5 * LENGTH
@@ -43,16 +42,15 @@ def test_nothing_acknowledged_is_lost(seed: int, tmp_path: Path, fault_log: Faul
 class Forgetful(Disk):
     """A disk whose driver leaves out some of its syncs."""
 
-    def __init__(self, root: Path, forgets: str) -> None:
-        super().__init__(root)
+    def __init__(self, folder: Path, forgets: str) -> None:
+        super().__init__(folder)
         self.sync = self.sync._replace(**{forgets: lambda _: None})
 
 
 @pytest.mark.parametrize("forgets", ["data", "whole"])
 def test_a_forgotten_sync_would_be_noticed(forgets: str, tmp_path: Path) -> None:
     """Without the syncs of data, or without those of files and folders, these tests fail."""
-    disk = Forgetful(tmp_path / "disk" / "store", forgets)
-    (tmp_path / "disk").mkdir()
+    disk = Forgetful(tmp_path / "disk", forgets)
     with pytest.raises(AssertionError):
         run(disk, seed=0)
     crashes = [crash for crash in disk.crashes.values() if crash.how == "names written, bytes written"]

@@ -7,8 +7,6 @@ import os
 import resource
 import shutil
 import stat
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +14,8 @@ from pathlib import Path
 import pytest
 from tests.faultlog import FaultLog
 from tests.session.backends import local_backend, texts
+from tests.storage.processes import finish, start
 
-import treering
 from treering.errors import AccessError, TreeringError, UnavailableError, UsageError
 from treering.session.blocking import Session
 
@@ -108,14 +106,10 @@ except AccessError as error:
 def test_on_a_read_only_file_system(folder: Path) -> None:
     """Reading works, writing is refused with what to do, and nothing is changed."""
     before = local_backend(folder).snapshot()
-    sources = str(Path(treering.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", READ_ONLY, str(folder)], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": sources},
-    )  # fmt: skip
-    if done.stdout.startswith("no namespaces"):
-        pytest.skip(f"this user may not mount anything: {done.stdout}")
-    assert done.stdout.splitlines() == ["refused read-only True ['a']", "refused read-only"]
+    said = finish(start(READ_ONLY, folder, prelude=""))
+    if said.startswith("no namespaces"):
+        pytest.skip(f"this user may not mount anything: {said}")
+    assert said.splitlines() == ["refused read-only True ['a']", "refused read-only"]
     after = local_backend(folder).snapshot()
     assert {key: data for key, data in after.items() if not key.endswith("hold")} == {
         key: data for key, data in before.items() if not key.endswith("hold")

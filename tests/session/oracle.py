@@ -204,7 +204,9 @@ def _learn(session: Session, names: dict[str, str], texts: list[str], before: st
 
 
 def names_of(reader: Session | View) -> dict[str, str]:
-    """Ids of all nodes by their texts, from the records themselves."""
+    """Ids of all nodes by their texts, from the records themselves; none of a session that is not there yet."""
+    if not reader.heads:
+        return {}
     records = [decode_record(line) for line in reader.lines()]
     bodies = {record.id: msgspec.json.decode(record.body) for record in records if record.type == "node"}
     return {body.get("content") or body.get("summary"): node for node, body in bodies.items()}

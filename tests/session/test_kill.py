@@ -20,7 +20,7 @@ sys.path.insert(0, {str(Path(__file__).parents[2])!r})
 import treering
 from tests.session.oracle import names_of, play
 session = treering.open(sys.argv[1]).session("s")
-names = names_of(session) if session.node or session.heads else {{}}
+names = names_of(session)
 print("ready", flush=True)
 for line in sys.stdin:
     play(session, names, json.loads(line))
