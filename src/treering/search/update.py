@@ -13,6 +13,7 @@ from treering.journal.view import View
 from treering.search import walk
 from treering.search.database import Database, Known, OvertakenError
 from treering.search.walk import Looked, StaleError, Walk
+from treering.session.catalogue import cards_by_name
 from treering.session.store import Place
 from treering.storage.requests import Entry, Found, Get, Steps
 from treering.storage.run import ask, run
@@ -51,7 +52,7 @@ class Update:
 
     def run(self) -> Updated:
         """Do it; each part of a session is kept as soon as it was read, so what is cut short goes on next time."""
-        cards = self._run(walk.list_cards(self._place.prefix))
+        cards = self._run(cards_by_name(self._place.prefix))
         known = self._database.sessions()
         gone = [each for name, each in known.items() if name not in cards]
         for each in gone:

@@ -15,17 +15,16 @@ from typing import NamedTuple, TypeAlias
 
 from treering.errors import NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in, text_refs_in
-from treering.format.paths import SessionKeys, session_of_latest
+from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
 from treering.format.register import Card
 from treering.journal.read import Survey, read_lines, skeletons
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
 from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
-from treering.session.catalogue import card_entries
 from treering.session.payload import decode_payload
 from treering.session.tally import Tally
-from treering.storage.requests import ABSENT, Answer, Entry, Found, Get, Steps, Unchanged, Version
+from treering.storage.requests import ABSENT, Answer, Found, Get, Steps, Unchanged, Version
 from treering.transcript.annotations import Annotations
 from treering.transcript.heads import Heads
 
@@ -63,12 +62,6 @@ class Edits(NamedTuple):
 
 class StaleError(Exception):
     """What was read before does not stand as it was read: begin anew, with all edits at hand."""
-
-
-def list_cards(prefix: str) -> Steps[dict[str, Entry]]:
-    """List the cards of all sessions by their names in keys, the most recently written first."""
-    entries = yield from card_entries(prefix)
-    return {session_of_latest(each.key, prefix) or "": each for each in entries}
 
 
 def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:

@@ -85,6 +85,12 @@ def card_entries(prefix: str) -> Steps[list[Entry]]:
     return sorted(found, key=lambda entry: (-entry.modified_ms, entry.key))
 
 
+def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
+    """List them by the encoded names of their sessions, in the same order."""
+    entries = yield from card_entries(prefix)
+    return {session_of_latest(entry.key, prefix) or "": entry for entry in entries}
+
+
 def _row(entry: Entry, answer: Answer, prefix: str) -> SessionInfo | None:
     """The row of one card; None for a deleted session. A bad card is a row with a warning, never an error."""
     if isinstance(answer, NotFoundError):
