@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -32,7 +32,7 @@ from treering.ids import new_id
 from treering.maintenance.salvage import Loss, Salvage
 from treering.session.erasing import erase_copies
 from treering.session.lineage import Loader
-from treering.session.loading import settle
+from treering.session.loading import Progress, settle
 from treering.session.state import SessionState, decode_state
 from treering.storage.requests import Driver, Found, Get, Steps
 from treering.storage.run import run
@@ -40,9 +40,6 @@ from treering.transcript.graph import Graph
 
 CONTEXTS_KEPT_MAX = 64  # checkpoints are changes of a recent one; after going elsewhere they are written in full
 IDS_SHOWN_MAX = 100  # of what is lost; the number of all is in the message
-
-Progress = Callable[[int], None]
-"""Called with the number of records done so far."""
 
 _at = re.compile(rb'\{"at":[0-9]+,')
 

@@ -6,7 +6,7 @@ then `latest` is created and the session exists, whole. A load that dies halfway
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 from msgspec import Raw
@@ -338,7 +338,3 @@ def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
     yield from flush(writer)
     card = _child_card(writer, session, node, title="")
     return msgspec.structs.replace(card, task=task, extra={})
-
-
-Progress = Callable[[int], None]
-"""Called with the number of records done so far."""
