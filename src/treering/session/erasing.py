@@ -20,10 +20,10 @@ from treering.format.blobs import blob_refs_in
 from treering.format.erasure import Erased, Erasure, digest_of, erased_of, inline_messages, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, skeleton_of
-from treering.format.register import Card, one_line
+from treering.format.register import one_line
 from treering.ids import new_nonce
 from treering.journal import life
-from treering.journal.erase import fence, sweep, sweep_blobs
+from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.read import read_lines, skeletons
 from treering.session.catalogue import list_sessions
@@ -31,7 +31,7 @@ from treering.session.index import Index
 from treering.session.info import SessionInfo
 from treering.session.tally import FACTS, first_prompt
 from treering.session.verbs import flush
-from treering.session.writer import RACES_MAX, Options, Writer, now_ms
+from treering.session.writer import RACES_MAX, Writer, now_ms
 from treering.storage.requests import Driver, Steps
 from treering.transcript.node import read_brief
 
@@ -101,24 +101,16 @@ def erase_copies(keys: SessionKeys, policy: Policy, ids: Collection[str], reason
     Raises:
         NotFoundError: There is no such session.
     """
-    writer = _visitor(keys, policy)
+    writer = Writer.visiting(keys, policy, shared=True)
     yield from writer.open()
     there = _rows_by_id((yield from writer.index()))
     copied = [name for name in ids if name in there]
     return (yield from _erase(writer, copied, reason, seen={keys.session})) if copied else None
 
 
-def _visitor(keys: SessionKeys, policy: Policy) -> Writer:
-    """Who comes to a session that others may have in hand."""
-    options = Options(shared=True, create=False)
-    return Writer(keys, policy, Card(session=keys.session, life="", write=""), options, _nothing)
-
-
 def _erase(writer: Writer, ids: Collection[str], reason: str, seen: set[str]) -> Steps[Receipt]:
     found = (yield from _fenced(writer, ids, reason)) if ids else 0
-    yield from writer.heal()
-    segments = yield from sweep(writer.keys, writer.view.life, unique=new_nonce)
-    blobs = yield from sweep_blobs(writer.keys, writer.view.life)
+    segments, blobs = yield from writer.finish_erasing()
     index = yield from writer.index()
     names = tuple(dict.fromkeys(ids)) or tuple(sorted(writer.burials.names & _rows_by_id(index).keys()))
     left = yield from _left(writer, index, names)
@@ -352,7 +344,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
     """Resume a session; None if there is none, and none that is being made by now will be."""
     keys = parent.keys._replace(session=session)
     for _ in range(RACES_MAX):
-        writer = _visitor(keys, parent.policy)
+        writer = Writer.visiting(keys, parent.policy, shared=True)  # others may have it in hand
         try:
             yield from writer.open()
         except SessionDeletedError:
@@ -379,7 +371,3 @@ def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
 def _hash_of(body: bytes) -> str:
     """Of a body, also after it was erased."""
     return erased_of(body).sha256 if is_erased(body) else digest_of(body)
-
-
-def _nothing() -> Steps[None]:
-    yield from ()

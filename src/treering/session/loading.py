@@ -9,12 +9,11 @@ import msgspec
 from treering.checkpoint.policy import Policy
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
-from treering.format.register import Card
 from treering.session.lineage import Loader, copy_blobs
 from treering.session.reader import Reader
 from treering.session.reading import read_all
 from treering.session.tally import ORIGIN
-from treering.session.writer import Options, Writer
+from treering.session.writer import Writer
 from treering.storage.requests import Driver, Steps
 from treering.storage.run import run
 from treering.transcript.node import Draft
@@ -114,10 +113,6 @@ def _copy_blobs(source: Driver, reader: Reader, target: Driver, loader: Loader, 
 
 def settle(keys: SessionKeys, policy: Policy) -> Steps[None]:
     """Let `latest` of a loaded session hold the context's records where the fold alone could not tell them."""
-    writer = Writer(keys, policy, Card(session=keys.session, life="", write=""), Options(create=False), _nothing)
+    writer = Writer.visiting(keys, policy)
     yield from writer.open()
     yield from writer.cover(seal=False, again=True)
-
-
-def _nothing() -> Steps[None]:
-    yield from ()

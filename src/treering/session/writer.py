@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -34,7 +34,7 @@ from treering.ids import new_nonce
 from treering.journal import life
 from treering.journal.append import Appended, Overtaken, append, settle
 from treering.journal.cover import cover
-from treering.journal.erase import heal, sweep, sweep_blobs
+from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
 from treering.journal.limits import Upkeep
 from treering.journal.merge import Merged, tidy
 from treering.journal.purge import sweep_folders
@@ -119,6 +119,12 @@ class Writer(Reader):
         self._upkeep = Upkeep()
         self._tail_bytes = 0
         self._latest_bytes = 0
+
+    @classmethod
+    def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:
+        """Return one for a session that is there, to tend it and not to add to its conversation."""
+        card = Card(session=keys.session, life="", write="")
+        return cls(keys, policy, card, Options(shared=shared, create=False), _nothing)
 
     # open
 
@@ -459,6 +465,16 @@ class Writer(Reader):
         view = yield from heal(self.keys, self.view.life, bury, unique=new_nonce)
         self.look_on(view)
 
+    def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
+        """Take what the tail says was erased out of everything else.
+
+        Returns:
+            How many segments were rewritten, and what became of the blobs.
+        """
+        yield from self.heal()
+        segments = yield from sweep(self.keys, self.view.life, unique=new_nonce)
+        return segments, (yield from sweep_blobs(self.keys, self.view.life))
+
     def look_again(self) -> Steps[None]:
         """Look what others did."""
         now = yield from resume(self.keys)
@@ -508,9 +524,7 @@ class Writer(Reader):
         where: Survey | None = yield from survey(self.keys, self.view.life)
         if where is not None and where.burials:
             yield from self.look_again()
-            yield from self.heal()
-            yield from sweep(self.keys, self.view.life, unique=new_nonce)
-            yield from sweep_blobs(self.keys, self.view.life)
+            yield from self.finish_erasing()
             where = None
         if everything:
             yield from sweep_folders(self.keys, nonce=new_nonce())
@@ -537,6 +551,10 @@ def _require_storable(records: Sequence[Record]) -> None:
     """
     for record in records:
         encode_record(record)
+
+
+def _nothing() -> Steps[None]:
+    yield from ()
 
 
 def now_ms() -> int:
