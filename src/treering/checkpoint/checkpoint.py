@@ -21,8 +21,8 @@ from msgspec import UNSET, Raw
 from treering.checkpoint.body import WHOLE, Whole, read_form, write_form
 from treering.checkpoint.context import Context, decode_items, encode_items
 from treering.errors import CorruptError
-from treering.format.record import Skeleton
-from treering.format.values import decode, encode
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import decode, encode, fields_of
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,8 +82,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 def entry_of(skeleton: Skeleton) -> Entry:
     """Return the entry of a checkpoint record; what is odd in its brief counts as missing."""
-    value = decode(skeleton.brief)
-    brief: dict[object, object] = value if isinstance(value, dict) else {}
+    brief = read_brief(skeleton)
     label, step, metadata = brief.get("label"), brief.get("step"), brief.get("metadata")
     return Entry(
         id=skeleton.id,
@@ -93,7 +92,7 @@ def entry_of(skeleton: Skeleton) -> Entry:
         full=brief.get("full") is True,
         label=label if isinstance(label, str) else None,
         step=step if type(step) is int else None,
-        metadata=metadata if isinstance(metadata, dict) else {},
+        metadata=fields_of(metadata),
         time_ms=skeleton.time,
         at=skeleton.at,
         length=skeleton.length,

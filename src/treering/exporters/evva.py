@@ -18,7 +18,8 @@ from treering.checkpoint.policy import Seen, find_policy, render
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format import values
-from treering.importers.entry import RAW, Fields, as_bytes
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import RAW, as_bytes
 from treering.importers.evva import (
     ENVELOPE,
     NAME,
@@ -73,7 +74,7 @@ def compose(view: View) -> Composed:
 def _header(records: Sequence[Stored]) -> Draft | None:
     """Return the note with the header of the document that was imported, if one was."""
     notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
-    return next((note for note in notes if _fields(note.payload).get("format") == NAME), None)
+    return next((note for note in notes if fields_of(note.payload).get("format") == NAME), None)
 
 
 def _context(reader: Reader) -> Steps[Context]:
@@ -95,12 +96,8 @@ def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
     stored = drafts[node]
     if inline is None and stored.imported and view == MESSAGE:
         raw = (stored.draft.source or {}).get(RAW)
-        return as_bytes(raw) if raw is not None else encode(_fields(stored.draft.payload))
-    return encode(_fields(_rendered(node, view, inline, drafts)))
-
-
-def _fields(value: object) -> Fields:
-    return value if isinstance(value, dict) else {}
+        return as_bytes(raw) if raw is not None else encode(fields_of(stored.draft.payload))
+    return encode(fields_of(_rendered(node, view, inline, drafts)))
 
 
 def _is_changed(view: View, records: Sequence[Stored]) -> bool:
@@ -132,11 +129,11 @@ def _document(
         **({} if info.parent_session else named(old, ENVELOPE) if old else {}),
         **model,
         "updated_at": write_time(info.updated_ms),
-        "first_user_prompt": first_user_prompt([_fields(message) for message in messages]),
+        "first_user_prompt": first_user_prompt([fields_of(message) for message in messages]),
     }
     known = {name.lower() for name in ENVELOPE}
     extra = {name: value for name, value in old.items() if name.lower() not in known}
-    session = _fields(named(old, {"session": {}})["session"])
+    session = fields_of(named(old, {"session": {}})["session"])
     extra_of_session = {name: value for name, value in session.items() if name.lower() not in SESSION}
     counted = {name: getattr(counters, name) for name in SESSION if name != "messages"}
     return named(made, ENVELOPE) | {"session": {"messages": [], **counted, **extra_of_session}} | extra
@@ -144,16 +141,16 @@ def _document(
 
 def _old_fields(header: Draft | None) -> Fields:
     """Return the document as it was imported, without its messages."""
-    payload = _fields(header.payload) if header is not None else {}
+    payload = fields_of(header.payload) if header is not None else {}
     facts = {"session_id": payload.get("session_id"), "workdir": payload.get("cwd")}
-    return {**facts, **_fields(payload.get("extra"))} if payload else {}
+    return {**facts, **fields_of(payload.get("extra"))} if payload else {}
 
 
 def _counted(view: View, records: Sequence[Stored], header: Draft | None) -> Counters:
     """Return the counters: those of the document, and what was spent and compacted since on the way to here."""
-    session = named(_fields(named(_old_fields(header), {"session": {}})["session"]), SESSION)
+    session = named(fields_of(named(_old_fields(header), {"session": {}})["session"]), SESSION)
     counters = Counters(
-        usage=named(_fields(session["usage"]), USAGE),
+        usage=named(fields_of(session["usage"]), USAGE),
         last_turn_input_tokens=session["last_turn_input_tokens"],
         micro_compacted=session["micro_compacted"],
         full_compact_count=session["full_compact_count"],
@@ -194,6 +191,6 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
 
 def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
     """Tell of images in messages of other programs: evva has words for what is said, thought, called and answered."""
-    messages = [_fields(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
+    messages = [fields_of(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
     count = sum(block.kind == "image" for message in messages for block in blocks_of(message))
     return [LeftOut("image", count, "evva keeps no images in messages", seen=True)] if count else []

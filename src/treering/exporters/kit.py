@@ -17,7 +17,7 @@ from treering.checkpoint.policies.kit import parts_of, role_in_kit, sent
 from treering.exporters.lines import compose_lines
 from treering.exporters.target import Composed, LeftOut
 from treering.format import values
-from treering.importers.entry import Fields
+from treering.format.values import Fields, fields_of
 from treering.importers.kit import NAME, VERSION, are_readable
 from treering.importers.rfc3339 import write_time
 from treering.session.blocking import View
@@ -58,7 +58,7 @@ class _Kit:
         if draft.type == "note" and draft.kind not in _SAID:
             return None
         if draft.kind in ("message", "custom_message"):
-            self._unsent |= {(draft.id, part) for part in _unsent(_payload(draft))}
+            self._unsent |= {(draft.id, part) for part in _unsent(fields_of(draft.payload))}
         adapt = _ADAPTED.get(draft.kind, _as_data)
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
 
@@ -82,10 +82,6 @@ class _Kit:
         return [LeftOut(part, count, _NOT_SENT, seen=True) for part, count in found.items()]
 
 
-def _payload(draft: Draft) -> Fields:
-    return draft.payload if isinstance(draft.payload, dict) else {}
-
-
 def _unsent(payload: Fields) -> set[str]:
     """Return the kinds of parts of a message that kit will not send, though it sends others."""
     role, parts = role_in_kit(payload), parts_of(payload)
@@ -94,7 +90,7 @@ def _unsent(payload: Fields) -> set[str]:
 
 
 def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
-    payload = _payload(draft)
+    payload = fields_of(draft.payload)
     role, parts = role_in_kit(payload), parts_of(payload)
     if (draft.brief or {}).get("context") is False or not sent(role, parts) or not are_readable(parts):
         return _as_data(draft, settings)
@@ -104,7 +100,7 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 
 def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:
-    payload, brief = _payload(draft), draft.brief or {}
+    payload, brief = fields_of(draft.payload), draft.brief or {}
     numbers = {"tokens_after": brief.get("tokens_after", payload.get("tokens_after", 0)), "messages_removed": 0}
     named = {name: payload[name] for name in ("messages_removed", "read_files", "modified_files") if name in payload}
     kept = brief.get("kept")
@@ -119,7 +115,7 @@ def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     source = (draft.links or {}).get("source", "root")
-    return {"payload": {"from_id": source, "summary": str(_payload(draft).get("summary", ""))}}
+    return {"payload": {"from_id": source, "summary": str(fields_of(draft.payload).get("summary", ""))}}
 
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:

@@ -21,8 +21,9 @@ import msgspec
 
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
+from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
-from treering.importers.entry import FRAMING, ORDER, RAW, Encode, Fields, as_bytes, framed
+from treering.importers.entry import FRAMING, ORDER, RAW, Encode, as_bytes, framed
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
 from treering.session.blocking import View
@@ -134,7 +135,7 @@ class _Composer:
 
     def _open(self, records: list[Stored]) -> None:
         note = next((each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import"), None)
-        payload = note.payload if note is not None and isinstance(note.payload, dict) else {}
+        payload = fields_of(note.payload if note is not None else None)
         raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
         if payload.get("format") != self._target.FORMAT or not raw:
             self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
@@ -324,8 +325,7 @@ def _own_id(draft: Draft) -> str | None:
 
 
 def _object(raw: bytes) -> Fields:
-    value = decode(raw)[0]
-    return value if isinstance(value, dict) else {}
+    return fields_of(decode(raw)[0])
 
 
 def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode) -> bytes:

@@ -12,7 +12,8 @@ from treering.exporters.lines import compose_lines
 from treering.exporters.pi import adapted as adapted_for_pi, apart, usage_of
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
-from treering.importers.entry import Fields, as_bytes
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import as_bytes
 from treering.importers.omp import SLOT
 from treering.importers.omp_blobs import externalise
 from treering.importers.omp_title import TitleSlot, build_title_slot
@@ -39,7 +40,7 @@ def compose(view: View) -> Composed:
 def _slot(view: View, target: _Omp) -> bytes:
     """The title slot: that of the imported file as long as nobody gave another title; a file without one stays so."""
     header = next((each.draft for each in stored_drafts(view, FORMAT) if each.draft.kind == "import"), None)
-    payload = header.payload if header is not None and isinstance(header.payload, dict) else {}
+    payload = fields_of(header.payload if header is not None else None)
     if target.title is not None:
         return build_title_slot(target.title)
     if payload.get("format") != FORMAT or header is None:
@@ -105,7 +106,7 @@ class _Omp:
 
     def _look_at(self, made: Draft) -> None:
         """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
-        fields = _fields(made.payload)
+        fields = fields_of(made.payload)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
         if fields.get("stopReason") in _FAILED:
@@ -127,17 +128,13 @@ class _Omp:
         return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
 
 
-def _fields(payload: object) -> Fields:
-    return payload if isinstance(payload, dict) else {}
-
-
 def _as_it_is(draft: Draft, _settings: Mapping[str, object]) -> Draft:
     return draft
 
 
 def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
     """A message without content would not be sent."""
-    fields = {"display": True, **_fields(draft.payload)}
+    fields = {"display": True, **fields_of(draft.payload)}
     content = fields.get("content")
     return msgspec.structs.replace(draft, payload=fields | {"content": content if content is not None else []})
 

@@ -19,7 +19,8 @@ from treering.checkpoint.policy import Seen
 from treering.exporters.lines import compose_lines
 from treering.exporters.stored import Stored, stored_drafts
 from treering.exporters.target import Composed, LeftOut
-from treering.importers.entry import RAW, Fields, as_bytes, framed
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import RAW, as_bytes, framed
 from treering.importers.flat import FLAT
 from treering.importers.operator import LEVELS, NAME, VERSION, write_time
 from treering.importers.writing import has_lone_surrogates, without_lone_surrogates
@@ -106,10 +107,6 @@ class _Operator:
         return [LeftOut("text", len(self._lone), reason, seen=True)] if self._lone else []
 
 
-def _payload(draft: Draft) -> Fields:
-    return draft.payload if isinstance(draft.payload, dict) else {}
-
-
 def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
     if (draft.brief or {}).get("context") is False or not isinstance(draft.payload, dict):
         return _as_custom(draft, settings)
@@ -121,12 +118,12 @@ def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     brief = draft.brief or {}
     # its own id keeps nothing
     brief = {"kept": brief.get("kept", draft.id), "tokens_before": brief.get("tokens_before", 0)}
-    return {"payload": _summary(_payload(draft)), "brief": brief}
+    return {"payload": _summary(fields_of(draft.payload)), "brief": brief}
 
 
 def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     source = (draft.links or {}).get("source", "root")
-    return {"payload": {"from_id": source, **_summary(_payload(draft))}}
+    return {"payload": {"from_id": source, **_summary(fields_of(draft.payload))}}
 
 
 def _summary(payload: Fields) -> Fields:
@@ -138,7 +135,7 @@ def _summary(payload: Fields) -> Fields:
 def _custom_message(draft: Draft, settings: Mapping[str, object]) -> Fields:
     if (draft.brief or {}).get("context") is False:
         return _as_custom(draft, settings)
-    payload = _payload(draft)
+    payload = fields_of(draft.payload)
     content: Any = payload.get("content")
     parts = content if isinstance(content, list) else [{"type": "text", "content": str(content or "")}]
     return {"payload": {"custom_type": "treering", "display": True, **payload, "content": parts}}

@@ -10,7 +10,7 @@ import msgspec
 from treering.checkpoint.policies.blocks import is_result, linked, text_of
 from treering.exporters.lines import compose_lines
 from treering.exporters.target import Composed, LeftOut
-from treering.importers.entry import Fields
+from treering.format.values import Fields, fields_of
 from treering.importers.pi import VERSION, write_time
 from treering.messages import common, shape_of
 from treering.session.blocking import View
@@ -140,8 +140,7 @@ def _known(message: Fields) -> Fields:
     if not shape_of(message):
         return message
     known = common(message)
-    usage = known.get("usage")
-    numbers = usage if isinstance(usage, dict) else {}
+    numbers = fields_of(known.get("usage"))
     named = {new: numbers[old] for old, new in _NUMBERS.items() if old in numbers}
     model = {name: known[name] for name in ("model", "provider") if isinstance(known.get(name), str)}
     return {"role": known.get("role"), "content": known.get("content"), **model} | (
@@ -220,7 +219,7 @@ def usage_of(numbers: Mapping[str, object]) -> Fields:
 
 
 def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     brief = draft.brief or {}
     details = {name: value for name, value in payload.items() if name != "summary"}
     return {
@@ -231,7 +230,7 @@ def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 
 def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     details = {name: value for name, value in payload.items() if name != "summary"}
     source = (draft.links or {}).get("source", "root")
     return {
@@ -251,7 +250,7 @@ def _thinking_change(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Fields:
     if (draft.brief or {}).get("context") is False:
         return _as_custom(draft)
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     return {"payload": {"display": True, **payload}}
 
 

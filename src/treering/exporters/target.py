@@ -9,7 +9,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from treering.errors import UsageError
-from treering.importers.entry import Fields
+from treering.format.values import Fields
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft

@@ -19,6 +19,7 @@ from msgspec import Raw
 
 from treering.errors import CorruptError, UsageError
 from treering.format.line import CHECKSUM_BYTES, check_line, close_line, encode_object
+from treering.format.values import decode, fields_of
 from treering.ids import time_of
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -98,6 +99,11 @@ _decoder = msgspec.json.Decoder(Record)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
 _scanner = json.JSONDecoder()
+
+
+def read_brief(skeleton: Skeleton) -> dict[str, object]:
+    """Return the brief of a record; foreign ones that are no object count as empty."""
+    return fields_of(decode(skeleton.brief))
 
 
 def encode_record(record: Record) -> bytes:

@@ -42,6 +42,9 @@ DEPTH_MAX: Final = 100
 INTEGER_MAX: Final = 2**53 - 1
 """Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
 
+Fields = dict[str, Any]
+"""Those of a JSON object. Foreign, so nothing is known about their types."""
+
 _sha256 = re.compile("[0-9a-f]{64}")
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
@@ -84,6 +87,11 @@ def decode(raw: bytes | Raw) -> object:
         return _untag(tree)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
         raise CorruptError(f"value is not understood: {error}", kind="value") from error
+
+
+def fields_of(value: object) -> Fields:
+    """Return a value that is a JSON object; anything else has no fields."""
+    return value if isinstance(value, dict) else {}
 
 
 def _load_slowly(data: bytes) -> Any:

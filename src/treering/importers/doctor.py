@@ -24,7 +24,8 @@ from typing import Final, Literal
 import msgspec
 
 from treering.errors import UsageError
-from treering.importers.entry import RAW, Entry, Fields
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import RAW, Entry
 from treering.importers.flat import FlatSource
 from treering.importers.formats import Format, detect_format, find_format
 from treering.importers.lines import decode, read_values
@@ -253,7 +254,7 @@ def _with_header(chart: Chart) -> Iterator[tuple[Path, int]]:
 def _displaced(chart: Chart) -> Fields | None:
     with open_stream(chart.path) as stream:
         for value in read_values(stream, lambda *_: None, _is_record):
-            record = value.value if isinstance(value.value, dict) else {}
+            record = fields_of(value.value)
             if record.get("type") in ("session", "session_header"):
                 chart.header_offset = value.offset
             if record.get("type") == "session":
@@ -345,8 +346,7 @@ def _take_header(chart: Chart, note: Draft) -> None:
     source = note.source or {}
     chart.header_raw = _as_bytes(source.get(RAW)).strip()
     chart.slot = _as_bytes(source.get(SLOT)).strip()
-    value = decode(chart.header_raw)[0] if chart.header_raw else None
-    chart.header = value if isinstance(value, dict) else {}
+    chart.header = fields_of(decode(chart.header_raw)[0] if chart.header_raw else None)
 
 
 def _as_bytes(raw: object) -> bytes:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Any
 
 import msgspec
 
+from treering.format.values import Fields
 from treering.transcript.node import Draft
-
-Fields = dict[str, Any]
-"""Those of a JSON object. Foreign, so nothing is known about their types."""
 
 RAW = "raw"
 """In the `source` of a draft: the bytes of its record, as text or, where they are no UTF-8, as bytes."""

@@ -17,9 +17,11 @@ import msgspec
 
 from treering.checkpoint.policies.evva import named
 from treering.errors import UsageError
-from treering.importers.entry import Entry, Fields
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import Entry
 from treering.importers.flat import Messages, Record
 from treering.importers.lines import Value, decode
+from treering.importers.reader import text_of
 from treering.importers.rfc3339 import read_time
 from treering.importers.rules import Rules
 from treering.importers.source import (
@@ -124,7 +126,7 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # messages name no parent
     """Return the message of which a draft was made."""
-    return draft.payload if isinstance(draft.payload, dict) else {}
+    return fields_of(draft.payload)
 
 
 def indent(data: bytes, *, levels: int = 0) -> bytes:
@@ -390,12 +392,8 @@ def _read_header(fields: Fields, path: Path) -> Imported:
     return Imported(
         format=NAME,
         version=version if type(version) is int else VERSION,
-        session_id=_text_of(envelope["session_id"]) or path.name.removesuffix(".gz").removesuffix(".json"),
-        cwd=_text_of(envelope["workdir"]),
+        session_id=text_of(envelope["session_id"]) or path.name.removesuffix(".gz").removesuffix(".json"),
+        cwd=text_of(envelope["workdir"]),
         created_ms=read_time(envelope["created_at"]),
         extra={name: value for name, value in fields.items() if name not in ("version", "session_id", "workdir")},
     )
-
-
-def _text_of(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from treering.errors import UsageError
+from treering.format.values import Fields, fields_of
 from treering.importers import pi
 from treering.importers.chain import Chain
-from treering.importers.entry import Encode, Entry, Fields, with_source
+from treering.importers.entry import Encode, Entry, with_source
 from treering.importers.lines import Value, read_values
 from treering.importers.reader import text_of
 from treering.importers.source import Imported, Problem, ProblemLog, damage_note, header_note, white_before
@@ -64,7 +65,7 @@ class Messages:
 
 
 def _payload(draft: Draft) -> Fields:
-    return draft.payload if isinstance(draft.payload, dict) else {}
+    return fields_of(draft.payload)
 
 
 FLAT: Final = "operator-flat"
@@ -90,7 +91,7 @@ class FlatSource:
             raise UsageError(f"this is no flat session file. path={str(path)!r}", kind="format")
         self._first = first
         self._before = white_before(open_file, first.offset)
-        self.header = _read_header(_fields(first.value), path)
+        self.header = _read_header(fields_of(first.value), path)
 
     @property
     def problems(self) -> list[Problem]:
@@ -135,10 +136,6 @@ def _is_record(value: Fields) -> bool:
 
 def _is_metadata(value: Value) -> bool:
     return isinstance(value.value, dict) and is_flat(value.value)
-
-
-def _fields(value: object) -> Fields:
-    return value if isinstance(value, dict) else {}
 
 
 def _read_header(header: Fields, path: Path) -> Imported:

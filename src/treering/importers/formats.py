@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from treering.errors import UsageError
-from treering.importers.entry import Entry, Fields
+from treering.format.values import Fields
+from treering.importers.entry import Entry
 from treering.importers.rules import Rules
 from treering.importers.source import HEAD_BYTES, Importer, open_stream, read_start
 from treering.transcript.node import Draft

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from treering.checkpoint.policies.kit import sent
+from treering.format.values import Fields
 from treering.importers.chain import Place
-from treering.importers.entry import Entry, Fields
+from treering.importers.entry import Entry
 from treering.importers.reader import (
     Dialect,
     LinesSource,

@@ -13,8 +13,9 @@ from pathlib import Path
 import msgspec
 
 from treering.errors import ConflictError, CorruptError, UsageError
+from treering.format.values import Fields
 from treering.importers.doctor import Chart, Diagnosis, examine, names_in, text_at
-from treering.importers.entry import Entry, Fields
+from treering.importers.entry import Entry
 from treering.importers.evva import ENVELOPE, SESSION, indent
 from treering.importers.lines import decode
 from treering.importers.omp_blobs import find_folder

@@ -22,9 +22,10 @@ import msgspec
 from treering.checkpoint.policies.omp import DIGEST_CHARACTERS
 from treering.checkpoint.policies.omp_views import replay_of
 from treering.format import values
+from treering.format.values import Fields, fields_of
 from treering.importers import pi
 from treering.importers.chain import Place
-from treering.importers.entry import Entry, Fields, as_text
+from treering.importers.entry import Entry, as_text
 from treering.importers.lines import read_values
 from treering.importers.omp_blobs import Load, externalise, find_folder, has_reference, loader, resolve
 from treering.importers.omp_title import TitleSlot, title_slot_of
@@ -399,8 +400,7 @@ class _Resolving(NamedTuple):
 
 
 def _written(draft: Draft, parent: str | None) -> Fields:
-    record = externalise(to_record(draft, parent), lambda data: sha256(data).hexdigest())
-    return record if isinstance(record, dict) else {}
+    return fields_of(externalise(to_record(draft, parent), lambda data: sha256(data).hexdigest()))
 
 
 def to_record(draft: Draft, parent: str | None) -> Fields:

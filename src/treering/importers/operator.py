@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from treering.errors import UsageError
 from treering.format.record import TIME_MS_MAX
+from treering.format.values import Fields, fields_of
 from treering.importers import pi
 from treering.importers.chain import Place
-from treering.importers.entry import Entry, Fields
+from treering.importers.entry import Entry
 from treering.importers.flat import FlatSource, is_flat
 from treering.importers.reader import (
     Dialect,
@@ -143,8 +144,7 @@ def listing(file: SessionFile) -> dict[str, object]:
 
 def _activity(record: Fields) -> float | None:
     """Return the time of a message of a user or an assistant that says or shows something."""
-    message = record.get("message")
-    fields = message if isinstance(message, dict) else {}
+    fields = fields_of(record.get("message"))
     contents = fields.get("contents")
     kinds = {part.get("type") for part in contents if isinstance(part, dict)} if isinstance(contents, list) else set()
     if fields.get("role") not in ("user", "assistant") or kinds.isdisjoint({"text", "image"}):

@@ -19,6 +19,7 @@ from pathlib import Path
 import msgspec
 
 from treering.format import values
+from treering.format.values import fields_of
 from treering.importers import pi, rfc3339
 from treering.importers.entry import FRAMING, Entry, as_text
 from treering.importers.source import ImportSource
@@ -70,8 +71,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def facts(self) -> dict[str, object]:
         """As it is stored."""
-        facts = msgspec.to_builtins(self)
-        return facts if isinstance(facts, dict) else {}
+        return fields_of(msgspec.to_builtins(self))
 
 
 _decoder = msgspec.json.Decoder(Origin)  # made at import, since threads may not learn a type at once
@@ -160,7 +160,7 @@ class Reading:
 
 
 def _is_torn(draft: Draft) -> bool:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     return draft.kind == "damage" and payload.get("kind") == "torn"
 
 
@@ -184,7 +184,7 @@ def _activity(draft: Draft, *, every: bool) -> int | None:
         return draft.time_ms
     if draft.kind != "message" or draft.role not in _SPEAKERS:
         return None
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     time = payload.get("timestamp")
     if type(time) not in (int, float):
         return draft.time_ms

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from treering.format.record import TIME_MS_MAX
+from treering.format.values import Fields, fields_of
 from treering.importers.chain import Place
-from treering.importers.entry import Entry, Fields
+from treering.importers.entry import Entry
 from treering.importers.reader import (
     Dialect,
     LinesSource,
@@ -108,8 +109,7 @@ def listing(file: SessionFile) -> dict[str, object]:
 
 
 def _message(record: Fields) -> Fields:
-    message = record.get("message")
-    return message if isinstance(message, dict) else {}
+    return fields_of(record.get("message"))
 
 
 def _role(message: Fields) -> str:
@@ -313,8 +313,7 @@ def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 def read_usage(rest: Fields, place: Place, _reader: Reader) -> Fields:
     """The numbers are in the brief, where they are added up."""
     payload = take(rest, *rest)
-    usage = payload.get("usage")
-    usage = usage if isinstance(usage, dict) else {}
+    usage = fields_of(payload.get("usage"))
     cost = usage.get("cost")
     counted = usage | {"cost": cost.get("total")} if isinstance(cost, dict) else usage
     numbers = {name: value for name, value in counted.items() if type(value) in (int, float)}
@@ -406,7 +405,7 @@ def write_record(words: Words, draft: Draft, parent: str | None) -> Fields:
 
 
 def _own_fields(words: Words, kind: str, draft: Draft) -> Fields:
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     names = words.written.get(kind)
     if names is None:
         return dict(payload)

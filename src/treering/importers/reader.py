@@ -26,8 +26,9 @@ import msgspec
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
+from treering.format.values import Fields, fields_of
 from treering.importers.chain import Chain, Place
-from treering.importers.entry import AFTER, RAW, Encode, Entry, Fields, as_text, with_source
+from treering.importers.entry import AFTER, RAW, Encode, Entry, as_text, with_source
 from treering.importers.lines import Value, read_values
 from treering.importers.source import (
     Imported,
@@ -102,7 +103,7 @@ class LinesSource:
                 kind="format",
                 remedy="name a file whose first line is a session header",
             )
-        self.header = dialect.read_header(_fields(first.value), path)
+        self.header = dialect.read_header(fields_of(first.value), path)
         self._header_raw = first.raw
         self._header_after = first.after
         self._before = white_before(open_file, first.offset)
@@ -152,11 +153,7 @@ def begins(head: bytes, dialect: Dialect) -> bool:
 def _describe(first: Value | None) -> str:
     if first is None:
         return "it is empty or holds no JSON object"
-    return f"its first JSON object is of the type {_fields(first.value).get('type')!r} and not 'session'"
-
-
-def _fields(value: object) -> Fields:
-    return value if isinstance(value, dict) else {}
+    return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not 'session'"
 
 
 class _Recall:
@@ -178,7 +175,7 @@ class _Recall:
         self._stream = self._stream or self._open()
         self._stream.seek(offset)
         found = read_values(self._stream, lambda *_: None, self._dialect.is_entry)
-        return _fields(next((value.value for value in found), None))
+        return fields_of(next((value.value for value in found), None))
 
 
 class Reader:
@@ -324,7 +321,7 @@ class Reader:
         self.stamp = stamp
         self.has_time = time is not None
         if time is None:
-            time = self.dialect.read_time(_fields(record.get("message")).get(self.dialect.time))
+            time = self.dialect.read_time(fields_of(record.get("message")).get(self.dialect.time))
             self._report(value, "timestamp", f"time of the entry is not readable. timestamp={stamp!r}")
         self._time = self._time if time is None else time
         return self._time
@@ -401,7 +398,7 @@ def told(draft: Draft, names: Collection[str] | None, briefs: Mapping[str, str])
         names: The fields of its type; None if the type is not known: then the payload has them all.
         briefs: Fields that are in the brief, and their names there.
     """
-    payload = draft.payload if isinstance(draft.payload, dict) else {}
+    payload = fields_of(draft.payload)
     if names is None:
         return dict(payload)
     brief = draft.brief or {}

@@ -22,7 +22,8 @@ from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import Skeleton
-from treering.importers.entry import RAW, Entry, Fields
+from treering.format.values import Fields, fields_of
+from treering.importers.entry import RAW, Entry
 from treering.importers.formats import Format, detect_format, find_format, format_with
 from treering.importers.lines import decode
 from treering.importers.reader import text_of
@@ -117,8 +118,7 @@ class SessionFile:
     def header_record(self) -> Fields:
         """The header as it stands in the file."""
         raw = (self._header_note.source or {}).get(RAW) if self._header_note else None
-        value = decode(raw if isinstance(raw, bytes) else str(raw or "{}").encode())[0]
-        return value if isinstance(value, dict) else {}
+        return fields_of(decode(raw if isinstance(raw, bytes) else str(raw or "{}").encode())[0])
 
     @property
     def leaf(self) -> str | None:

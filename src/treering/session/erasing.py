@@ -19,7 +19,7 @@ from treering.errors import NotFoundError, SessionDeletedError, TreeringError, U
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import Erased, Erasure, digest_of, erased_of, inline_messages, is_erased
 from treering.format.paths import SessionKeys
-from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
 from treering.format.register import one_line
 from treering.ids import new_nonce
 from treering.journal import life
@@ -33,7 +33,6 @@ from treering.session.tally import FACTS, first_prompt
 from treering.session.verbs import flush
 from treering.session.writer import RACES_MAX, Writer, now_ms
 from treering.storage.requests import Driver, Steps
-from treering.transcript.node import read_brief
 
 REASON_BYTES_MAX = 200
 RECORDS_AT_ONCE = 500  # whose lines are in memory at a time

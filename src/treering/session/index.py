@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from treering.checkpoint.checkpoint import Entry, entry_of
 from treering.errors import NotFoundError
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
-from treering.transcript.node import read_brief
 
 
 class Index:

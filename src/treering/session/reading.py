@@ -10,7 +10,7 @@ import msgspec
 from treering.checkpoint.checkpoint import Entry
 from treering.errors import NotFoundError
 from treering.format import values
-from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
 from treering.session.index import Index
@@ -18,7 +18,7 @@ from treering.session.payload import decode_payload
 from treering.session.reader import ContextItem, Reader, decoded_state
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
 from treering.transcript.graph import Problem
-from treering.transcript.node import Node, read_brief
+from treering.transcript.node import Node
 from treering.transcript.tree import OutlineRow, outline
 
 

@@ -22,12 +22,11 @@ from treering.checkpoint.policies import default
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
-from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
+from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
 from treering.format.register import Card, Latest
 from treering.ids import observe_id
 from treering.session.tally import Tally
 from treering.transcript.heads import Heads, decode_heads
-from treering.transcript.node import read_brief
 
 DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported here: resuming loads no code
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})

@@ -7,13 +7,12 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from treering.format.erasure import Erased
-from treering.format.record import Record, Skeleton
+from treering.format.record import Record, Skeleton, read_brief
 from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
 from treering.ids import observe_id
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads
-from treering.transcript.node import read_brief
 from treering.transcript.parts import parts_of
 
 # What notes about the session as a whole put on its card.

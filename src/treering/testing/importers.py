@@ -23,12 +23,14 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format import values
-from treering.importers.entry import ORDER, RAW, Encode, Entry, Fields
+from treering.format.values import Fields
+from treering.importers.entry import ORDER, RAW, Encode, Entry
 from treering.importers.formats import Format
 from treering.importers.intake import Intake
 from treering.importers.session_file import SessionFile
 from treering.importers.source import HEAD_BYTES, ImportSource, open_stream, read_start
-from treering.session.store import Place, Store
+from treering.session.place import Place
+from treering.session.store import Store
 from treering.storage.memory import MemoryDriver
 from treering.transcript.node import HERE, Draft
 

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treering.format.record import Skeleton
-from treering.transcript.node import read_brief
+from treering.format.record import Skeleton, read_brief
 
 
 class Annotations:

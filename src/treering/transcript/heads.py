@@ -21,8 +21,7 @@ from collections.abc import Iterable
 import msgspec
 
 from treering.errors import CorruptError
-from treering.format.record import Skeleton
-from treering.transcript.node import read_brief
+from treering.format.record import Skeleton, read_brief
 
 FIRST_HEAD = "main"
 _MOVERS = frozenset({"node", "head"})

@@ -12,8 +12,7 @@ from typing import Final
 
 import msgspec
 
-from treering.format.record import Skeleton
-from treering.format.values import decode
+from treering.format.record import Skeleton, read_brief
 
 
 class Here(enum.Enum):
@@ -49,12 +48,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     amended: bool = False
     erased: bool = False
     """Its payload is gone; in its place is what `treering.format.erasure.Erased` says."""
-
-
-def read_brief(skeleton: Skeleton) -> dict[str, object]:
-    """Return the brief of a record; foreign ones that are no object count as empty."""
-    value = decode(skeleton.brief)
-    return value if isinstance(value, dict) else {}
 
 
 def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:

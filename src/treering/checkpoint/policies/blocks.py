@@ -11,13 +11,11 @@ becomes text, as JSON: nothing is left out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from treering.format import values
+from treering.format.values import Fields, fields_of
 from treering.messages import common
-
-Fields = dict[str, Any]
-"""Those of a JSON object. Foreign, so nothing is known about their types."""
 
 _ROLES: Final = {
     "ai": "assistant",
@@ -52,11 +50,6 @@ class Block(NamedTuple):
     """The answer is an error."""
     signature: str = ""
     """By which a provider knows its own thinking again."""
-
-
-def fields_of(payload: object) -> Fields:
-    """Return a payload that is a JSON object; anything else has no fields."""
-    return payload if isinstance(payload, dict) else {}
 
 
 def role_of(message: Fields, blocks: list[Block]) -> str:

@@ -19,9 +19,9 @@ compactions.
 
 from __future__ import annotations
 
-from treering.checkpoint.policies.walk import Walk, brief_of
+from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
 
 SUMMARY = "summary@1"
 _CHANGES = frozenset({"model_change", "thinking_change", "mode_change"})
@@ -39,7 +39,7 @@ class DefaultPolicy(Walk):
         """Return the settings behind a node: all that a change names, under its names."""
         if skeleton.kind not in _CHANGES:
             return settings
-        changed = settings | brief_of(skeleton)
+        changed = settings | read_brief(skeleton)
         return {name: value for name, value in changed.items() if value is not None}
 
 

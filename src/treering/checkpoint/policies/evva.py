@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from treering.checkpoint.policies.blocks import Block, Fields, blocks_of, fields_of, role_of, said, text_of
+from treering.checkpoint.policies.blocks import Block, blocks_of, role_of, said, text_of
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
+from treering.format.values import Fields, fields_of
 from treering.messages import shape_of
 
 MESSAGE: Final = "evva.message@1"

@@ -19,11 +19,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from treering.checkpoint.context import Context
-from treering.checkpoint.policies.blocks import Block, Fields, blocks_of, fields_of, role_of, text_of
-from treering.checkpoint.policies.walk import Walk, brief_of
+from treering.checkpoint.policies.blocks import Block, blocks_of, role_of, text_of
+from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
 from treering.format import values
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import Fields, fields_of
 
 MESSAGE: Final = "kit.message@1"
 COMPACTION: Final = "kit.compaction@1"
@@ -60,11 +61,11 @@ class Kit(Walk):
         """Return `build` of the longer path, or None for a compaction that keeps something: the path tells not all."""
         if skeleton.kind != "compaction":
             return super().extend(context, skeleton)
-        return None if brief_of(skeleton).get("kept") else Context(self.compacted(skeleton), {})
+        return None if read_brief(skeleton).get("kept") else Context(self.compacted(skeleton), {})
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
         """Return the nodes recorded from the one that is kept up to the compaction; or of the path, if that is all."""
-        first = brief_of(path[latest]).get("kept")
+        first = read_brief(path[latest]).get("kept")
         if recorded is None:
             return super().kept(path, latest, recorded)
         return recorded.between(first, path[latest].id) if isinstance(first, str) else ()

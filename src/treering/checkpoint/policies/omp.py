@@ -27,10 +27,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence, Set as Abstra
 from typing import Any, Final, NamedTuple
 
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.policies.omp_views import COMPACTION, CUSTOM_MESSAGE, DIVIDER, ROW, STRIPPED, SUPERSEDED
-from treering.checkpoint.policies.walk import Walk, brief_of
+from treering.checkpoint.policies.omp_views import (
+    COMPACTION,
+    CUSTOM_MESSAGE,
+    DIVIDER,
+    ROW,
+    STRIPPED,
+    SUPERSEDED,
+    listed,
+)
+from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Recorded, register_policy
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import fields_of
 
 DIGEST_CHARACTERS: Final = 8
 """Of a whole digest. Those of a message with very many calls are cut short to fit."""
@@ -70,7 +79,7 @@ class Omp(Walk):
         """Return `build` of the longer path, or None where the new node may change how others are seen."""
         if skeleton.kind == "reset_boundary":
             return Context((), self.settle(context.settings, skeleton))
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         if skeleton.kind == "compaction" and (brief.get("replay") or brief.get("kept") not in (None, skeleton.id)):
             return None
         if not _TELLING.isdisjoint(brief) or brief.get("custom_type") == _NOTE_OF_INTERRUPTED_THINKING:
@@ -79,7 +88,7 @@ class Omp(Walk):
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
         """Return the nodes before a compaction that stay; what a provider replays itself does not."""
-        brief = brief_of(path[latest])
+        brief = read_brief(path[latest])
         if not brief.get("replay"):
             return super().kept(path, latest, recorded)
         through = brief.get("through")  # empty: it ends before the first node
@@ -88,7 +97,7 @@ class Omp(Walk):
 
     def hides(self, skeleton: Skeleton) -> bool:
         """Tell whether the brief of a node that could be shown keeps it out."""
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         return super().hides(skeleton) or brief.get("retried") is True or brief.get("custom_type") == _PLAN_OF_PREWALK
 
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
@@ -99,7 +108,7 @@ class Omp(Walk):
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
         """Return the settings behind a node."""
         fold = _FOLDS.get(skeleton.role if skeleton.kind == "message" else skeleton.kind)
-        return fold(settings, brief_of(skeleton)) if fold else settings
+        return fold(settings, read_brief(skeleton)) if fold else settings
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Return the settings as oh-my-pi names them; those that it may leave out are left out if they are not set."""
@@ -127,7 +136,7 @@ class Transcript(Omp):
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return `build` of the longer path, or None where the new node changes how others are seen."""
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         if skeleton.kind == "compaction" or "calls" in brief or "result" in brief:
             return None
         return Context((*context.items, *self.items(skeleton)), self.settle(context.settings, skeleton))
@@ -163,7 +172,7 @@ class _Shown(NamedTuple):
 
 
 def _shown(item: Item, row: Skeleton | None) -> _Shown:
-    brief = brief_of(row) if row is not None else {}
+    brief = read_brief(row) if row is not None else {}
     texts = {name: value for name, value in brief.items() if isinstance(value, str)}
     return _Shown(
         item=item,
@@ -211,7 +220,7 @@ def _fold_thinking(settings: Settings, brief: Settings) -> Settings:
 
 def _fold_model(settings: Settings, brief: Settings) -> Settings:
     """A change of the default model is a choice, which later messages do not take back."""
-    chosen = {role: model for role, model in _dict(brief.get("models")).items() if isinstance(model, str)}
+    chosen = {role: model for role, model in fields_of(brief.get("models")).items() if isinstance(model, str)}
     if name := _model_name(brief):
         chosen["default"] = name
     return _with_models(settings, chosen) | ({"chosen": True} if "default" in chosen else {})
@@ -223,7 +232,7 @@ def _fold_assistant(settings: Settings, brief: Settings) -> Settings:
 
 
 def _with_models(settings: Settings, models: dict[str, Any]) -> Settings:
-    known = _dict(settings.get("models"))
+    known = fields_of(settings.get("models"))
     return settings if models.items() <= known.items() else settings | {"models": known | models}
 
 
@@ -242,7 +251,7 @@ def _fold_tiers(settings: Settings, brief: Settings) -> Settings:
 
 
 def _fold_rules(settings: Settings, brief: Settings) -> Settings:
-    rules = [*_list(settings.get("rules")), *_list(brief.get("rules"))]
+    rules = [*listed(settings.get("rules")), *listed(brief.get("rules"))]
     return settings | {"rules": list(dict.fromkeys(rules))}
 
 
@@ -254,14 +263,6 @@ _FOLDS: Final[Mapping[str, Callable[[Settings, Settings], Settings]]] = {
     "thinking_change": _fold_thinking,
     "ttsr_injection": _fold_rules,
 }
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 for _policy in (Omp(), Transcript()):

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from treering.checkpoint.policy import Seen, register_view
+from treering.format.values import fields_of
 
 COMPACTION: Final = "omp.compaction@1"
 CUSTOM_MESSAGE: Final = "omp.custom_message@1"
@@ -25,24 +26,24 @@ _ARCHIVE: Final = "snapcompact"
 
 def _compaction(payload: object, seen: Seen) -> object:
     """The summary; with it, what the provider replays itself, and the pictures that older history was made into."""
-    fields = _fields(payload)
-    return _summary(fields, seen, fields, replay=replay_of(_fields(fields.get("preserveData"))))
+    fields = fields_of(payload)
+    return _summary(fields, seen, fields, replay=replay_of(fields_of(fields.get("preserveData"))))
 
 
 def _divider(payload: object, seen: Seen) -> object:
-    fields = _fields(payload)
+    fields = fields_of(payload)
     return _summary(fields, seen, fields)
 
 
 def _superseded(payload: object, seen: Seen) -> object:
-    fields = {name: value for name, value in _fields(payload).items() if name != "preserveData"}
+    fields = {name: value for name, value in fields_of(payload).items() if name != "preserveData"}
     return _summary(fields, seen, {"summary": _SUPERSEDED_SUMMARY, "shortSummary": _SUPERSEDED_SHORT})
 
 
 def _summary(
     fields: Mapping[str, object], seen: Seen, texts: Mapping[str, object], *, replay: object = None
 ) -> dict[str, object]:
-    blocks = _archived(_fields(_fields(fields.get("preserveData")).get(_ARCHIVE)))
+    blocks = _archived(fields_of(fields_of(fields.get("preserveData")).get(_ARCHIVE)))
     images = [block for block in blocks if block["type"] == "image"]
     message = {
         "role": "compactionSummary",
@@ -62,7 +63,7 @@ def _summary(
 
 def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
     """Return the history that a provider made itself, from what a compaction preserved; None if there is none."""
-    remote = _fields(kept.get(_REPLAY))
+    remote = fields_of(kept.get(_REPLAY))
     provider, items = remote.get("provider"), remote.get("replacementHistory")
     if not (isinstance(provider, str) and provider and isinstance(items, list)):
         return None
@@ -72,12 +73,12 @@ def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
 def _archived(archive: Mapping[str, object]) -> list[dict[str, object]]:
     """Return what an archive of pictures shows: its oldest text, the pictures, its newest text."""
     head, tail = ([_text(text)] if (text := archive.get(name)) else [] for name in ("textHead", "textTail"))
-    return [*head, *(_picture(frame) for frame in _list(archive.get("frames")) if _is_frame(frame)), *tail]
+    return [*head, *(_picture(frame) for frame in listed(archive.get("frames")) if _is_frame(frame)), *tail]
 
 
 def _is_frame(frame: object) -> bool:
     numbers = ("cols", "rows", "chars")
-    fields = _fields(frame)
+    fields = fields_of(frame)
     texts = isinstance(fields.get("data"), str) and isinstance(fields.get("mimeType"), str)
     return texts and all(isinstance(fields.get(name), int | float) for name in numbers)
 
@@ -94,7 +95,7 @@ def _text(text: object) -> dict[str, object]:
 
 
 def _custom_message(payload: object, seen: Seen) -> object:
-    fields = _fields(payload)
+    fields = fields_of(payload)
     name = fields.get("custom_type")
     message = {
         "role": "custom",
@@ -111,10 +112,10 @@ def _custom_message(payload: object, seen: Seen) -> object:
 
 def _stripped(payload: object, seen: Seen) -> object:
     """The message without some of its tool calls, and without what a provider would find to be out of place then."""
-    message = _fields(payload)
+    message = fields_of(payload)
     gone = {int(number) for number in seen.argument.split(",")}
     number, content = -1, []
-    for block in _list(message.get("content")):
+    for block in listed(message.get("content")):
         kind = block.get("type") if isinstance(block, dict) else None
         number += kind == "toolCall"
         if kind == "redactedThinking" or (kind == "toolCall" and number in gone):
@@ -125,14 +126,11 @@ def _stripped(payload: object, seen: Seen) -> object:
 
 
 def _row(payload: object, seen: Seen) -> object:
-    return {**_fields(_stripped(payload, seen)), "strippedToolCalls": len(seen.argument.split(","))}
+    return {**fields_of(_stripped(payload, seen)), "strippedToolCalls": len(seen.argument.split(","))}
 
 
-def _fields(payload: object) -> dict[str, Any]:
-    return payload if isinstance(payload, dict) else {}
-
-
-def _list(value: object) -> list[Any]:
+def listed(value: object) -> list[Any]:
+    """Return a list; anything else has no items."""
     return value if isinstance(value, list) else []
 
 

@@ -16,11 +16,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from treering.checkpoint.policies.blocks import Block, Fields, blocks_of, fields_of, role_of, text_of
+from treering.checkpoint.policies.blocks import Block, blocks_of, role_of, text_of
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
 from treering.format import values
 from treering.format.record import Skeleton
+from treering.format.values import Fields, fields_of
 
 MESSAGE: Final = "operator.message@1"
 COMPACTION: Final = "operator.compaction@1"

@@ -17,12 +17,13 @@ the programs' answers and their published packages.)
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.policies.walk import Walk, brief_of
+from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import fields_of
 
 SYSTEM: Final = "pi.system@1"
 CHECKPOINT: Final = "pi.checkpoint@1"
@@ -48,7 +49,7 @@ class Pi(Walk):
         """Return the settings behind a node; an assistant's message is a change of model, too."""
         if skeleton.kind != "message" or skeleton.role != "assistant":
             return super().settle(settings, skeleton)
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         return settings | {name: brief[name] for name in _MODEL if name in brief}
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -80,7 +81,7 @@ class Pi15(Pi):
     def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
         """Return the summary, and before it the system message in force, if the compaction carries it."""
         summary = super().compacted(skeleton)
-        return (Item(skeleton.id, CHECKPOINT), *summary) if brief_of(skeleton).get("system") else summary
+        return (Item(skeleton.id, CHECKPOINT), *summary) if read_brief(skeleton).get("system") else summary
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
         """Return the nodes that stay, without system messages: the one in force stands before the summary."""
@@ -92,7 +93,7 @@ class Pi15(Pi):
         if skeleton.kind != "message" or not items:
             return items
         system = skeleton.role == "system"
-        if brief_of(skeleton).get("blank"):
+        if read_brief(skeleton).get("blank"):
             return (Item(skeleton.id, FILLED_SYSTEM if system else FILLED),)
         return (Item(skeleton.id, SYSTEM),) if system else items
 
@@ -106,7 +107,7 @@ class Pi15(Pi):
         places = {row.id: place for place, row in enumerate(shown)}
         edits: dict[object, tuple[str, dict[str, object]]] = {}
         for place, row in enumerate(shown):
-            brief = brief_of(row) if row.kind == "context_edit" else {}
+            brief = read_brief(row) if row.kind == "context_edit" else {}
             if brief and places.get(str(brief.get("target")), -1) < place:
                 edits[brief.get("target")] = row.id, brief
         return tuple(new for item in items for new in _edited(item, *edits.get(item.node, ("", {}))))
@@ -122,17 +123,13 @@ def _present(**fields: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _fields(payload: object) -> dict[str, Any]:
-    return payload if isinstance(payload, dict) else {}
-
-
 def _time(payload: object, seen: Seen) -> object:
     """The time of an entry in milliseconds; an importer says so in the payload where the entry has none."""
-    return _fields(payload).get("timestamp", seen.time_ms)
+    return fields_of(payload).get("timestamp", seen.time_ms)
 
 
 def _compaction(payload: object, seen: Seen) -> object:
-    fields = _fields(payload)
+    fields = fields_of(payload)
     tokens = fields.get("tokensBefore", seen.brief.get("tokens_before"))  # in the payload if it is no number
     return {
         "role": "compactionSummary",
@@ -142,11 +139,11 @@ def _compaction(payload: object, seen: Seen) -> object:
 
 
 def _checkpoint(payload: object, _seen: Seen) -> object:
-    return _fields(payload).get("systemMessage")
+    return fields_of(payload).get("systemMessage")
 
 
 def _branch_summary(payload: object, seen: Seen) -> object:
-    fields = _fields(payload)
+    fields = fields_of(payload)
     return {
         "role": "branchSummary",
         **_present(summary=fields.get("summary"), fromId=fields.get("fromId", seen.links.get("source", "root"))),
@@ -156,7 +153,7 @@ def _branch_summary(payload: object, seen: Seen) -> object:
 
 def custom_message(payload: object, seen: Seen) -> dict[str, object]:
     """Return the message that pi makes of an extension's entry, without those of its fields that are not there."""
-    fields = _fields(payload)
+    fields = fields_of(payload)
     names = {"custom_type": "customType", "content": "content", "display": "display", "details": "details"}
     named = {new: fields[old] for old, new in names.items() if old in fields}
     return {"role": "custom", **named, "timestamp": _time(payload, seen)}
@@ -168,14 +165,14 @@ def _custom_message_2(payload: object, seen: Seen) -> object:
 
 
 def _filled(payload: object, _seen: Seen) -> object:
-    message = _fields(payload)
+    message = fields_of(payload)
     return message | {"content": "" if message.get("role") == "system" else []}
 
 
 def _edited_message(payload: object, _seen: Seen) -> object:
     """The message that an edit is about, with the content of the edit; an importer has put it beside that."""
-    fields = _fields(payload)
-    message, replacement = _fields(fields.get("message")), _fields(fields.get("replacement"))
+    fields = fields_of(payload)
+    message, replacement = fields_of(fields.get("message")), fields_of(fields.get("replacement"))
     if "content" not in replacement:
         return {name: value for name, value in message.items() if name != "content"}
     content = replacement["content"]

@@ -17,8 +17,7 @@ from typing import ClassVar
 
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.policy import Recorded
-from treering.format.record import Skeleton
-from treering.format.values import decode
+from treering.format.record import Skeleton, read_brief
 
 _NO_BRIEF = b"{}"
 
@@ -59,7 +58,7 @@ class Walk:
         if skeleton.kind != "compaction":
             return Context((*context.items, *self.items(skeleton)), settings)
         head = self.compacted(skeleton)
-        kept = brief_of(skeleton).get("kept")
+        kept = read_brief(skeleton).get("kept")
         if kept is None or kept == skeleton.id:
             return Context(head, settings)
         # A summary stands at the front, not where its compaction stands on the path.
@@ -78,7 +77,7 @@ class Walk:
         recorded: Recorded | None,  # noqa: ARG002  # kit's
     ) -> Sequence[Skeleton]:
         """Return the nodes before the compaction at `latest` that stay: from the one it names, which is on the path."""
-        kept = brief_of(path[latest]).get("kept")
+        kept = read_brief(path[latest]).get("kept")
         first = next((index for index in range(latest) if path[index].id == kept), latest)
         return path[first:latest]
 
@@ -91,7 +90,7 @@ class Walk:
 
     def hides(self, skeleton: Skeleton) -> bool:
         """Tell whether the brief of a node that could be shown keeps it out."""
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
 
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:  # noqa: ARG002  # pi's
@@ -113,7 +112,7 @@ class Walk:
         names = self.changes.get(skeleton.kind)
         if names is None:
             return settings
-        brief = brief_of(skeleton)
+        brief = read_brief(skeleton)
         return settings | {new: brief.get(old) for old, new in names.items()}
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -123,9 +122,3 @@ class Walk:
     def is_own(self, item: Item) -> bool:
         """Tell whether an item is the message of its node, and not one that the program made or altered."""
         return item.message is None and item.view.partition(":")[0] in self.own
-
-
-def brief_of(skeleton: Skeleton) -> dict[str, object]:
-    """Return the brief of a node; a foreign one that is no object counts as empty."""
-    value = decode(skeleton.brief)
-    return value if isinstance(value, dict) else {}
