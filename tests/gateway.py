@@ -17,7 +17,8 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from tests.servers import READY_SECONDS_MAX, REGION, S3Server
+from tests.servers import REGION, S3Server
+from tests.storage.processes import WAIT_SECONDS_MAX
 
 Act: TypeAlias = int | str | tuple[int, bytes]
 """What to do with one request.
@@ -124,7 +125,7 @@ class Gateway:
             with contextlib.suppress(IndexError):
                 self.forward(self.late.popleft())
         if self.meet:
-            self.meet.wait(READY_SECONDS_MAX)
+            self.meet.wait(WAIT_SECONDS_MAX)
         return self.forward(sent)
 
     def forward(self, sent: Sent) -> tuple[int, bytes, dict[str, str]]:

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,11 +25,10 @@ from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 from moto.server import ThreadedMotoServer
 
-from tests.storage.processes import die_with_parent
+from tests.storage.processes import die_with_parent, wait_until
 
 BUCKET = "treering"
 REGION = "us-east-1"
-READY_SECONDS_MAX = 60  # usually one or two; a busy machine may need more
 STOP_SECONDS_MAX = 15
 
 
@@ -163,16 +161,17 @@ def end(process: subprocess.Popen[bytes]) -> None:
 def wait_until_ready(server: S3Server, is_running: Callable[[], bool]) -> None:
     """Put an object until that works; a list would succeed before the server can store anything."""
     client = server.client()
-    deadline = time.monotonic() + READY_SECONDS_MAX
-    while is_running() and time.monotonic() < deadline:
+
+    def stores() -> bool:
         try:
             client.put_object(Bucket=server.bucket, Key="ready", Body=b"x")
         except (BotoCoreError, ClientError):
-            time.sleep(0.05)
-            continue
-        client.delete_object(Bucket=server.bucket, Key="ready")
-        return
-    pytest.fail(f"SeaweedFS did not start. running={is_running()}")
+            return False
+        return True
+
+    if not wait_until(stores, is_running=is_running):
+        pytest.fail(f"SeaweedFS did not start. running={is_running()}")
+    client.delete_object(Bucket=server.bucket, Key="ready")
 
 
 @functools.cache

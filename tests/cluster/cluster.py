@@ -8,11 +8,11 @@ import json
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.servers import READY_SECONDS_MAX, S3Server, free_ports, spawn, wait_until_ready, weed
+from tests.servers import S3Server, free_ports, spawn, wait_until_ready, weed
+from tests.storage.processes import wait_until
 
 VOLUME_SERVERS = 3
 REPLICATION = "001"  # a second copy on another server of the same rack
@@ -118,13 +118,10 @@ class Cluster:
 
     def _wait(self, name: str, path: str, found: Callable[[str], bool] = bool) -> None:
         """Wait until a process answers as it should."""
-        deadline = time.monotonic() + READY_SECONDS_MAX
-        while not found(_read(self._ports[name][0], path)):
-            process = self._processes[name]
-            if process.poll() is not None or time.monotonic() > deadline:
-                log = (self._folder / "weed.log").read_text(errors="replace")[-2000:]
-                raise AssertionError(f"{name} did not start. exit={process.poll()}, log={log}")
-            time.sleep(0.05)
+        process, port = self._processes[name], self._ports[name][0]
+        if not wait_until(lambda: found(_read(port, path)), is_running=lambda: process.poll() is None):
+            log = (self._folder / "weed.log").read_text(errors="replace")[-2000:]
+            raise AssertionError(f"{name} did not start. exit={process.poll()}, log={log}")
 
 
 def _volume(number: int) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +10,7 @@ from tests.concurrency.crew import Crew, set_to_work, wait_for
 from tests.concurrency.history import Call, violations
 from tests.concurrency.worker import SESSION, read_calls, read_journal
 from tests.servers import S3Server, end
-
-WAIT_SECONDS_MAX = 60
+from tests.storage.processes import wait_until
 
 
 class Load:
@@ -55,7 +52,8 @@ class Load:
     def wait_for(self, more: int) -> None:
         """Wait until so many more are acknowledged."""
         least = self.acknowledged() + more
-        wait_until(lambda: self.acknowledged() >= least)
+        reached = wait_until(lambda: self.acknowledged() >= least, is_running=lambda: self._process.poll() is None)
+        assert reached, (self._calls / "errors").read_text()
 
     def finish(self) -> list[Call]:
         """Say that it is enough, and hold everything to what was acknowledged; return all calls."""
@@ -66,11 +64,3 @@ class Load:
         assert {finding.kind for finding in store.verify(SESSION)} <= {"waste"}
         store.close()
         return calls
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, but not for ever."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

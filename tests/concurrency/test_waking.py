@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 from tests.faultlog import FaultLog
-from tests.gateway import Gateway
+from tests.gateway import Act, Gateway, Seen
 from tests.s3faults.faults import Rule, Rules
 from tests.servers import S3Server
 from tests.session.faults import recorded
@@ -61,12 +61,25 @@ class Bed(NamedTuple):
         for text in BEFORE:
             session.append(text)
         rules = Rules(Rule("hang", after=number))
-        self.gateway.plan = rules
         errors: list[TreeringError] = []
-        thread = threading.Thread(target=lambda: errors.extend(told(verb, session)))
+        asleep_or_done = threading.Event()
+
+        def plan(seen: Seen) -> Act:
+            act = rules(seen)
+            if act == "hang":
+                asleep_or_done.set()
+            return act
+
+        def call() -> None:
+            try:
+                errors.extend(told(verb, session))
+            finally:
+                asleep_or_done.set()
+
+        self.gateway.plan = plan
+        thread = threading.Thread(target=call)
         thread.start()
-        while thread.is_alive() and not rules.met:
-            thread.join(0.001)
+        asleep_or_done.wait()
         others = an_hour_later(lambda: meanwhile(self.awake, name)) if rules.met else None
         self.gateway.reset()
         thread.join()

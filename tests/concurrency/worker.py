@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import random
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 from tests.concurrency.history import Call, Outcome
 from tests.session.faults import recorded
+from tests.storage.processes import wait_until
 
 from treering.errors import (
     ConflictError,
@@ -25,7 +27,7 @@ from treering.session.blocking import Session
 from treering.session.store import Store
 
 SESSION = "s"
-WAIT_SECONDS = 0.002  # between two looks at a session that somebody else holds
+PAUSE_SECONDS = 0.002  # so that who holds a session does not have it again before anybody looked
 
 
 class Task(NamedTuple):
@@ -139,12 +141,15 @@ class Worker:
 
     def open(self) -> Session:
         """Open the session, as often as it takes."""
-        while self._session is None:
-            try:
-                self._session = self._store.session(SESSION, shared=self._task.shared)
-            except (SessionHeldError, UnavailableError):
-                time.sleep(WAIT_SECONDS)
+        if self._session is None:
+            wait_until(self._opens, seconds=math.inf, pause_seconds=PAUSE_SECONDS)
+        assert self._session
         return self._session
+
+    def _opens(self) -> bool:
+        with contextlib.suppress(SessionHeldError, UnavailableError):
+            self._session = self._store.session(SESSION, shared=self._task.shared)
+        return self._session is not None
 
     def read(self) -> None:
         """Read the whole session past every handle."""

@@ -1,4 +1,4 @@
-"""Run Python code that uses treering in processes of its own."""
+"""Run Python code that uses treering in processes of its own, and wait for what other processes do."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import treering
@@ -19,6 +21,9 @@ from treering.storage.local import LocalDriver
 def ask(driver, request):
     return driver.execute((request,))[0]
 """
+
+WAIT_SECONDS_MAX = 60  # for what usually takes one or two; a busy machine may need more
+PAUSE_SECONDS = 0.02
 
 _SOURCES = str(Path(treering.__file__).parents[1])
 
@@ -35,6 +40,32 @@ def finish(process: subprocess.Popen[str]) -> str:
     output, _ = process.communicate()
     assert process.returncode == 0, output
     return output
+
+
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    is_running: Callable[[], bool] = lambda: True,
+    seconds: float = WAIT_SECONDS_MAX,
+    pause_seconds: float = PAUSE_SECONDS,
+) -> bool:
+    """Look again and again until something holds, where nothing tells when it does.
+
+    Args:
+        condition: What is waited for.
+        is_running: Whether those who are to bring it about still can.
+        seconds: How long to wait at most.
+        pause_seconds: Between two looks.
+
+    Returns:
+        Whether it came to hold.
+    """
+    deadline = time.monotonic() + seconds
+    while is_running() and time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(pause_seconds)
+    return False
 
 
 def die_with_parent() -> None:
