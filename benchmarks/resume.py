@@ -17,7 +17,8 @@ from benchmarks.process import fresh
 from benchmarks.workload import SUMMARY, turns, unsynced_store
 from treering.format.paths import SessionKeys
 from treering.journal.limits import LOG_BYTES_SEAL
-from treering.session.store import Place, Store
+from treering.session.place import Place
+from treering.session.store import Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 

@@ -17,8 +17,9 @@ import msgspec
 from benchmarks.measure import Table, ratios, spread, take_turns
 from benchmarks.process import fresh, peak_memory
 from benchmarks.workload import SUMMARY, turns, unsynced_store
+from treering.session.place import Place
 from treering.session.reader import Reader
-from treering.session.store import Place, Store
+from treering.session.store import Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.transcript.node import Draft, compaction

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from treering import Draft, Store, assistant, tool, user
-from treering.session.store import Place
+from treering.session.place import Place
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import Sync
 

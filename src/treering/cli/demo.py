@@ -26,7 +26,8 @@ from treering.cli.tree import print_tree
 from treering.errors import SessionHeldError, UsageError
 from treering.ids import new_nonce
 from treering.maintenance.verify import DAMAGE
-from treering.session.store import Place, Store
+from treering.session.place import Place
+from treering.session.store import Store
 from treering.storage.counting import CountingDriver
 
 LINES_BEFORE_KILL = 25  # of the tool that never ends

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from treering.session.store import Place, Store, open_place
+from treering.session.place import Place, open_place
+from treering.session.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 

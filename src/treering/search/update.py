@@ -14,7 +14,7 @@ from treering.search import walk
 from treering.search.database import Database, Known, OvertakenError
 from treering.search.walk import Looked, StaleError, Walk
 from treering.session.catalogue import cards_by_name
-from treering.session.store import Place
+from treering.session.place import Place
 from treering.storage.requests import Entry, Found, Get, Steps
 from treering.storage.run import ask, run
 

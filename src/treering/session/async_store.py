@@ -17,19 +17,10 @@ from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
+from treering.session.place import LoadFacts, Opening, OpenOptions, Place, open_place, purging, release, wanted_by
 from treering.session.redaction import Redactor
 from treering.session.state import DEFAULT_POLICY
-from treering.session.store import (
-    LoadFacts,
-    Opening,
-    OpenOptions,
-    Place,
-    Store,
-    open_place,
-    purging,
-    release,
-    wanted_by,
-)
+from treering.session.store import Store
 from treering.session.writer import Options
 from treering.storage.run import arun
 from treering.transcript.node import Draft

@@ -11,24 +11,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from treering.errors import NotFoundError, SessionDeletedError, SessionHeldError, TreeringError
-from treering.ids import new_nonce
-from treering.journal import life
 from treering.journal.resume import Registers
 from treering.maintenance.retention import KEEP_STATUS, Choice, Retained, RetainedRow, Retention, choose
 from treering.session.blocking import Session
 from treering.session.info import SessionInfo, info_of
+from treering.session.place import Place
 from treering.session.pruning import planned
 from treering.session.purging import purge_all
 from treering.storage.requests import Version
 from treering.storage.run import list_all, run
-
-if TYPE_CHECKING:
-    from treering.session.store import Place
 
 Told = Callable[[RetainedRow], None]
 """Called with each row as soon as it is done."""
@@ -143,21 +139,9 @@ class Retaining:
             records=seen.records if seen else None,
             bytes=sum(entry.size for entry in run(list_all(self.place.keys(row.session).home), self.driver)),
         )
-        if dry_run or self._delete(row.session, seen.still if seen else _never):
+        if dry_run or self.place.delete(row.session, seen.still if seen else _never):  # rule 2
             return gone
         return msgspec.structs.replace(row, reason=_TOUCHED)
-
-    def _delete(self, session: str, agreed: Callable[[Registers], bool]) -> bool:
-        """Delete a session if nobody has it open, and what is there is agreed to (rule 2)."""
-        keys, hold = self.place.keys(session), self.place.hold(session, shared=False, create=False)
-        try:
-            done = run(life.delete(keys, nonce=new_nonce(), agreed=agreed), self.driver)
-            if done:
-                self.driver.scrub(*keys.places)
-        finally:
-            if hold is not None:
-                hold.release()
-        return done
 
     def _pruned(self, row: RetainedRow, info: SessionInfo, *, dry_run: bool) -> RetainedRow:
         keep = self.policy.checkpoints

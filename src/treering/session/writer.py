@@ -64,7 +64,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     hooks: Hooks = Hooks()
     create: bool = True
     redaction: Redaction | None = None
-    """What every text passes before it is stored; the store says so, see `treering.session.store.Place`."""
+    """What every text passes before it is stored; the store says so, see `treering.session.place.Place`."""
 
 
 class Planned(Protocol):
