@@ -7,7 +7,7 @@ import time
 
 from treering.ids import IdClock, new_id, time_of
 
-LATE = "ffffffff0000" + "7" + "abc" + "8" + "0" * 15  # the clock of its writer was far ahead
+LATE = "eeeeffff0000" + "7" + "abc" + "8" + "0" * 15  # the clock of its writer was far ahead
 
 
 def test_new_ids_sort_in_the_order_they_were_made() -> None:
@@ -49,6 +49,13 @@ def test_foreign_ids_leave_the_clock_alone() -> None:
     assert made < LATE
     assert time_of("zzzz") is None
     assert time_of(LATE.upper()) is None
+
+
+def test_ids_at_the_end_of_the_clock_leave_it_alone() -> None:
+    """An id after which nothing could come is no reason to have no ids any more."""
+    clock = IdClock()
+    clock.observe("ffffffffffff" + "7" + "fff" + "b" + "f" * 15)
+    assert clock.new() < LATE
 
 
 def test_an_id_carries_the_time_it_was_made() -> None:

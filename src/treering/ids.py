@@ -21,6 +21,7 @@ _NANOS_PER_MS = 1_000_000
 _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 _VERSION = 7 << _SEQUENCE_BITS
 _VARIANT = 0b10 << 62  # in front of 62 random bits
+_LAST_MS = 0xF << 44  # the year 10329; the 48 bits end 500 years later
 _OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
 
@@ -28,7 +29,9 @@ class IdClock:
     """Makes UUIDs of version 7 (RFC 9562, method 3: a 12-bit fraction of the millisecond) that never go back.
 
     A value is `48-bit ms | 12-bit fraction`, bumped by one when the clock stands still or goes back, so ids of one
-    process sort in the order they were made. Order between processes is only approximate and never used for causality.
+    clock sort in the order they were made. Order between clocks is only approximate and never used for causality.
+    Whoever observes ids has a clock of its own, as each open session: ids that a machine with a clock far ahead left in
+    one session move no time in another.
     """
 
     def __init__(self) -> None:
@@ -49,8 +52,11 @@ class IdClock:
             return self._newest
 
     def observe(self, identifier: str) -> None:
-        """Make every later id greater than `identifier`, if that is one of ours; others are ignored."""
-        if identifier <= self._newest or (ms := time_of(identifier)) is None:
+        """Make every later id greater than `identifier`, if that is one of ours; others are ignored.
+
+        So are those that leave no room for greater ones: a damaged or hostile id does not end a session.
+        """
+        if identifier <= self._newest or (ms := time_of(identifier)) is None or ms >= _LAST_MS:
             return
         with self._lock:
             self._last = max(self._last, (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16))
@@ -62,8 +68,7 @@ def time_of(identifier: str) -> int | None:
 
 
 _clock = IdClock()
-new_id = _clock.new
-observe_id = _clock.observe
+new_id = _clock.new  # for what belongs to no open session
 
 
 def new_nonce() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.session.backends import Backend, kill, texts
 
@@ -390,3 +391,15 @@ def test_the_first_prompt_is_cut_at_a_character() -> None:
     prompt = store.sessions().rows[0].first_prompt
     assert set(prompt) == {"€"}
     assert 190 < len(prompt.encode()) <= 200
+
+
+def test_ids_of_a_clock_far_ahead_stay_in_their_session(store: Store) -> None:
+    """Later ids of that session are greater still; the time of other sessions is that of this machine."""
+    ahead = "0fffffffffff" + "7" + "000" + "8" + "0" * 15  # in the year 2527
+    with store.session("ahead") as session:
+        session.append(msgspec.structs.replace(treering.user("hello"), id=ahead))
+    with store.session("ahead") as session, store.session("other") as other:
+        assert session.append("later") > ahead
+        assert session.commit(["and later"]).nodes[0] > ahead
+        assert other.append("hello") < ahead
+    assert store.view("other").info.updated_ms < int(ahead[:12], 16)

@@ -28,7 +28,6 @@ from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, decode_tail
-from treering.ids import new_id
 from treering.maintenance.salvage import Loss, Salvage
 from treering.session.erasing import erase_copies
 from treering.session.lineage import Loader
@@ -233,7 +232,8 @@ class _Mender:
             name for name in index.checkpoints if not self._checkpoints.restores(name, index.all_checkpoints)
         )
         for name in broken:
-            yield from self.loader.add(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=name))
+            new = self.loader.state.new_id()
+            yield from self.loader.add(Record(at=0, by="", type="edit", kind="prune", id=new, target=name))
         if broken:
             message = f"{len(broken)} of {listed} cannot be restored any more, and are out of the lists"
             self._lose("checkpoint", self.salvage.keys.latest, message, ids=broken)
@@ -261,8 +261,9 @@ class _Mender:
         if kind == "drop" and head not in self.loader.state.heads.heads:
             return
         brief = msgspec.Raw(b'{"current":false}') if kind == "checkout" else msgspec.Raw(b"{}")
+        new = self.loader.state.new_id()
         yield from self.loader.add(
-            Record(at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node, brief=brief)
+            Record(at=0, by="", type="head", kind=kind, id=new, head=head, target=node, brief=brief)
         )
 
     def _stand(self, known: SessionState) -> Steps[None]:

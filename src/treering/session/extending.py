@@ -9,7 +9,6 @@ from msgspec import Raw
 
 from treering.format import values
 from treering.format.record import Record
-from treering.ids import new_id
 from treering.session.recording import Recording
 from treering.session.verbs import flush
 from treering.session.writer import Writer
@@ -39,16 +38,16 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
         for draft in drafts:
             recording.draft(draft)
         if side is not None:
-            recording.records.append(_standing(side))
+            recording.records.append(_standing(side, writer.state.new_id()))
         return recording
 
     yield from writer.write(plan)
 
 
-def _standing(side: SideHead) -> Record:
+def _standing(side: SideHead, identifier: str) -> Record:
     brief = Raw(values.encode({"current": False}))
     return Record(
-        at=0, by="", type="head", kind="branch", id=new_id(), head=side.name, target=side.node, brief=brief
+        at=0, by="", type="head", kind="branch", id=identifier, head=side.name, target=side.node, brief=brief
     )  # fmt: skip
 
 

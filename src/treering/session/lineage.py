@@ -21,7 +21,7 @@ from treering.format.paths import SegmentName, SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, Tail, TailHeader
 from treering.format.segment import build_segment
-from treering.ids import new_id, new_nonce, time_of
+from treering.ids import new_nonce, time_of
 from treering.journal import life
 from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
@@ -86,7 +86,7 @@ class Loader:
         body, large = encode_payload(draft)
         for digest, data in large.items():
             yield from self.add_blob(digest, data)
-        identifier = draft.id or new_id()
+        identifier = draft.id or self.state.new_id()
         timed = draft.time_ms is not None or time_of(identifier) is not None
         yield from self.add(
             Record(
@@ -132,15 +132,21 @@ class Loader:
     def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
         """Let the session stand at a node: with a given context and state, or what the policy makes of the path."""
         context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
-        yield from self.add(Record(at=0, by="", type="head", kind="checkout", id=new_id(), head=head, target=node))
+        move = Record(at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node)
+        yield from self.add(move)
         yield from self.seal()
         self.state.lines |= yield from self._context_lines([item.node for item in context.items])
         self.state.context, self.state.context_at = context, node
-        yield from self.add(
-            checkpoint_record(
-                kept or Checkpoint(id="", parent=None, head="", node=node), head, context, self.policy.name
-            )
+        new = msgspec.structs.replace(
+            kept or Checkpoint(id="", parent=None, head="", node=node),
+            id=self.state.new_id(),
+            parent=None,
+            head=head,
+            context=context,
+            time_ms=now_ms(),
+            policy=self.policy.name,
         )
+        yield from self.add(_first_checkpoint(new))
 
     def _visible_path(self, node: str | None) -> list[Skeleton]:
         hidden = self.index.graph.annotations.retracted
@@ -186,14 +192,11 @@ class Loader:
         )
 
 
-def checkpoint_record(kept: Checkpoint, head: str, context: Context, policy: str = "") -> Record:
-    """The record of a first checkpoint: nothing above it, everything in it."""
-    new = msgspec.structs.replace(
-        kept, id=new_id(), parent=None, head=head, context=context, time_ms=now_ms(), policy=policy or kept.policy
-    )
+def _first_checkpoint(new: Checkpoint) -> Record:
+    """Its record: nothing above it, everything in it."""
     written = write(None, new)
     return Record(
-        at=0, by="", type="checkpoint", id=new.id, head=head, target=new.node, brief=Raw(written.brief),
+        at=0, by="", type="checkpoint", id=new.id, head=new.head, target=new.node, brief=Raw(written.brief),
         body=Raw(written.body),
     )  # fmt: skip
 

@@ -14,7 +14,7 @@ from treering.checkpoint.delta import write
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, skeleton_of_record
-from treering.ids import new_id, time_of
+from treering.ids import time_of
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem
 from treering.session.redaction import Redaction
@@ -124,7 +124,7 @@ class Recording:
             self.blobs |= large
         identifier, time = draft.id, draft.time_ms
         if identifier is None:
-            identifier = new_id()
+            identifier = self.state.new_id()
         elif time is None and time_of(identifier) is None:
             time = now_ms()
         parent, head = self._place_node(identifier, draft.parent) if draft.type == "node" else (None, "")
@@ -171,7 +171,7 @@ class Recording:
         """Record that `head` now stands at `node` and is the current one."""
         self.records.append(
             Record(
-                at=0, by="", type="head", kind=kind, id=new_id(), head=head, target=node,
+                at=0, by="", type="head", kind=kind, id=self.state.new_id(), head=head, target=node,
                 brief=Raw(values.encode(dict(brief))) if brief else EMPTY,
             )
         )  # fmt: skip
@@ -179,11 +179,12 @@ class Recording:
 
     def forget(self, head: str) -> None:
         """Record that a head is given up."""
-        self.records.append(Record(at=0, by="", type="head", kind="drop", id=new_id(), head=head))
+        self.records.append(Record(at=0, by="", type="head", kind="drop", id=self.state.new_id(), head=head))
 
     def give_up(self, checkpoint: str) -> None:
         """Record that a checkpoint is out of the lists."""
-        self.records.append(Record(at=0, by="", type="edit", kind="prune", id=new_id(), target=checkpoint))
+        new = self.state.new_id()
+        self.records.append(Record(at=0, by="", type="edit", kind="prune", id=new, target=checkpoint))
 
     def end(self, changed: Change | None) -> None:
         """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
@@ -221,7 +222,7 @@ class Recording:
         if change.manager is not UNSET:
             manager = values.encode(change.manager)
         new = Checkpoint(
-            id=new_id(),
+            id=self.state.new_id(),
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,

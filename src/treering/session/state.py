@@ -24,7 +24,6 @@ from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
 from treering.format.register import Card, Latest
-from treering.ids import observe_id
 from treering.session.tally import Tally
 from treering.transcript.heads import Heads, decode_heads
 
@@ -95,6 +94,10 @@ class SessionState:
     def card(self) -> Card:
         """The card as of now."""
         return self._tally.card(self.heads)
+
+    def new_id(self) -> str:
+        """A new id, greater than those of all records folded so far."""
+        return self._tally.clock.new()
 
     def take_back(self, facts: Collection[str]) -> None:
         """Let the card say nothing that was erased."""
@@ -302,7 +305,6 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
     state.last_compaction = line.last_compaction
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
-    observe_id(latest.card.max_id)
     return state
 
 

@@ -10,7 +10,7 @@ from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, read_brief
 from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
-from treering.ids import observe_id
+from treering.ids import IdClock
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads
 from treering.transcript.parts import parts_of
@@ -33,6 +33,9 @@ class Tally:
         self._checkpoints = card.checkpoints
         self._updated = card.updated
         self._max_id = card.max_id
+        self.clock = IdClock()
+        """Makes ids greater than all that were counted."""
+        self.clock.observe(card.max_id)
 
     def card(self, heads: Heads) -> Card:
         """The card as of now."""
@@ -69,7 +72,7 @@ class Tally:
             self._updated = max(self._updated, skeleton.time)
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
-            observe_id(record.id)
+            self.clock.observe(record.id)
 
     def take_back(self, facts: Collection[str]) -> None:
         """Let the card say nothing that was erased."""

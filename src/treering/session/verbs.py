@@ -14,7 +14,6 @@ from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Skeleton, decode_record, skeleton_of_record
-from treering.ids import new_id
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of
@@ -126,7 +125,7 @@ def record(
     elif writer.puts_off(drafts, ends_turn=changed is not None):
         if writer.options.redaction is not None:  # now, so that what it refuses is not waiting for ever
             drafts = [writer.options.redaction.draft(draft) for draft in drafts]
-        new = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
+        new = [draft if draft.id else msgspec.structs.replace(draft, id=writer.state.new_id()) for draft in drafts]
         writer.waiting += [draft for draft in new if draft.id not in known]
         return Commit(tuple([draft.id or "" for draft in new]), None)
     if len(known) == len(drafts) and not writer.waiting and not (changed and changed.says_something):
