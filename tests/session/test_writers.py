@@ -205,6 +205,21 @@ def test_an_expected_head_that_moved_is_refused(backend: Backend) -> None:
         second.append("x", expect=None)
 
 
+def test_a_head_that_is_where_it_is_expected_again_is_no_reason_to_refuse(backend: Backend) -> None:
+    """What counts is where the head is now, not where this handle saw it last."""
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    root = first.append("root")
+    second.refresh()
+    one = first.append("one")
+    with pytest.raises(HeadMovedError):
+        second.append("two", expect=root)  # now this handle knows of `one`
+    first.checkout(root)
+    two = second.append("two", expect=root)
+    first.refresh()
+    assert [row.id for row in first.nodes() if row.parent == root] == [one, two]
+    assert first.head == second.head
+
+
 def test_an_append_to_another_head_does_not_move_this_one(store: Store) -> None:
     """Naming a head appends there and leaves the session where it stands."""
     with store.session("s") as session:

@@ -21,6 +21,7 @@ from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import (
     ConflictError,
     FormatVersionError,
+    HeadMovedError,
     NotFoundError,
     SessionDeletedError,
     SessionHeldError,
@@ -265,7 +266,12 @@ class Writer(Reader):
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
             stood = self.state.end, self.epoch
-            planned = yield from plan()
+            try:
+                planned = yield from plan()
+            except HeadMovedError:
+                if not self.options.shared or not (yield from self._look_for_more()):
+                    raise
+                continue  # the head may be where the caller expects it: others move it, too
             if (self.state.end, self.epoch) != stood:
                 continue  # the session moved on while this was planned
             if not planned.records:
@@ -480,6 +486,12 @@ class Writer(Reader):
         now = yield from resume(self.keys)
         now.require_same_life(self.view.life)
         self.look_on(now)
+
+    def _look_for_more(self) -> Steps[bool]:
+        """Look again; true if somebody recorded something."""
+        end = self.state.end
+        yield from self.look_again()
+        return self.state.end > end
 
     def look_on(self, view: View) -> None:
         """Fold what `view` shows beyond our state, or stop if we should be alone here and are not."""
