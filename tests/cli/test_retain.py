@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Program, Recorded
+from tests.session.backends import files_below
 
 import treering
 
@@ -39,14 +40,9 @@ def names(program: Program) -> list[str]:
     return sorted(row.id for row in treering.open(program.store).each_session())
 
 
-def files(program: Program) -> dict[Path, bytes]:
-    """Everything that is stored."""
-    return {path: path.read_bytes() for path in program.store.rglob("*") if path.is_file()}
-
-
 def test_a_dry_run_tells_and_changes_nothing(aged: Program, tmp_path: Path) -> None:
     """Nobody is asked, and no log is begun."""
-    before, log = files(aged), tmp_path / "log"
+    before, log = files_below(aged.store), tmp_path / "log"
     done = aged("retain", "--older-than", "30d", "--dry-run", "--log", log)
     assert [(row[0], row[2], row[5]) for row in done.rows] == [
         ("new", "keep", "active in the last 1 h"),
@@ -54,7 +50,7 @@ def test_a_dry_run_tells_and_changes_nothing(aged: Program, tmp_path: Path) -> N
         ("older", "delete", "older than 30 days"),
     ]
     assert "would delete 2 sessions" in done.err
-    assert files(aged) == before
+    assert files_below(aged.store) == before
     assert not log.exists()
 
 
@@ -92,12 +88,12 @@ def test_old_tombstones_are_purged_and_logged(aged: Program, tmp_path: Path) -> 
 
 def test_nothing_happens_unless_somebody_agrees(aged: Program) -> None:
     """On a terminal it says what would go; elsewhere `--yes` is needed."""
-    before = files(aged)
+    before = files_below(aged.store)
     assert "--yes" in aged("retain", "--older-than", "30d", code=2).err
     done = aged.on_terminal("retain", "--older-than", "30d", answer="n\n")
     assert done.code == 130
     assert "delete 2 sessions" in done.out
-    assert files(aged) == before
+    assert files_below(aged.store) == before
     assert aged.on_terminal("retain", "--older-than", "30d", answer="y\n").code == 0
     assert names(aged) == ["new"]
 

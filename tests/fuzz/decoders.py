@@ -29,7 +29,7 @@ from treering.format.record import Record, decode_record, skeleton_of, skeleton_
 from treering.format.register import decode_card, decode_latest, decode_tail
 from treering.format.salvage import salvage_content, salvage_header, salvage_lines, salvage_segment
 from treering.importers.lines import read_values
-from treering.storage.slots import decode_slot
+from treering.storage.slots import decode_slot, encode_slot
 
 DATA = Path(__file__).parents[1] / "compat/data/v1"
 BOMB = struct.pack("<IB", 0xFD2FB528, 0b11100100) + struct.pack("<Q", 8 << 30) + b"\x01\x00\x00"
@@ -158,8 +158,6 @@ def bodies() -> list[bytes]:
 
 def slots() -> list[bytes]:
     """A slot of a register."""
-    from treering.storage.slots import encode_slot
-
     return [encode_slot(3, b"data" * 20)[0]]
 
 

@@ -29,14 +29,6 @@ LATER = datetime.now(UTC) + timedelta(days=60)
 OLD = Retention(sessions_days=30)
 
 
-@pytest.fixture(params=["memory", "logs", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A place for sessions on each kind of driver."""
-    if request.param == "local":
-        return local_backend(tmp_path / "store")
-    return memory_backend(appends=request.param == "logs")
-
-
 class Watched(MemoryDriver):
     """An object store, which holds nothing; it runs something once, right before the first batch that fits."""
 

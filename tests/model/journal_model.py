@@ -20,7 +20,7 @@ import contextlib
 import itertools
 import random
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple
 
 STEPS_MAX = 20_000  # a schedule normally takes a few hundred
@@ -846,7 +846,7 @@ class Run:
                 if done or not copies:
                     break
                 view = yield from self.again(view)
-            links = [self.store.forks[abs(found[at])] for at in found if abs(found[at]) in self.store.forks]
+            links = self.forks_among(found.values())
             yield from self.heal(life)
             yield from self.sweep(life, receipt=True)
             for fork in links:
@@ -971,6 +971,10 @@ class Run:
         except ConflictError:
             return False
         return True
+
+    def forks_among(self, records: Iterable[int]) -> list[str]:
+        """The forks that some records tell of."""
+        return [self.store.forks[abs(record)] for record in records if abs(record) in self.store.forks]
 
     def link(self, view: View, said: int) -> Steps:
         """Append the record that tells of a fork."""
@@ -1200,9 +1204,7 @@ class Run:
             if view.unsealed:
                 self.problems.append("nobody can seal any more")
             drain(self.sweep(life, receipt=False))  # maintenance, any time later
-            for fork in [
-                self.store.forks[abs(record)] for record in self.store.log[life] if record in self.store.forks
-            ]:
+            for fork in self.forks_among(self.store.log[life]):
                 drain(self.erase_in_fork(fork, view.tail["erased"]))
             self.judge_erased(life)
             self.judge_blobs(life)
@@ -1223,19 +1225,21 @@ class Run:
         if more := self.store.fenced - self.asked:
             self.problems.append(f"deleted, and nobody asked for it: {more}")
 
+    def erased(self, life: int) -> set[int]:
+        """Records of which somebody was told that they are erased."""
+        return {self.store.log[life][position] for there, position in self.receipts if there == life}
+
     def judge_erased(self, life: int) -> None:
         held: set[int] = set()
         for _, value in self.store.objects.values():
             held |= set(payloads(value))
         held |= {self.store.quotes[record] for record in held if record in self.store.quotes}
-        erased = {self.store.log[life][position] for there, position in self.receipts if there == life}
-        if left := erased & held:
+        if left := self.erased(life) & held:
             self.problems.append(f"erased, and still stored: {left}")
 
     def judge_forks(self, life: int) -> None:
         """Who was told that something is erased need do nothing more, whoever forks was killed or not."""
-        erased = {self.store.log[life][position] for there, position in self.receipts if there == life}
-        linked = [self.store.forks[record] for record in self.store.log[life] if record in self.store.forks]
+        erased, linked = self.erased(life), self.forks_among(self.store.log[life])
         for fork in {*linked, *(fork for there, fork in self.forked if there == life)} & self.store.objects.keys():
             if erased & set(payloads(self.store.objects[fork][1])):
                 self.problems.append(f"erased, and still in {fork}")
@@ -1246,8 +1250,7 @@ class Run:
         there = {key.rsplit("/", 1)[1] for key in self.store.objects if key.startswith(f"blob/{life:03d}/")}
         if lost := living - there:
             self.problems.append(f"blobs are missing: {lost}")
-        erased = (self.store.log[life][position] for owner, position in self.receipts if owner == life)
-        gone = {self.store.parts[record] for record in erased if record in self.store.parts} - living
+        gone = {self.store.parts[record] for record in self.erased(life) if record in self.store.parts} - living
         if left := gone & there:
             self.problems.append(f"blobs of erased records are still stored: {left}")
 

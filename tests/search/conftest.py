@@ -6,24 +6,20 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.session.backends import Backend, local_backend, memory_backend
+from tests.session.conftest import backend, store
 
 from treering.search import Hit, Index, open_index
 from treering.session.store import Store
 
-
-@pytest.fixture(params=["memory", "logs", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A place for sessions on each kind of driver."""
-    if request.param == "local":
-        return local_backend(tmp_path / "store")
-    return memory_backend(appends=request.param == "logs")
+__all__ = ["backend", "store"]
 
 
 @pytest.fixture
-def store(backend: Backend) -> Store:
-    """A store on each kind of driver."""
-    return backend.store()
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The cache folder, where an index is unless another place is named: one of the test's own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return tmp_path / "cache"
 
 
 @pytest.fixture

@@ -19,10 +19,8 @@ from treering.session.store import Store
 
 
 @pytest.fixture
-def local(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+def local(tmp_path: Path, cache: Path) -> Store:
     """A store on disk with three sessions, whose index is in a cache folder of the test's own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     store = treering.open(tmp_path / "store")
     for name in ("one", "two", "three"):
         with store.session(name) as session:

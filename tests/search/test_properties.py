@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings, strategies as st
 from tests.search.conftest import everything
-from tests.session.backends import local_backend, memory_backend
+from tests.session.backends import backend_of, memory_backend
 
 import treering
 from treering.errors import UsageError
@@ -124,7 +124,7 @@ class History:
 @pytest.mark.parametrize(("kind", "seed"), [("memory", 0), ("memory", 1), ("memory", 2), ("logs", 3), ("local", 4)])
 def test_an_update_is_as_good_as_a_new_index(kind: str, seed: int, tmp_path: Path) -> None:
     """After any work, an index that was brought up to date step by step says what one made from nothing says."""
-    backend = local_backend(tmp_path / "store") if kind == "local" else memory_backend(appends=kind == "logs")
+    backend = backend_of(kind, tmp_path / "store")
     history, chance = History(backend.store(), seed), random.Random(seed)
     with open_index(backend.store(), tmp_path / "index") as index:
         for _ in range(12):

@@ -187,10 +187,9 @@ def test_wrong_filters(index: Index) -> None:
         index.search("x " * 1001)
 
 
-def test_namespaces_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("cache")
+def test_namespaces_have_their_own(tmp_path: Path) -> None:
     """Each store and namespace has a file of its own in the cache folder, and sees no other's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     store = treering.open(tmp_path / "store")
     with store.namespace("ann").session("hers") as session:
         session.append(treering.user("common"))
@@ -202,10 +201,9 @@ def test_namespaces_have_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert open_index(treering.open(f"file://{tmp_path}/store/")).path == one.path
 
 
-def test_a_store_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("cache")
+def test_a_store_in_memory_leaves_no_file(tmp_path: Path) -> None:
     """The index of a store in memory is in memory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("HOME", str(tmp_path))
     store = treering.open("memory://searched")
     with store.session("a") as session:
         session.append(treering.user("common"))

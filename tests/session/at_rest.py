@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from treering.format.frames import decompress_frame, skippable_payload, walk
-from treering.storage.requests import Batch, Driver, Request, Steps
+from treering.storage.requests import ABSENT, Answer, Batch, Driver, Put, Request, Steps
+from treering.storage.wrapper import DriverWrapper
 
 T = TypeVar("T")
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
@@ -33,6 +34,11 @@ def holding(objects: Mapping[str, bytes], *secrets: str) -> list[str]:
     return [key for key, data in objects.items() if any(text in contents(data) for text in wanted)]
 
 
+def replaces(part: str) -> Callable[[Request], bool]:
+    """Chooses writes of objects with this in their key, but for those that only put a tombstone where nothing is."""
+    return lambda request: isinstance(request, Put) and part in request.key and request.expect != ABSENT
+
+
 class Paused(Generic[T]):
     """A protocol that is stopped before it sends a request of some kind, and can be let go later."""
 
@@ -55,19 +61,16 @@ class KilledError(BaseException):
     """The process ends here."""
 
 
-class KilledDriver:
+class KilledDriver(DriverWrapper):
     """Passes on so many requests and then kills whoever asks."""
 
-    def __init__(self, inner: Any, requests: int) -> None:
-        self._inner = inner
+    def __init__(self, inner: Driver, requests: int) -> None:
+        super().__init__(inner)
         self._left = requests
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def execute(self, batch: Batch) -> Any:
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run a batch if there are requests left."""
         self._left -= len(batch)
         if self._left < 0:
             raise KilledError
-        return self._inner.execute(batch)
+        return self.inner.execute(batch)

@@ -51,6 +51,14 @@ def local_backend(folder: Path) -> Backend:
     return Backend("local", lambda: LocalDriver(folder), lambda: files_below(folder))
 
 
+KINDS = ("memory", "logs", "local")
+
+
+def backend_of(kind: str, folder: Path) -> Backend:
+    """A store of one of these kinds; one on disk is in `folder`."""
+    return local_backend(folder) if kind == "local" else memory_backend(appends=kind == "logs")
+
+
 def files_below(folder: Path) -> dict[str, bytes]:
     """All files with their bytes; empty if there is no such folder."""
     return {

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from tests.servers import seaweedfs
-from tests.session.backends import Backend, local_backend, memory_backend
+from tests.session.backends import KINDS, Backend, backend_of
 
 from treering.session.store import Store
 
 __all__ = ["seaweedfs"]
 
 
-@pytest.fixture(params=["memory", "logs", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """A place for sessions on each kind of driver."""
-    if request.param == "local":
-        yield local_backend(tmp_path / "store")
-    else:
-        yield memory_backend(appends=request.param == "logs")
+    return backend_of(request.param, tmp_path / "store")
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from tests.servers import S3Server
-from tests.session.at_rest import KilledDriver, KilledError, Paused, holding
-from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
+from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
+from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased
@@ -20,20 +20,18 @@ from treering.session import erasing, lineage
 from treering.session.reader import ContextItem
 from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import ABSENT, Delete, Put, Request
+from treering.storage.requests import Delete, Put, Request
 from treering.storage.s3 import S3Driver
 from treering.transcript.node import assistant, tool, user
 
 SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "what the model saw was swordfish"
 
 
-@pytest.fixture(params=["memory", "logs", "local", pytest.param("s3", marks=[pytest.mark.s3])])
+@pytest.fixture(params=[*KINDS, pytest.param("s3", marks=[pytest.mark.s3])])
 def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """A place for sessions on each kind of driver, a real server among them."""
-    if request.param == "local":
-        yield local_backend(tmp_path / "store")
-    elif request.param != "s3":
-        yield memory_backend(appends=request.param == "logs")
+    if request.param != "s3":
+        yield backend_of(request.param, tmp_path / "store")
     else:
         server: S3Server = request.getfixturevalue("seaweedfs")
         prefix = f"erasing-{os.urandom(6).hex()}"
@@ -102,18 +100,15 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(ever
         session = Store(place).session("s", shared=True)
         return Paused(verb(session._reader, *args), driver, before)  # type: ignore[arg-type]
 
-    def puts(part: str) -> Callable[[Request], bool]:
-        return lambda request: isinstance(request, Put) and part in request.key and request.expect != ABSENT
-
     with Store(place).session("s", shared=True) as session:
         session.append("unsealed")
         last = session.append(f"later: {SECRET}")
     paused = [
-        pause(lambda writer: writer.seal(), before=puts("/segments/")),
-        pause(lambda writer: writer.tidy(everything=True), before=puts("/segments/")),
+        pause(lambda writer: writer.seal(), before=replaces("/segments/")),
+        pause(lambda writer: writer.tidy(everything=True), before=replaces("/segments/")),
         pause(lambda writer: writer.tidy(everything=True), before=lambda request: isinstance(request, Delete)),
-        pause(lineage.fork, "fork", before=puts("/segments/")),
-        pause(lineage.fork, "another", before=puts("latest/another")),
+        pause(lineage.fork, "fork", before=replaces("/segments/")),
+        pause(lineage.fork, "another", before=replaces("latest/another")),
     ]
     with everywhere.store().session("s", shared=True) as session:
         receipt = session.erase(node, last)
@@ -365,11 +360,7 @@ def test_a_killed_fork_leaves_nothing_of_it(backend: Backend) -> None:
     """Its segments are of a life that never came to be."""
     node = talk(backend.store())
     session = backend.store().session("s", shared=True)
-
-    def creates(request: Request) -> bool:
-        return isinstance(request, Put) and request.key == "latest/fork.jsonl.zst" and request.expect != ABSENT
-
-    Paused(lineage.fork(session._reader, "fork"), backend.driver(), creates)
+    Paused(lineage.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
     kill(session)
     assert any("fork" in key for key in holding(backend.snapshot(), "swordfish"))
     with backend.store().session("s", shared=True) as opened:

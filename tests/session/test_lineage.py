@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
+from tests.session.backends import KINDS, Backend, backend_of, kill, texts
 
 import treering
 from treering.session.blocking import Session, View
@@ -177,14 +177,10 @@ def test_a_subagent_is_a_linked_session(backend: Backend) -> None:
 # copies
 
 
-@pytest.fixture(params=["memory", "logs", "local"])
+@pytest.fixture(params=KINDS)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
     """Another place for sessions."""
-    return (
-        local_backend(tmp_path / "other")
-        if request.param == "local"
-        else memory_backend(appends=request.param == "logs")
-    )
+    return backend_of(request.param, tmp_path / "other")
 
 
 def test_a_copy_in_another_store_is_the_same_session(backend: Backend, other: Backend) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from tests.session.at_rest import Paused, holding
+from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import Backend, kill
 
 from treering.errors import NotFoundError, UnsafeStoreError, UsageError
 from treering.session import lineage
 from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import ABSENT, Answer, Batch, Delete, Put, Request
+from treering.storage.requests import Answer, Batch, Delete
 
 SECRET = "swordfish"
 
@@ -24,6 +24,15 @@ def made(backend: Backend, *names: str) -> None:
             session.append(SECRET)
             session.seal()
             session.append("more")
+
+
+def stalled_sealer(backend: Backend) -> Paused[object]:
+    """Somebody who is about to write a segment of session `s`."""
+    session = backend.store().session("s", shared=True)
+    session.append(SECRET)
+    paused = Paused(session._reader.seal(), backend.driver(), replaces("/segments/"))
+    kill(session)
+    return paused
 
 
 def left(backend: Backend) -> list[str]:
@@ -70,12 +79,7 @@ def test_only_old_tombstones_are_purged_if_asked_for(backend: Backend) -> None:
 def test_a_stalled_sealer_that_goes_on_after_a_purge_leaves_waste_for_the_next(backend: Backend) -> None:
     """What it writes belongs to no session; a purge of everything finds it."""
     made(backend, "s")
-    session = backend.store().session("s", shared=True)
-    session.append(SECRET)
-    paused = Paused(
-        session._reader.seal(), backend.driver(), lambda request: "/segments/" in getattr(request, "key", "")
-    )
-    kill(session)
+    paused = stalled_sealer(backend)
     backend.store().delete("s")
     backend.store().purge("s")
     with pytest.raises(NotFoundError):
@@ -89,11 +93,7 @@ def test_a_load_that_was_killed_leaves_waste_that_is_removed(backend: Backend) -
     """Its folder is of a life that never came to be. A fork that goes on after that is refused, and made anew."""
     made(backend, "s")
     session = backend.store().session("s", shared=True)
-
-    def creates(request: Request) -> bool:
-        return isinstance(request, Put) and request.key.startswith("latest/fork") and request.expect != ABSENT
-
-    paused = Paused(lineage.fork(session._reader, "fork"), backend.driver(), creates)
+    paused = Paused(lineage.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
     kill(session)
     assert any("sessions/fork" in key for key in holding(backend.snapshot(), SECRET))
     backend.store().purge()
@@ -106,12 +106,7 @@ def test_a_load_that_was_killed_leaves_waste_that_is_removed(backend: Backend) -
 def test_what_older_lives_left_is_removed_from_beside_a_living_session(backend: Backend) -> None:
     """By tidying up."""
     made(backend, "s")
-    session = backend.store().session("s", shared=True)
-    session.append(SECRET)
-    paused = Paused(
-        session._reader.seal(), backend.driver(), lambda request: "/segments/" in getattr(request, "key", "")
-    )
-    kill(session)
+    paused = stalled_sealer(backend)
     backend.store().delete("s")
     with backend.store().session("s") as again:
         again.append("hello")

@@ -92,10 +92,8 @@ class Ghost:
         if new.dead:
             return
         if not created:
-            marks = self.marks.get(new.life)
-            acts = [act for act in marks.erasures if act.epoch <= new.epoch] if marks else []
-            erased = [(at, act.epoch) for act in acts for at, _ in act.records]
-            if any(Burials(erased, acts).bury(line, at) != line for at, line in lines):
+            marks = self._marks_under(new.life, new.epoch)
+            if any(marks.bury(line, at) != line for at, line in lines):
                 self.problems.append(f"latest of epoch {new.epoch} holds what was erased before")
             return
         if new.life in self.dead:
@@ -140,11 +138,14 @@ class Ghost:
 
     def segment_written(self, life: str, name: SegmentName, lines: Sequence[bytes]) -> None:
         """What a segment's name says was erased before it was written is not in it."""
-        marks = self.marks.get(life)
-        acts = [act for act in marks.erasures if act.epoch <= name.epoch] if marks else []
-        erased = [(at, act.epoch) for act in acts for at, _ in act.records]
-        if Burials(erased, acts).bury_all(lines, name.first) != list(lines):
+        if self._marks_under(life, name.epoch).bury_all(lines, name.first) != list(lines):
             self.problems.append(f"a segment of epoch {name.epoch} holds what was erased before")
+
+    def _marks_under(self, life: str, epoch: int) -> Burials:
+        """What was erased up to an epoch."""
+        marks = self.marks.get(life)
+        acts = [act for act in marks.erasures if act.epoch <= epoch] if marks else []
+        return Burials([(at, act.epoch) for act in acts for at, _ in act.records], acts)
 
     def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
         """A disk forgot what was not synced; even a deletion that nobody was told of may be undone.

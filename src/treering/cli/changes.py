@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from treering.cli import exits
+from treering.cli.asking import agreed
 from treering.cli.names import find_checkpoint, find_node, find_point, open_session, open_view
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line, size_text
-from treering.errors import CorruptError, UsageError
+from treering.errors import CorruptError
 from treering.session.blocking import Session
 from treering.session.store import Store
 
@@ -162,19 +161,18 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
 def rm(context: click.Context, *, session: str, yes: bool) -> None:
     """Delete a session and everything in it. Its full name is needed, no part of it."""
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    if not yes:
-        if not sys.stdin.isatty():
-            raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to delete it")
-        if not click.confirm(f"delete session {one_line(session, 60)} ({_describe(store, session)})?", err=True):
-            out.say(f"kept {session}")
-            context.exit(exits.INTERRUPTED)
+    if not yes and not agreed(lambda: f"delete session {_describe(store, session)}?", verb="delete"):
+        out.say(f"kept {session}")
+        context.exit(exits.INTERRUPTED)
     store.delete(session)
     out.say(f"deleted {session}")
 
 
 def _describe(store: Store, session: str) -> str:
+    name = one_line(session, 60)
     try:
         info = store.view(session).info
     except CorruptError:
-        return "it is damaged"
-    return f"{one_line(info.title or info.first_prompt or 'untitled', 60)}; {counted(info.messages, 'message')}"
+        return f"{name} (it is damaged)"
+    about = one_line(info.title or info.first_prompt or "untitled", 60)
+    return f"{name} ({about}; {counted(info.messages, 'message')})"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -10,11 +9,12 @@ import click
 import msgspec
 
 from treering.cli import exits
+from treering.cli.asking import agreed
 from treering.cli.names import find_node, open_session
 from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, one_line
-from treering.errors import NotFoundError, UsageError
+from treering.errors import NotFoundError
 from treering.session.blocking import Session
 from treering.session.erasing import Receipt
 
@@ -37,7 +37,8 @@ def erase(
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     with open_session(store, session) as opened:
         ids = [_find(opened, each) for each in node]
-        if ids and not yes and not _agreed(f"erase {counted(len(ids), 'payload')} of {opened.id}"):
+        what = f"{counted(len(ids), 'payload')} of {opened.id}"
+        if ids and not yes and not agreed(lambda: f"erase {what}? nothing brings it back"):
             out.say(f"kept {opened.id} as it is")
             context.exit(exits.INTERRUPTED)
         receipt = opened.erase(*ids, reason=reason)
@@ -58,12 +59,6 @@ def _find(session: Session, text: str) -> str:
         if any(note.id == text for note in session.notes()):
             return text
         raise
-
-
-def _agreed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to do it")
-    return click.confirm(f"{question}? nothing brings it back", err=True)
 
 
 def _facts(receipt: Receipt) -> list[tuple[str, Field]]:
@@ -102,7 +97,7 @@ def purge(context: click.Context, *, as_json: bool, session: str | None, older_t
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     if session is not None and older_than is not None:
         raise click.UsageError("--older-than goes with all sessions, not with one")
-    if not yes and not _agreed(f"purge {session or 'all deleted sessions'}"):
+    if not yes and not agreed(lambda: f"purge {session or 'all deleted sessions'}? nothing brings it back"):
         out.say("nothing was purged")
         context.exit(exits.INTERRUPTED)
     names = store.purge(session, older_than=None if older_than is None else timedelta(days=older_than))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
@@ -14,10 +13,10 @@ import msgspec
 
 from treering.checkpoint.prune import Keep
 from treering.cli import exits
+from treering.cli.asking import agreed
 from treering.cli.output import Cell, Field, Output, encode_document, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, counted, iso_time, size_text
-from treering.errors import UsageError
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.session.store import Store
 
@@ -68,7 +67,7 @@ def retain(
         purge=purge,
     )
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    if not dry_run and not yes and not _agreed(store, policy):
+    if not dry_run and not yes and not agreed(lambda: _question(store, policy)):
         out.say("nothing was done")
         context.exit(exits.INTERRUPTED)
     with _log(None if dry_run else log) as write:
@@ -80,11 +79,9 @@ def retain(
         context.exit(exits.PARTLY)
 
 
-def _agreed(store: Store, policy: Retention) -> bool:
-    if not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", kind="confirm", remedy="pass --yes to do it")
+def _question(store: Store, policy: Retention) -> str:
     planned = store.retain(policy, dry_run=True)
-    return click.confirm(f"{_summary(planned, 'delete', 'prune')}? nothing brings it back", err=True)
+    return f"{_summary(planned, 'delete', 'prune')}? nothing brings it back"
 
 
 @contextmanager
