@@ -115,7 +115,8 @@ def test_repair(recorded: Recorded) -> None:
     assert "something is lost" in done.err
     recorded.program("verify", "tea-2")
     assert segment.read_bytes() == before
-    recorded.program("repair", "tea", "--into", "tea-2", code=4)
+    assert "choose another name" in recorded.program("repair", "tea", "--into", "tea-2", code=4).err
+    assert "choose another name" in recorded.program("repair", "tea", "--into", "tea", code=2).err
     document = json.loads(recorded.program("repair", "tea", "--into", "tea-3", "--json", code=6).out)
     assert document["complete"] is False
     assert document["repair"]["into"] == "tea-3"

@@ -98,10 +98,21 @@ def test_nothing_happens_unless_somebody_agrees(aged: Program) -> None:
     assert names(aged) == ["new"]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--older-than", "soon"], ["--per-project", "--older-than", "3d"]])
-def test_a_policy_without_a_meaning_is_refused(aged: Program, arguments: list[str]) -> None:
-    """Nothing is deleted by a slip of the pen."""
-    aged("retain", *arguments, "--yes", code=2)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "--older-than, --keep-newest or --checkpoints"),
+        (["--older-than", "soon"], "12h, 30d or 8w"),
+        (["--older-than", "0d"], "--older-than must be more than 0"),
+        (["--per-project", "--older-than", "3d"], "--per-project goes with --keep-newest"),
+        (["--purge", "--keep-newest", "3"], "--purge goes with --older-than"),
+    ],
+)
+def test_a_policy_without_a_meaning_is_refused(aged: Program, arguments: list[str], said: str) -> None:
+    """Nothing is deleted by a slip of the pen, and what is missing is named as it is typed."""
+    told = aged("retain", *arguments, "--yes", code=2).err
+    assert said in told
+    assert "sessions_" not in told
     assert names(aged) == ["new", "old", "older"]
 
 

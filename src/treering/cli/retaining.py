@@ -58,6 +58,7 @@ def retain(
     Either limit is enough: what is among the newest N goes all the same if it is too old. Sessions that are in use or
     whose status is `keep` stay.
     """
+    _require_limits(older_than, keep_newest, checkpoints, per_project=per_project, purge=purge)
     policy = Retention(
         sessions_days=older_than,
         sessions_max=keep_newest,
@@ -77,6 +78,20 @@ def retain(
     _show(out, done, as_json=as_json)
     if done.failed:
         context.exit(exits.PARTLY)
+
+
+def _require_limits(
+    older_than: float | None, keep_newest: int | None, checkpoints: int | None, *, per_project: bool, purge: bool
+) -> None:
+    """Refuse what a policy would refuse as well, in the words of the command line."""
+    if older_than is None and keep_newest is None and checkpoints is None:
+        raise click.UsageError("say what to delete or prune: --older-than, --keep-newest or --checkpoints")
+    if older_than == 0:
+        raise click.UsageError("--older-than must be more than 0")
+    if per_project and keep_newest is None:
+        raise click.UsageError("--per-project goes with --keep-newest")
+    if purge and older_than is None:
+        raise click.UsageError("--purge goes with --older-than")
 
 
 def _question(store: Store, policy: Retention) -> str:

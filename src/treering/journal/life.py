@@ -150,7 +150,7 @@ def _exists(keys: SessionKeys) -> ConflictError:
         f"session {keys.session!r} exists, or was created by somebody else at this moment",
         kind="exists",
         key=keys.latest,
-        remedy="open it instead",
+        remedy="open it, or choose another name",
     )
 
 

@@ -269,10 +269,17 @@ class Store:
         Raises:
             NotFoundError: There is no such session, or it was deleted.
             ConflictError: There is a session of the new name.
+            UsageError: The new name is that of the damaged session.
             CorruptError: Nothing of it can be read.
             FormatVersionError: A newer version wrote some of it.
         """
         where = self._place if target is None else target._place  # noqa: SLF001  # of the same class
+        if where is self._place and into == session:
+            raise UsageError(
+                f"a session cannot be repaired into itself. session={session!r}",
+                kind="same_name",
+                remedy="choose another name: the damaged session is left as it is",
+            )
         keys = where.keys(into)
         run(life.require_free(keys), where.driver)
         run(where.prepare(), where.driver)
