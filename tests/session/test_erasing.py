@@ -8,19 +8,24 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.servers import S3Server
 from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
-from treering.format.erasure import Erased
+from treering.format.erasure import Erased, Erasure
 from treering.format.record import decode_record
+from treering.format.register import Tail, decode_tail, encode_tail
+from treering.journal.erase import fence
+from treering.journal.resume import resume
 from treering.session import erasing, lineage
 from treering.session.reader import ContextItem
 from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Delete, Put, Request
+from treering.storage.requests import Delete, Found, Get, Put, Request
+from treering.storage.run import run
 from treering.storage.s3 import S3Driver
 from treering.transcript.node import assistant, tool, user
 
@@ -422,3 +427,44 @@ def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None
         session.tidy()
         paused.go_on()
     assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
+
+
+def test_a_copy_that_was_never_safe_is_not_erased_in_place_of_the_record_that_came_after_it() -> None:
+    """Its sync failed, it is gone, and another record took its place before the tail was swapped."""
+    backend = memory_backend(appends=True)
+    driver, tail = backend.driver(), "sessions/s/tail.jsonl"
+    with backend.store().session("s") as session:
+        one = session.append(SECRET)
+    (before,) = driver.execute((Get(tail),))
+    assert isinstance(before, Found)
+    session = backend.store().session("s")
+    session.amend(one, EDITED)
+    kill(session)
+    eraser = Store(Place(driver)).session("s", shared=True)._reader
+    paused = Paused(erasing.erase(eraser, one), driver, replaces("/tail"))
+    (seen,) = driver.execute((Get(tail),))
+    assert isinstance(seen, Found)
+    short = decode_tail(before.data, key=tail, compressed=False)
+    written_anew = Tail(header=msgspec.structs.replace(short.header, nonce="another"), lines=short.lines)
+    driver.execute((Put(tail, encode_tail(written_anew, compressed=False), seen.version),))
+    with backend.store().session("s", shared=True) as session:
+        safe = session.append("three")
+    assert paused.go_on().records == 1
+    with backend.store().session("s", shared=True) as session:
+        later = session.append("four")
+        assert [session.get(name).erased for name in (one, safe, later)] == [True, False, False]
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_positions_behind_the_end_are_not_listed_as_erased(at: int) -> None:
+    """What comes there next would count as erased."""
+    backend = memory_backend(appends=True)
+    with backend.store().session("s") as session:
+        session.append("one")
+    view = run(resume(Store(Place(backend.driver())).view("s")._reader.keys), backend.driver())
+    assert view.end == 1
+    fenced = run(fence(view, Erasure(epoch=0, records=((at, "x"),)), nonce="n"), backend.driver())
+    assert (fenced is None) == (at > 0)
+    with backend.store().session("s") as session:
+        session.append("two")
+        assert texts(session.context)[-1] == "two"

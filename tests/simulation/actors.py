@@ -284,6 +284,8 @@ class Actors:
         life = view.life
         act = Erasure(epoch=0, time=1, records=tuple((at, f"at {at}") for at in wanted))
         while (fenced := (yield from erase.fence(view, act, nonce=new_nonce()))) is None:
+            if wanted[-1] >= view.end:
+                return  # what was seen there is gone: it was never safe
             view = yield from resume(self.keys)
             view.require_same_life(life)
         yield from self._finish(life)

@@ -535,6 +535,15 @@ RULES = (
         ERASURES,
     ),
     Rule(
+        "fence-what-is-there",
+        "Nothing behind the end is listed as erased: a record seen before it was safe may be gone.",
+        "journal/erase.py",
+        "    if any(at >= view.end for at, _ in erasure.records):\n        return None\n",
+        "",
+        DISK,
+        seed=26946,
+    ),
+    Rule(
         "cover-one-epoch",
         "A view whose registers are of different epochs replaces nothing.",
         "journal/cover.py",

@@ -1,7 +1,8 @@
 """Take a payload out of everything that holds it: the tail, `latest`, segments and blobs.
 
 Rule 1: the tail is swapped first. From then on it says which positions hold something erased, under a new epoch, and no
-append, seal or close that began before can end well.
+append, seal or close that began before can end well. It says nothing of positions behind the end: a record that was
+seen there before it was safe may be gone, and what comes there next is another.
 Rule 2: `latest` follows, with all that the tail says and up to its epoch. Whoever needs it for something else does it.
 Rule 3: a segment that covers an erased position, and whose name tells of an older epoch, is rewritten, then deleted;
 never just deleted, since a merge may have made it the only copy of its neighbours.
@@ -53,7 +54,8 @@ def fence(view: View, erasure: Erasure, *, nonce: str) -> Steps[View | None]:
         nonce: Names the tail.
 
     Returns:
-        What stands there now; None if somebody wrote since, so that copies have to be looked for again.
+        What stands there now; None if somebody wrote since, or a record is not there, so that copies have to be looked
+        for again.
 
     Raises:
         UsageError: The list of what was erased would burst the tail; nothing was written.
@@ -61,6 +63,8 @@ def fence(view: View, erasure: Erasure, *, nonce: str) -> Steps[View | None]:
     """
     if view.tail_version == ABSENT:
         yield from put_stone(view.keys, nonce)
+        return None
+    if any(at >= view.end for at, _ in erasure.records):
         return None
     tail = _fenced(view, erasure, nonce)
     (answer,) = yield (Put(view.keys.tail, encode_tail(tail, compressed=not view.keys.appends), view.tail_version),)

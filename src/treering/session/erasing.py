@@ -132,14 +132,18 @@ def _erase(writer: Writer, ids: Collection[str], reason: str, seen: set[str]) ->
 def _fenced(writer: Writer, ids: Collection[str], reason: str) -> Steps[int]:
     """Swap the tail; return in how many records payloads were, or 0 if all of them had been erased before."""
     names = set(ids)
-    search = _Search(names)
+    search: _Search | None = None
     for _ in range(RACES_MAX):
         index = yield from writer.index()
         names |= _edits_in_context(index, names)
+        if search is None or search.index is not index:  # records that it saw may be gone, and others in their places
+            search = _Search(names, index)
         rows = _rows_by_id(index)
         for name in ids:
             _require_erasable(rows, name)
-        yield from search.go_on(writer)
+        if not (yield from search.go_on(writer)):
+            yield from writer.look_again()
+            continue
         if not search.records:
             return 0
         erasure = Erasure(
@@ -189,14 +193,20 @@ def _is_buried(row: Skeleton) -> bool:
 class _Search:
     """Looks for the payloads of some records, through a session that others may be adding to."""
 
-    def __init__(self, names: set[str]) -> None:
+    def __init__(self, names: set[str], index: Index) -> None:
         self.names = names
+        self.index = index
+        """What it is looked up in; another one once records that were seen before they were safe are gone."""
         self.records: list[tuple[int, str]] = []
         self.blobs: set[str] = set()
         self._end = 0
 
-    def go_on(self, writer: Writer) -> Steps[None]:
-        """Look through what was added; at first through skeletons, and then only at records that may hold copies."""
+    def go_on(self, writer: Writer) -> Steps[bool]:
+        """Look through what was added; at first through skeletons, and then only at records that may hold copies.
+
+        Returns:
+            False if some of what the writer saw is gone already: it was never safe.
+        """
         if not self._end:
             _, rows = yield from skeletons(writer.keys, writer.view.life)
             self._end = min(len(rows), writer.view.end)
@@ -207,10 +217,14 @@ class _Search:
                     self._take(line)
         while self._end < writer.view.end:
             _, new = yield from read_lines(writer.keys, self._end, life=writer.view.life)
-            for line in new:
+            seen = new[: writer.view.end - self._end]  # what comes behind may not stay, and is looked at if it does
+            if not seen:
+                return False
+            for line in seen:
                 if self._may_hold(skeleton_of(line)):
                     self._take(line)
-            self._end += len(new)
+            self._end += len(seen)
+        return True
 
     def _may_hold(self, row: Skeleton) -> bool:
         if row.type in ("node", "note"):
