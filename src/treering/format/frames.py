@@ -174,6 +174,19 @@ def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
     return content
 
 
+def first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
+    """Return the content of the first frame. Whether it may be the only one is for known versions to say.
+
+    Raises:
+        CorruptError: It is damaged or too large, or nothing that begins an object.
+    """
+    frame = frame_at(data, 0, key=key)
+    if frame.content_size is None:
+        raise CorruptError("object does not begin with a frame of content", kind="frame", key=key, offset=0)
+    check_size(frame.content_size, bytes_max, key=key, offset=0)
+    return decompress_frame(data, frame, key=key)
+
+
 def decompress(data: bytes, *, key: str, bytes_max: int) -> bytes:
     """Return the content of all frames of `data`, joined; skippable frames have none.
 

@@ -105,6 +105,11 @@ def encode_object(value: msgspec.Struct) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # for surrogates that is what JSON writes, too
 
 
+def first_line(value: msgspec.Struct) -> bytes:
+    """Return the line an object begins with: `value`, behind the format version."""
+    return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encode_object(value)[1:]))
+
+
 def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, offset: int = 0) -> T:
     """Decode a checked line, also one with lone surrogates.
 

@@ -27,14 +27,14 @@ from msgspec.structs import asdict, replace
 
 from treering.errors import CorruptError, UsageError
 from treering.format.erasure import Burials, Erasure, burials
-from treering.format.frames import add_check, check_size, compress, decompress_frame, frame_at, remove_check, walk
+from treering.format.frames import add_check, check_size, compress, decompress_frame, first_frame, remove_check, walk
 from treering.format.line import (
-    FORMAT_VERSION,
     check_line,
     check_version,
     close_line,
     decode_object,
     encode_object,
+    first_line,
     is_whole,
     split_lines,
 )
@@ -160,17 +160,13 @@ _piece = re.compile(rb"\0+|[^\0\n]*\n|[^\0\n]+")  # a hole, a line, or the rest 
 _append_of = re.compile(rb'\{"at":[0-9]+,"by":"([^"\\\0]+)"')
 
 
-def _first_line(value: msgspec.Struct) -> bytes:
-    return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encode_object(value)[1:]))
-
-
 def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
     """Return the bytes of a tail.
 
     Raises:
         UsageError: It is too large to be read again.
     """
-    data = _first_line(tail.header) + b"".join(tail.lines)
+    data = first_line(tail.header) + b"".join(tail.lines)
     _check_writable(len(data), "tail")
     return add_check(compress(data)) if compressed else data
 
@@ -192,7 +188,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
         CorruptError: Damage. Offsets of a compressed tail count in its content.
         FormatVersionError: Written by a newer version.
     """
-    content = _first_frame(data, key=key, bytes_max=REGISTER_BYTES_MAX) if compressed else data
+    content = first_frame(data, key=key, bytes_max=REGISTER_BYTES_MAX) if compressed else data
     first_end = content.find(b"\n") + 1
     if not first_end:
         raise CorruptError("tail has no header line", kind="truncated", key=key, offset=0)
@@ -206,15 +202,6 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
             raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
         _check_torn(content, complete, key)
     return Tail(header=header, lines=tuple(lines), complete=len(data) if compressed else complete)
-
-
-def _first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
-    """Return the content of the first frame. Whether it may be the only one is for known versions to say."""
-    frame = frame_at(data, 0, key=key)
-    if frame.content_size is None:
-        raise CorruptError("object does not begin with a frame of content", kind="frame", key=key, offset=0)
-    check_size(frame.content_size, bytes_max, key=key, offset=0)
-    return decompress_frame(data, frame, key=key)
 
 
 def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[list[bytes], int]:
@@ -287,7 +274,7 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
     """
     if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
         raise UsageError("each line must end in a line break and hold no other")
-    front = compress(_first_line(replace(card, lines=len(lines), erased=(), erasures=())))
+    front = compress(first_line(replace(card, lines=len(lines), erased=(), erasures=())))
     if len(front) > CARD_BYTES_MAX:
         sizes = {name: len(str(value)) for name, value in asdict(card).items() if name not in ("erased", "erasures")}
         longest = max(sizes, key=sizes.__getitem__)
@@ -306,7 +293,7 @@ def decode_card(prefix: bytes, *, key: str) -> Card:
         CorruptError: Damage.
         FormatVersionError: Written by a newer version.
     """
-    line = _first_frame(prefix, key=key, bytes_max=_CARD_CONTENT_BYTES_MAX)
+    line = first_frame(prefix, key=key, bytes_max=_CARD_CONTENT_BYTES_MAX)
     check_version(line, key=key)
     return decode_object(line, _card_decoder, key=key)
 
