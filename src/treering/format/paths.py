@@ -6,6 +6,7 @@
     sessions/<session>/hold                                          who has the session open (local disk)
     sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
     sessions/<session>/<life>/blobs/<sha256>
+    parcels/<part>/.../<part>=.zst                                   bytes of others, under names of theirs
     ns/<namespace>/...                                               all of the above once more, for one tenant
 
 Names from outside are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every other
@@ -25,6 +26,7 @@ from treering.errors import UsageError
 FORMAT_FILE: Final = "treering.json"
 LATEST: Final = "latest/"
 SESSIONS: Final = "sessions/"
+PARCELS: Final = "parcels/"
 NAMESPACES: Final = "ns/"
 NAME_CHARS_MAX: Final = 120
 """Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
@@ -33,12 +35,14 @@ _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
 _TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
+_PARCEL_SUFFIX: Final = "=.zst"  # no name ends like that, so a disk has room for the parcels `a` and `a/b`
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
 _reserved = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
 _escape = re.compile(r"=([0-9a-f]{2})")
 _digest = re.compile(r"[0-9a-f]{64}")
+_hashed = re.compile(f"{_HASHED}[0-9a-f]{{64}}")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
 
 
@@ -92,6 +96,37 @@ def session_of_tail(key: str, prefix: str = "") -> str | None:
     start = prefix + SESSIONS
     name, _, file = key[len(start) :].partition("/")
     return name if key.startswith(start) and name and file in _TAILS else None
+
+
+def parcel_folder(prefix: str, folder: str) -> str:
+    """Return what the keys of all parcels start with whose names start with `folder`, which is empty or ends in `/`."""
+    parts = folder.split("/")[:-1]
+    return "".join([prefix, PARCELS, *(f"{encode_id(part)}/" for part in parts)])
+
+
+def parcel_key(prefix: str, name: str) -> str:
+    """Return the key of a parcel.
+
+    Raises:
+        UsageError: The name is empty, or a part of it between slashes is.
+    """
+    folder, slash, last = name.rpartition("/")
+    return f"{parcel_folder(prefix, folder + slash)}{encode_id(last)}{_PARCEL_SUFFIX}"
+
+
+def parcel_of(key: str, prefix: str) -> str | None:
+    """Return the name of the parcel with this key; None for files that are not ours.
+
+    It is empty if a part was so long that it was hashed: then only the parcel itself tells its name.
+    """
+    start = prefix + PARCELS
+    if not key.startswith(start) or not key.endswith(_PARCEL_SUFFIX):
+        return None
+    encoded = key[len(start) : -len(_PARCEL_SUFFIX)].split("/")
+    parts = ["" if _hashed.fullmatch(part) else decode_id(part) for part in encoded]
+    if None in parts or any(part and "/" in part for part in parts):
+        return None
+    return "/".join(part or "" for part in parts) if all(parts) else ""
 
 
 class SegmentName(NamedTuple):

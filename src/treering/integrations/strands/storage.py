@@ -1,0 +1,167 @@
+"""Strands' `Storage` on a Treering store: for `SnapshotSessionManager`, stash, context offloading and memory."""
+
+from __future__ import annotations
+
+import asyncio
+import builtins
+import copy
+import re
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from strands.storage.search.keyword import KeywordSearchStrategy
+
+# What tells the rest of Strands that a storage was given a namespace, or ends with its process, has no public name.
+from strands.storage.storage import _EPHEMERAL, _NAMESPACED
+from strands.types.exceptions import StorageError
+
+from treering.errors import TreeringError
+from treering.format.paths import parcel_key
+from treering.session.parcels import delete_parcel, get_parcel, parcel_names, put_parcel
+from treering.storage.requests import ABSENT, Steps, Version
+from treering.storage.run import arun
+
+if TYPE_CHECKING:
+    from strands.storage.search.types import SearchStrategy
+    from strands.storage.storage import StorageSearchResult
+
+    from treering.session.async_store import AsyncStore
+    from treering.session.store import Store
+
+SEEN_MAX = 10_000
+"""Versions that a storage remembers of what it read and wrote; about 200 bytes each."""
+
+T = TypeVar("T")
+
+
+class TreeringStorage:
+    """A `strands.storage.Storage` that keeps values in a Treering store, beside its sessions.
+
+    A write is one request and durable when it returns, a read is one request. Values are compressed and carry
+    checksums. What `namespace` returns shares the store and sees only keys below its prefix. Safe to use from several
+    tasks, threads and event loops.
+
+    Args:
+        store: Where to keep values. A namespace of it keeps those of one tenant.
+        search_strategy: Told of every write, and asked by `search`. By default `search` reads every value there is.
+        overwrite: A write replaces whatever is there, as in all storages of Strands. If false it replaces only what
+            this storage has read or written itself; if somebody else wrote since, it raises `StorageError`, whose
+            cause is a `treering.ConflictError`. Then two processes with one session do not undo each other.
+    """
+
+    _namespaced: object = None
+
+    def __init__(
+        self,
+        store: Store | AsyncStore,
+        *,
+        search_strategy: SearchStrategy[TreeringStorage] | None = None,
+        overwrite: bool = True,
+    ) -> None:
+        self._place = store._place  # noqa: SLF001  # of the same package
+        self._search_strategy = search_strategy
+        self._seen: OrderedDict[str, Version] | None = None if overwrite else OrderedDict()
+        self._prefix = ""
+        if self._place.driver.name == "memory":
+            self._ephemeral = _EPHEMERAL
+
+    async def write(self, key: str, data: bytes) -> None:
+        """Store a value under a key; durable when it returns.
+
+        Raises:
+            StorageError: The key is not one, the store did not take it, or somebody else wrote there; see `overwrite`.
+        """
+        name = self._prefix + _normal_key(key)
+        expect = None if self._seen is None else self._seen.get(name, ABSENT)
+        version = await self._do(f"Failed to write '{key}'", put_parcel(self._place, name, bytes(data), expect=expect))
+        self._saw(name, version)
+        if not self._place.driver.conditional:
+            await self._scrub(name)
+        if self._search_strategy is not None:
+            try:
+                await self._search_strategy.index(self, name[len(self._prefix) :], data)
+            except Exception as error:
+                raise StorageError(f"Wrote '{key}', but indexing it failed: {error}") from error
+
+    async def read(self, key: str) -> bytes | None:
+        """Return the value under a key; None if there is none.
+
+        Raises:
+            StorageError: The key is not one, the store did not answer, or the value is damaged.
+        """
+        name = self._prefix + _normal_key(key)
+        found = await self._do(f"Failed to read '{key}'", get_parcel(self._place, name))
+        content, version = found or (None, ABSENT)
+        self._saw(name, version)
+        return content
+
+    async def delete(self, key: str) -> None:
+        """Remove the value under a key, if there is one.
+
+        Raises:
+            StorageError: The key is not one, or the store did not do it.
+        """
+        name = self._prefix + _normal_key(key)
+        await self._do(f"Failed to delete '{key}'", delete_parcel(self._place, name))
+        self._saw(name, ABSENT)
+        await self._scrub(name)
+
+    async def list(self, query: str = "") -> builtins.list[str]:
+        """Return the keys that start with `query`, sorted: one LIST for each thousand.
+
+        Raises:
+            StorageError: The query is no beginning of a key, or the store did not answer.
+        """
+        start = self._prefix + _normal_prefix(query)
+        names = await self._do(f"Failed to list '{query}'", parcel_names(self._place, start))
+        return [name[len(self._prefix) :] for name in names]
+
+    async def search(self, query: str) -> builtins.list[StorageSearchResult]:
+        """Return what matches, best first: by the search strategy, or by words in keys and values."""
+        return await (self._search_strategy or KeywordSearchStrategy()).search(self, query)
+
+    def namespace(self, prefix: str) -> Self:
+        """Return this storage for the keys below `prefix`, which it adds and takes off."""
+        scoped = copy.copy(self)
+        normal = _normal_prefix(prefix).rstrip("/")
+        scoped._prefix = f"{self._prefix}{normal}/" if normal else self._prefix  # noqa: SLF001  # of the same class
+        scoped._namespaced = _NAMESPACED  # noqa: SLF001
+        return scoped
+
+    async def _do(self, failed: str, steps: Steps[T]) -> T:
+        try:
+            return await arun(steps, self._place.driver)
+        except TreeringError as error:
+            raise StorageError(f"{failed}: {error}") from error
+
+    async def _scrub(self, name: str) -> None:
+        """Remove what the driver keeps of a value that was replaced or deleted."""
+        await asyncio.to_thread(self._place.driver.scrub, parcel_key(self._place.prefix, name))
+
+    def _saw(self, name: str, version: Version) -> None:
+        """Remember what a later write may replace; who is forgotten must be read again."""
+        if self._seen is not None:
+            self._seen[name] = version
+            self._seen.move_to_end(name)
+            if len(self._seen) > SEEN_MAX:
+                self._seen.popitem(last=False)
+
+
+def _normal_key(key: str) -> str:
+    """Return a key as the storages of Strands do: without superfluous slashes.
+
+    Raises:
+        StorageError: It is empty, or looks like a path that leads elsewhere.
+    """
+    normal = _normal_prefix(key).rstrip("/")
+    if not normal:
+        raise StorageError("A key must not be empty")
+    return normal
+
+
+def _normal_prefix(prefix: str) -> str:
+    """Return the beginning of a key, likewise; it may be empty, and a slash at its end counts."""
+    normal = re.sub("/+", "/", prefix).lstrip("/")
+    if "\\" in prefix or ".." in normal.split("/"):
+        raise StorageError(f"A key must not have backslashes or '..' in it. key={prefix!r}")
+    return normal
