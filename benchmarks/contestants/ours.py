@@ -1,0 +1,154 @@
+"""Treering, by its public interface."""
+
+from __future__ import annotations
+
+import treering
+from benchmarks.contestants.contestant import Contestant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from benchmarks.workload import Message
+
+COMPACT_EVERY = 80  # messages appended one by one: what bounds the context of an agent without a window
+COMPACT_EVERY_TURNS = 100
+KEPT = 16
+OTHER = "other"
+
+
+class Treering(Contestant):
+    """Treering on a disk or in a bucket."""
+
+    tail_bytes = 0
+    """How long the tail is at least that a resume finds besides the last messages."""
+
+    def __init__(self, place: str, window: int = 10) -> None:
+        super().__init__(place, window)
+        self.root = f"{place}/treering"
+        self.store = treering.open(self.root)
+
+    def write(self, session: str, count: int) -> None:
+        """Store a session without waiting for the disk; one for a bucket is copied there."""
+        import tempfile
+        from pathlib import Path
+
+        if "://" not in self.root:
+            self._record(unsynced_store(Path(self.root)), session, count)
+            return
+        with tempfile.TemporaryDirectory() as folder:
+            local = unsynced_store(Path(folder))
+            self._record(local, session, count)
+            local.copy(session, self.store)
+
+    def _record(self, store: treering.Store, session: str, count: int) -> None:
+        from benchmarks.workload import SUMMARY, session as messages
+
+        turns = _pairs(messages(count))
+        sealed = max(0, count - self.window) // 2
+        with store.session(session, title=session) as recorded:
+            for step, turn in enumerate(turns):
+                if step and step % COMPACT_EVERY_TURNS == 0:
+                    recorded.compact(SUMMARY, kept=recorded.context[-self.window :][0].node)
+                if step == sealed and step:
+                    self._seal(recorded)
+                if step == count // 4:
+                    self._branch(recorded)
+                shown = recorded.context[len(turn) - self.window :]
+                recorded.commit(list(map(_draft, turn)), context=shown, state={"step": step}, step=step)
+
+    def _seal(self, session: treering.Session) -> None:
+        session.seal()
+        payload = "x" * 20_000
+        for _ in range(self.tail_bytes // len(payload)):
+            session.note("filler", {}, payload=payload)
+
+    def _branch(self, session: treering.Session) -> None:
+        """Leave a branch of two messages behind."""
+        if session.node is None:
+            return
+        context = session.context
+        session.branch(OTHER, at=context[-1].node, keep_state=True)
+        session.commit([treering.user("another way"), treering.assistant("let us see")])
+        session.switch("main")
+
+    def resume(self, session: str) -> Sequence[str]:
+        with treering.open(self.root).session(session, create=False) as resumed:
+            context, state = resumed.context, resumed.state
+        if "step" not in state:
+            raise ValueError(f"the state was not restored. session={session!r}")
+        return [_text(item.message) for item in context]
+
+    def begin(self, session: str) -> None:
+        self.open = self.store.session(session)
+        self.nodes: list[str] = []
+
+    def append(self, text: str) -> None:
+        self.nodes.append(self.open.append(treering.user(text)))
+        if len(self.nodes) % COMPACT_EVERY == 0:
+            self.open.compact("What was done so far.", kept=self.nodes[-KEPT])
+
+    def turn(self, texts: Sequence[str], step: int) -> None:
+        shown = self.open.context[len(texts) - self.window :]
+        self.open.commit(
+            [treering.user(texts[0]), treering.assistant(texts[1])], context=shown, state={"step": step}, step=step
+        )
+
+    def end(self) -> None:
+        self.open.close()
+
+    def page(self, session: str, count: int) -> Sequence[str]:
+        rows = self.store.view(session).history(limit=count).rows
+        return [_text(row.node.payload) for row in reversed(rows) if row.node.role]
+
+    def skeleton(self, session: str) -> int:
+        return len(treering.open(self.root).view(session).path())
+
+    def switch(self, session: str) -> Sequence[str]:
+        """Go to the other branch; the way back is not part of the task."""
+        with self.store.session(session) as opened:
+            opened.switch(OTHER if opened.head != OTHER else "main")
+            return [_text(item.message) for item in opened.context]
+
+    def travel(self, session: str, step: int) -> Sequence[str]:
+        view = self.store.view(session)
+        found = next(entry for entry in view.checkpoints() if entry.step == step)
+        return [_text(item.message) for item in view.checkpoint(found.id).context]
+
+    def list(self, count: int) -> int:
+        return len(self.store.sessions(limit=count).rows)
+
+
+class FullTail(Treering):
+    """The same with a tail that is about to be sealed: the most that resuming may have to read."""
+
+    tail_bytes = 1_000_000
+
+
+def _pairs(messages: Iterator[Message]) -> Iterator[list[Message]]:
+    for first in messages:
+        second = next(messages, None)
+        yield [first] if second is None else [first, second]
+
+
+def _draft(message: Message) -> treering.Draft:
+    if message["role"] == "tool":
+        return treering.tool(message["content"], call="call")
+    return treering.user(message["content"]) if message["role"] == "user" else treering.assistant(message["content"])
+
+
+def _text(payload: object) -> str:
+    content = payload["content"]  # type: ignore[index]
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def unsynced_store(folder: object) -> treering.Store:
+    """Return a store that does not wait for the disk, to prepare sessions quickly."""
+    from treering.session.place import Place
+    from treering.storage.local import LocalDriver
+    from treering.storage.local_disk import Sync
+
+    def nothing(_fd: int) -> None:
+        return
+
+    return treering.Store(Place(LocalDriver(folder, sync=Sync(nothing, nothing))))  # type: ignore[arg-type]
