@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.badinput.conftest import Damaged
 from tests.session.backends import texts
 
 import treering
 from treering.errors import FormatVersionError
+from treering.format.frames import add_check, compress, decompress_frame, remove_check, walk
 from treering.format.line import close_line
-from treering.format.register import Tail, decode_tail, encode_tail
+from treering.format.register import Tail, decode_latest, decode_tail, encode_tail
 
 
 def add_record(place: Damaged, fields: str) -> bytes:
@@ -83,3 +86,38 @@ def test_an_unknown_view_is_refused_and_a_policy_is_not_needed(damaged: Damaged)
     assert caught.value.remedy
     assert len(view.history().rows) == 8
     assert damaged.stored() == before
+
+
+def with_later_fields(line: bytes) -> bytes:
+    """The header of a tail as a later version might have written it: more is said of the tail, and of each act."""
+    fields = {name: value for name, value in json.loads(line).items() if name != "_c"} | {"later": {"deep": [1.5]}}
+    for act in fields["erasures"]:
+        act["witness"] = "notary"
+    return close_line(json.dumps(fields, separators=(",", ":")).encode())
+
+
+def test_what_a_later_version_says_in_the_header_and_of_acts_of_erasing_survives(damaged: Damaged) -> None:
+    """Whoever writes a register anew keeps it: appends, seals, further erasures, and `latest` that follows."""
+    with damaged.store().session("s") as session:
+        path = session.path()
+        session.erase(path[0])
+    compressed = not damaged.driver().appends
+    data = damaged.read(damaged.tail)
+    content = decompress_frame(data, walk(remove_check(data, key=""), key="")[0], key="") if compressed else data
+    old, _, rest = content.partition(b"\n")
+    new = with_later_fields(old) + rest
+    damaged.write(damaged.tail, add_check(compress(new)) if compressed else new)
+    with damaged.store().session("s") as session:
+        session.append("on")
+        session.seal()
+        session.erase(path[1])
+        session.append("and on")
+        session.seal()
+        session.checkout(path[2])
+    header = decode_tail(damaged.read(damaged.tail), key="", compressed=compressed).header
+    assert header.unknown == (("later", b'{"deep":[1.5]}'),)
+    assert isinstance(header.erasures, tuple)
+    latest = decode_latest(damaged.read(damaged.latest), key="").card
+    for acts in (header.erasures, latest.erasures):
+        assert [act.unknown for act in acts] == [(("witness", b'"notary"'),), ()]
+    assert [found for found in damaged.store().verify("s") if found.severity == "damage"] == []

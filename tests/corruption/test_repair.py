@@ -10,7 +10,7 @@ import pytest
 from tests.session.backends import Backend, memory_backend, texts
 
 import treering
-from treering.errors import ConflictError, CorruptError, FormatVersionError, NotFoundError, UnavailableError
+from treering.errors import ConflictError, CorruptError, FormatVersionError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased
 from treering.format.line import close_line
 from treering.format.register import Tail, decode_tail, encode_tail
@@ -345,9 +345,13 @@ def test_what_cannot_be_repaired_is_refused(damaged: Damaged) -> None:
     for name in ("never", "gone"):
         with pytest.raises(NotFoundError):
             store.repair(name, into="t")
-    with pytest.raises(ConflictError):
+    with pytest.raises(UsageError, match="into itself"):
         store.repair("s", into="s")
     assert damaged.objects == before
+    with store.session("taken") as session:
+        session.append("x")
+    with pytest.raises(ConflictError):
+        store.repair("s", into="taken")
     damaged.put("latest/u.jsonl.zst", b"nothing of use")
     with pytest.raises(CorruptError, match="nothing"):
         store.repair("u", into="t")

@@ -24,8 +24,18 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from treering.format.line import CHECKSUM_BYTES, close_line
+from treering.format.line import CHECKSUM_BYTES, close_line, encode_object
 from treering.format.paths import SegmentName
+from treering.format.pieces import (
+    UNKNOWN,
+    Unknown,
+    entries_in,
+    fields_in,
+    join_entries,
+    join_fields,
+    unknown_in,
+    with_fields,
+)
 from treering.format.record import Record, Skeleton, decode_record, encode_record
 from treering.format.stub import stub_of
 from treering.format.values import decode, encode
@@ -53,6 +63,21 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """SHA-256 of its large parts. No record refers to them any more but those that did already."""
     facts: tuple[str, ...] = ()
     """Fields of the card that came from it."""
+    unknown: Unknown = msgspec.field(default=(), name=UNKNOWN)
+    """What a later version says of it; kept where the list of acts is written anew."""
+
+
+def encode_erasures(acts: Iterable[Erasure]) -> bytes:
+    """Return a list of acts as JSON, with what a later version said of them."""
+    return join_entries(
+        with_fields(encode_object(msgspec.structs.replace(act, unknown=())), act.unknown) for act in acts
+    )
+
+
+def with_unknown(acts: Iterable[Erasure], data: bytes) -> tuple[Erasure, ...]:
+    """Return acts with the fields that only the JSON they were decoded from has."""
+    found = (unknown_in(entry, Erasure) for entry in entries_in(data))
+    return tuple(msgspec.structs.replace(act, unknown=unknown) for act, unknown in zip(acts, found, strict=True))
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,8 +223,8 @@ def inline_messages(record: Record) -> list[tuple[str, bytes]]:
     if record.type != "checkpoint" or b'"message":' not in body:
         return []
     found = []
-    for entry in _entries(_fields(body).get("context", b"[]")):
-        for form in _entries(_splice(entry)[2]) if entry.startswith(b"[") else [entry]:
+    for entry in entries_in(fields_in(body).get("context", b"[]")):
+        for form in entries_in(_splice(entry)[2]) if entry.startswith(b"[") else [entry]:
             found += [message] if (message := _message_in(form)) is not None else []
     return found
 
@@ -210,60 +235,38 @@ def _without_messages(line: bytes, record: Record, nodes: Iterable[str]) -> byte
     if gone.isdisjoint(node for node, _ in inline_messages(record)):
         return line
     body = bytes(record.body)
-    fields = _fields(body)
-    fields["context"] = _join_list([_cut_entry(entry, gone) for entry in _entries(fields["context"])])
+    fields = fields_in(body)
+    fields["context"] = join_entries([_cut_entry(entry, gone) for entry in entries_in(fields["context"])])
     front = line[: -CHECKSUM_BYTES - len(body)]
-    return close_line(front + _join(fields) + b"}")
+    return close_line(front + join_fields(fields) + b"}")
 
 
 def _cut_entry(entry: bytes, gone: frozenset[str]) -> bytes:
     if not entry.startswith(b"["):
         return _cut_form(entry, gone)
     start, deleted, forms = _splice(entry)
-    return b"[%d,%d,%b]" % (start, deleted, _join_list([_cut_form(form, gone) for form in _entries(forms)]))
+    return b"[%d,%d,%b]" % (start, deleted, join_entries([_cut_form(form, gone) for form in entries_in(forms)]))
 
 
 def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
     message = _message_in(form)
     if message is None or message[0] not in gone:
         return form
-    fields = _fields(form)
+    fields = fields_in(form)
     del fields["message"]
-    return _join(fields)
+    return join_fields(fields)
 
 
 def _message_in(form: bytes) -> tuple[str, bytes] | None:
     if not form.startswith(b"{"):
         return None
-    fields = _fields(form)
+    fields = fields_in(form)
     return (json.loads(fields["node"]), fields["message"]) if "message" in fields else None
 
 
-def _fields(data: bytes) -> dict[str, bytes]:
-    """The fields of a JSON object, as they stand there."""
-    try:
-        return {name: bytes(raw) for name, raw in _fields_decoder.decode(data).items()}
-    except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
-        return {name: json.dumps(field, separators=(",", ":")).encode() for name, field in json.loads(data).items()}
-
-
-def _entries(data: bytes) -> list[bytes]:
-    return [bytes(raw) for raw in _entries_decoder.decode(data)]
-
-
 def _splice(entry: bytes) -> tuple[int, int, bytes]:
-    start, deleted, forms = _entries(entry)
+    start, deleted, forms = entries_in(entry)
     return int(start), int(deleted), forms
 
 
-def _join(fields: Mapping[str, bytes]) -> bytes:
-    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), raw) for name, raw in fields.items())
-
-
-def _join_list(entries: Iterable[bytes]) -> bytes:
-    return b"[%b]" % b",".join(entries)
-
-
 _tombstone_decoder = msgspec.json.Decoder(_Tombstone)
-_fields_decoder = msgspec.json.Decoder(dict[str, Raw])
-_entries_decoder = msgspec.json.Decoder(list[Raw])

@@ -105,9 +105,10 @@ def encode_object(value: msgspec.Struct) -> bytes:
     return text.encode("utf-8", "backslashreplace")  # for surrogates that is what JSON writes, too
 
 
-def first_line(value: msgspec.Struct) -> bytes:
-    """Return the line an object begins with: `value`, behind the format version."""
-    return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encode_object(value)[1:]))
+def first_line(value: msgspec.Struct | bytes) -> bytes:
+    """Return the line an object begins with: `value`, or what it was encoded to, behind the format version."""
+    encoded = value if isinstance(value, bytes) else encode_object(value)
+    return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encoded[1:]))
 
 
 def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, offset: int = 0) -> T:

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from treering.errors import CorruptError, UsageError
-from treering.format.erasure import Burials, Erasure, burials
+from treering.format.erasure import Burials, Erasure, burials, encode_erasures, with_unknown
 from treering.format.frames import add_check, check_size, compress, decompress_frame, first_frame, remove_check, walk
 from treering.format.line import (
     check_line,
@@ -38,6 +38,7 @@ from treering.format.line import (
     is_whole,
     split_lines,
 )
+from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
 from treering.format.record import decode_record
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -69,6 +70,8 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """Random: no two headers are equal."""
     erasures: tuple[Erasure, ...] | UnsetType = UNSET
     """What was erased there, one act after the other; left out if nothing was."""
+    unknown: Unknown | UnsetType = msgspec.field(default=UNSET, name=UNKNOWN)
+    """Fields of a later version; kept where the tail is written anew."""
 
     @property
     def burials(self) -> Burials:
@@ -160,13 +163,41 @@ _piece = re.compile(rb"\0+|[^\0\n]*\n|[^\0\n]+")  # a hole, a line, or the rest 
 _append_of = re.compile(rb'\{"at":[0-9]+,"by":"([^"\\\0]+)"')
 
 
+L = TypeVar("L", TailHeader, _Erased)
+
+
+def _encode_with_acts(line: L) -> bytes:
+    """Return a line as JSON, with what later versions said of its acts of erasing."""
+    encoded = encode_object(replace(line, erasures=UNSET))
+    if isinstance(line.erasures, UnsetType):
+        return encoded
+    return with_fields(encoded, (("erasures", encode_erasures(line.erasures)),))
+
+
+def _decode_with_acts(data: bytes, decoder: msgspec.json.Decoder[L], *, key: str) -> L:
+    """Return what `_encode_with_acts` was given."""
+    line = decode_object(data, decoder, key=key)
+    if isinstance(line.erasures, UnsetType):
+        return line
+    return replace(line, erasures=with_unknown(line.erasures, fields_in(data)["erasures"]))
+
+
+def _encode_header(header: TailHeader) -> bytes:
+    return first_line(with_fields(_encode_with_acts(replace(header, unknown=UNSET)), header.unknown or ()))
+
+
+def _decode_header(data: bytes, *, key: str) -> TailHeader:
+    header = _decode_with_acts(data, _header_decoder, key=key)
+    return replace(header, unknown=unknown_in(data, TailHeader, "treering", "type", "_c") or UNSET)
+
+
 def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
     """Return the bytes of a tail.
 
     Raises:
         UsageError: It is too large to be read again.
     """
-    data = first_line(tail.header) + b"".join(tail.lines)
+    data = _encode_header(tail.header) + b"".join(tail.lines)
     _check_writable(len(data), "tail")
     return add_check(compress(data)) if compressed else data
 
@@ -195,7 +226,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     check_version(content[:first_end], key=key)
     if compressed and len(walk(remove_check(data, key=key), key=key)) != 1:
         raise CorruptError("tail is not a single frame", kind="frame", key=key, offset=0)
-    header = decode_object(content[:first_end], _header_decoder, key=key)
+    header = _decode_header(content[:first_end], key=key)
     lines, complete = _whole_appends(content, first_end, header.base, key)
     if complete < len(content):
         if compressed:
@@ -280,7 +311,7 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
         longest = max(sizes, key=sizes.__getitem__)
         raise UsageError(f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest!r}")
     erasures = _Erased(card.erased, card.erasures or UNSET)
-    erased = (close_line(encode_object(erasures)),) if card.erased else ()
+    erased = (close_line(_encode_with_acts(erasures)),) if card.erased else ()
     body = b"".join((*erased, *lines))
     _check_writable(len(body), "latest")
     return add_check(front + (compress(body) if body else b""))
@@ -312,7 +343,7 @@ def decode_latest(data: bytes, *, key: str) -> Latest:
     lines = tuple(split_lines(body))
     if len(lines) == card.lines + 1:
         check_line(lines[0], key=key)
-        found = decode_object(lines[0], _erased_decoder, key=key)
+        found = _decode_with_acts(lines[0], _erased_decoder, key=key)
         erasures = () if isinstance(found.erasures, UnsetType) else found.erasures
         card, lines = replace(card, erased=found.erased, erasures=erasures), lines[1:]
     if len(lines) != card.lines or not (b"\n" + body).endswith(b"\n"):

@@ -1,0 +1,68 @@
+"""JSON objects and lists in pieces: each value as it stands there, to be looked at one by one and put together again.
+
+Where a struct of ours is read and written again, fields of a later version are kept as such pieces.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import fields as fields_of_struct
+
+Unknown: TypeAlias = tuple[tuple[str, bytes], ...]
+"""Fields that this version does not know: names, and values as JSON."""
+
+UNKNOWN: Final = "$unknown"
+"""How structs call what they keep of such fields. No field has this name where it is stored."""
+
+
+def fields_in(data: bytes | Raw) -> dict[str, bytes]:
+    """Return the fields of a JSON object, as they stand there."""
+    try:
+        return {name: bytes(raw) for name, raw in _fields.decode(data).items()}
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
+        loaded = json.loads(bytes(data))
+        return {name: json.dumps(field, separators=(",", ":")).encode() for name, field in loaded.items()}
+
+
+def entries_in(data: bytes | Raw) -> list[bytes]:
+    """Return the entries of a JSON list, as they stand there."""
+    return [bytes(raw) for raw in _entries.decode(data)]
+
+
+def join_fields(fields: Mapping[str, bytes]) -> bytes:
+    """Return a JSON object of fields that are JSON already."""
+    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), raw) for name, raw in fields.items())
+
+
+def join_entries(entries: Iterable[bytes]) -> bytes:
+    """Return a JSON list of entries that are JSON already."""
+    return b"[%b]" % b",".join(entries)
+
+
+def unknown_in(data: bytes, struct: type[msgspec.Struct], *known: str) -> Unknown:
+    """Return the fields of a JSON object that a struct does not have, apart from some that are known otherwise."""
+    names = _names_of(struct)
+    return tuple((name, raw) for name, raw in fields_in(data).items() if name not in names and name not in known)
+
+
+@lru_cache
+def _names_of(struct: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(field.encode_name for field in fields_of_struct(struct))
+
+
+def with_fields(encoded: bytes, fields: Unknown) -> bytes:
+    """Return a JSON object with further fields behind its own."""
+    if not fields:
+        return encoded
+    more = join_fields(dict(fields))[1:]
+    return encoded[:-1] + (b"" if encoded == b"{}" else b",") + more
+
+
+_fields = msgspec.json.Decoder(dict[str, Raw])
+_entries = msgspec.json.Decoder(list[Raw])
