@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from treering.format import values
 from treering.format.record import Record
+from treering.session.foreign import CHECKPOINT, checkpoint_of
+from treering.session.lineage import checkpoint_record
 from treering.session.recording import Recording
 from treering.session.verbs import flush
 from treering.session.writer import Writer
@@ -52,7 +55,17 @@ def _standing(side: SideHead, identifier: str) -> Record:
 
 
 class _Foreign(Recording):
-    """Nodes of a file belong to no head, as those that came with the import."""
+    """Nodes of a file belong to no head, as those that came with the import; neither do its checkpoints."""
+
+    def draft(self, draft: Draft) -> str:
+        """Record a draft; return its id."""
+        if draft.type != CHECKPOINT:
+            return super().draft(draft)
+        made = checkpoint_of(draft, self.writer.options.redaction)
+        name, policy = made.id or self.state.new_id(), self.writer.policy.name
+        made = msgspec.structs.replace(made, id=name, policy=policy)
+        self.records.append(checkpoint_record(None, made, made.time_ms))
+        return name
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:  # noqa: ARG002
         return (None if isinstance(parent, Here) else parent), ""

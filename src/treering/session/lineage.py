@@ -27,6 +27,7 @@ from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
 from treering.journal.resume import Registers
 from treering.journal.view import View
+from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.session.index import Index
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
@@ -59,6 +60,8 @@ class Loader:
         self._seen: Registers | None = None
         self._redaction = redaction
         """For what an importer read; what is copied was stored before, and stays as it is."""
+        self._held: Checkpoint | None = None
+        """One that an importer read, and that may be the one to stand with."""
 
     @property
     def end(self) -> int:
@@ -81,6 +84,10 @@ class Loader:
 
     def add_draft(self, draft: Draft) -> Steps[None]:
         """Record what an importer read; parents are kept whatever they name."""
+        yield from self._record_held()
+        if draft.type == CHECKPOINT:
+            self._held = checkpoint_of(draft, self._redaction)
+            return
         if self._redaction is not None:
             draft = self._redaction.draft(draft)
         body, large = encode_payload(draft)
@@ -103,6 +110,23 @@ class Loader:
                 brief=Raw(values.encode(draft.brief)) if draft.brief else Raw(b"{}"),
                 body=body,
             )
+        )
+
+    def _record_held(self) -> Steps[None]:
+        held, self._held = self._held, None
+        if held is not None:
+            above = self.state.checkpoint
+            new = self._named(held, "main", above.id if above else None)
+            yield from self.add(checkpoint_record(above, new, held.time_ms))
+
+    def _named(self, kept: Checkpoint, head: str, parent: str | None) -> Checkpoint:
+        return msgspec.structs.replace(
+            kept,
+            id=kept.id or self.state.new_id(),
+            parent=parent,
+            head=head,
+            time_ms=kept.time_ms or now_ms(),
+            policy=self.policy.name,
         )
 
     def add_blob(self, digest: str, data: bytes) -> Steps[None]:
@@ -130,23 +154,21 @@ class Loader:
             self._seen = yield from life.free_name(self.keys, nonce=new_nonce())
 
     def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
-        """Let the session stand at a node: with a given context and state, or what the policy makes of the path."""
+        """Let the session stand at a node: with a given context and state, or what the policy makes of the path.
+
+        What an importer read last is given, if it is a checkpoint made at that node.
+        """
+        if self._held is not None and self._held.node == node:
+            kept, self._held = kept or self._held, None
+        yield from self._record_held()
         context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
         move = Record(at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node)
         yield from self.add(move)
         yield from self.seal()
         self.state.lines |= yield from self._context_lines([item.node for item in context.items])
         self.state.context, self.state.context_at = context, node
-        new = msgspec.structs.replace(
-            kept or Checkpoint(id="", parent=None, head="", node=node),
-            id=self.state.new_id(),
-            parent=None,
-            head=head,
-            context=context,
-            time_ms=now_ms(),
-            policy=self.policy.name,
-        )
-        yield from self.add(_first_checkpoint(new))
+        new = kept or Checkpoint(id="", parent=None, head="", node=node, context=context)
+        yield from self.add(checkpoint_record(None, self._named(new, head, None), new.time_ms))
 
     def _visible_path(self, node: str | None) -> list[Skeleton]:
         hidden = self.index.graph.annotations.retracted
@@ -192,12 +214,18 @@ class Loader:
         )
 
 
-def _first_checkpoint(new: Checkpoint) -> Record:
-    """Its record: nothing above it, everything in it."""
-    written = write(None, new)
+def checkpoint_record(parent: Checkpoint | None, new: Checkpoint, time_ms: int = 0) -> Record:
+    """The record of a checkpoint; without a parent everything is in it.
+
+    Args:
+        parent: The one that it is a change of.
+        new: The checkpoint.
+        time_ms: When it was made, if its id does not tell that.
+    """
+    written = write(parent, new)
     return Record(
-        at=0, by="", type="checkpoint", id=new.id, head=new.head, target=new.node, brief=Raw(written.brief),
-        body=Raw(written.body),
+        at=0, by="", type="checkpoint", id=new.id, parent=new.parent, head=new.head, target=new.node,
+        time=time_ms or None, brief=Raw(written.brief), body=Raw(written.body),
     )  # fmt: skip
 
 

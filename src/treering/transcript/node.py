@@ -84,7 +84,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     brief: dict[str, object] | None = None
     links: dict[str, str] | None = None
     type: str = "node"
-    """`node` continues a branch, `note` hangs on `target` and moves no head, `edit` changes how `target` is seen."""
+    """`node` continues a branch, `note` hangs on `target` and moves no head, `edit` changes how `target` is seen. An
+    importer also makes a `checkpoint`, see `treering.session.foreign`."""
     target: str | None = None
     """The node a note or an edit is about; a note without one is about the whole session."""
     source: dict[str, object] | None = None

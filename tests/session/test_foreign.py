@@ -1,0 +1,122 @@
+"""Checkpoints of another program: they come with the session, or with what it has gained, and can be gone back to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import treering
+from treering import ContextItem, Draft, Store
+from treering.session.extending import record_foreign
+from treering.session.foreign import checkpoint_draft
+from treering.session.place import Place
+from treering.session.redaction import Redaction, redact_patterns
+from treering.storage.memory import MemoryDriver
+
+OLD_MS = 1_700_000_000_000
+
+
+def said(name: str, parent: str | None) -> Draft:
+    """A message with an id of its own."""
+    return Draft(id=name, parent=parent, role="user", payload={"role": "user", "content": name}, time_ms=OLD_MS)
+
+
+def kept(name: str, node: str, context: list[Any], **state: object) -> Draft:
+    """A checkpoint of the other program."""
+    return checkpoint_draft(node, id=name, context=context, state=state, manager={"m": name}, time_ms=OLD_MS)
+
+
+DRAFTS = [
+    said("a", None),
+    said("b", "a"),
+    kept("first", "b", ["a", "b"], mood="calm", big="x" * 1000),
+    said("c", "b"),
+    kept("second", "c", [ContextItem("b", {"role": "user", "content": "b, shortened"}), "c"], big="x" * 1000),
+]
+
+
+def shown(session: Any) -> list[object]:
+    """What the model sees."""
+    return [item.message["content"] for item in session.context]
+
+
+def load(store: Store, drafts: list[Draft], leaf: str = "c") -> None:
+    """Make the session."""
+    store.load("s", drafts, leaf=lambda: leaf)
+
+
+def test_a_session_stands_with_the_last_checkpoint(store: Store) -> None:
+    """Context, edits and state are as the program had them, under its own ids and times; nothing is there twice."""
+    load(store, DRAFTS)
+    with store.session("s") as session:
+        assert shown(session) == ["b, shortened", "c"]
+        assert (session.state, session.manager) == ({"big": "x" * 1000}, {"m": "second"})
+        assert [(entry.id, entry.time_ms) for entry in session.checkpoints()] == [("first", OLD_MS), ("second", OLD_MS)]
+        assert session.info.checkpoints == 2
+    assert store.verify("s") == []
+
+
+def test_going_back_to_one_of_its_checkpoints(store: Store) -> None:
+    """State, context and place come back as they were then, and a new message goes on from there."""
+    load(store, DRAFTS)
+    with store.session("s") as session:
+        session.rewind("first")
+        assert (shown(session), session.node) == (["a", "b"], "b")
+        assert (session.state["mood"], session.manager) == ("calm", {"m": "first"})
+        session.append(treering.user("again"))
+    assert shown(store.view("s")) == ["a", "b", "again"]
+    assert store.verify("s") == []
+
+
+def test_a_session_that_stands_elsewhere_than_its_last_checkpoint(store: Store) -> None:
+    """The checkpoint is there all the same, and the place has the context that the policy gives it."""
+    load(store, [*DRAFTS, said("d", "c")], leaf="d")
+    view = store.view("s")
+    assert [entry.id for entry in view.checkpoints()][:2] == ["first", "second"]
+    assert shown(view) == ["a", "b", "c", "d"]
+
+
+def test_checkpoints_that_came_later(store: Store) -> None:
+    """What a program gained is recorded with its checkpoints, which move nothing until somebody goes there."""
+    load(store, DRAFTS)
+    with store.session("s") as session:
+        later = [said("d", "c"), kept("third", "d", ["d"], mood="brisk")]
+        session.perform(record_foreign, later)
+        assert (session.node, session.state) == ("c", {"big": "x" * 1000})
+        session.rewind("third")
+        assert (shown(session), session.state) == (["d"], {"mood": "brisk"})
+    view = store.view("s")
+    assert (shown(view), view.state) == (["d"], {"mood": "brisk"})
+    assert store.verify("s") == []
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_a_redactor_sees_what_they_hold(*, later: bool) -> None:
+    """State, manager, edits and labels pass it, whichever way a checkpoint comes; the nodes named are no texts."""
+    redaction = Redaction(redact_patterns(["secret", "node"], keys=False))
+    place = Place(MemoryDriver(), redaction=redaction)
+    store = Store(place)
+    drafts = [
+        said("node-1", None),
+        checkpoint_draft(
+            "node-1",
+            id="one",
+            context=["node-1", ContextItem("node-1", {"role": "user", "content": "a secret"})],
+            state={"s": "secret"},
+            manager={"m": ["secret"]},
+            time_ms=OLD_MS,
+            label="secret",
+            metadata={"secret": "secret"},
+        ),
+    ]
+    first = drafts[:1] if later else drafts
+    store.load("s", first, leaf=lambda: "node-1")
+    with store.session("s") as session:
+        if later:
+            session.perform(record_foreign, drafts[1:])
+            session.rewind("one")
+        assert shown(session) == ["[redacted]-1", "a [redacted]"]
+        assert (session.state, session.manager) == ({"s": "[redacted]"}, {"m": ["[redacted]"]})
+        made = next(entry for entry in session.checkpoints() if entry.id == "one")
+        assert (made.label, made.metadata) == ("[redacted]", {"secret": "[redacted]"})
