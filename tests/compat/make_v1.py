@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Raw
 
 from treering.format.line import close_line
+from treering.format.parcel import encode_parcel
 from treering.format.paths import SegmentName, SessionKeys, namespace_prefix
 from treering.format.record import Record, encode_record, skeleton_of
 from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
@@ -121,6 +122,7 @@ def main() -> None:
     write("latest.jsonl.zst", encode_latest(card, [b'{"state":{"step":3}}\n', *all_lines[:2]]))
     write("tombstone.jsonl.zst", encode_latest(Card(session="s", life="0", write="w", dead=True), []))
     write("values.jsonl", b"".join(encode(value) + b"\n" for value in values().values()))
+    write("parcel.zst", encode_parcel(f"session/{SESSION}", b'{"messages": []}\0\xff' * 3, write="123456789abc"))
     write("expected.json", json.dumps(expected(all_lines, header, card, len(plain)), indent=1).encode())
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from treering.format.blobs import BlobRef
 from treering.format.line import split_lines
-from treering.format.paths import SegmentName, SessionKeys, namespace_prefix, parse_segment
+from treering.format.parcel import Parcel, ParcelHeader, decode_parcel
+from treering.format.paths import SegmentName, SessionKeys, namespace_prefix, parcel_key, parse_segment
 from treering.format.record import decode_record, skeleton_of
 from treering.format.register import Tail, decode_card, decode_latest, decode_tail
 from treering.format.segment import Footer, read_footer, read_frame, read_segment
@@ -99,6 +100,14 @@ def test_latest(expected: dict[str, object]) -> None:
     assert list(latest.lines) == [b'{"state":{"step":3}}\n', *lines_of(expected)[:2]]
     assert decode_card(data, key="k") == msgspec.structs.replace(latest.card, erased=())
     assert decode_latest(read("tombstone.jsonl.zst"), key="k").card.dead
+
+
+def test_parcel() -> None:
+    """A parcel is read, and still looked for where it was put."""
+    name = "session/org/42 \u00e9\ud800"
+    header = ParcelHeader(name=name, size=54, write="123456789abc")
+    assert decode_parcel(read("parcel.zst"), key="k") == Parcel(header, b'{"messages": []}\0\xff' * 3)
+    assert parcel_key("ns/team/", name) == "ns/team/parcels/session/org/42=20=c3=a9=ed=a0=80=.zst"
 
 
 def test_values() -> None:

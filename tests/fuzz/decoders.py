@@ -24,7 +24,8 @@ from treering.checkpoint.delta import apply_body
 from treering.errors import CorruptError, FormatVersionError, NotFoundError
 from treering.format import frames, segment, values
 from treering.format.line import close_line, split_lines
-from treering.format.paths import decode_id, encode_id, parse_segment, session_of_latest, session_of_tail
+from treering.format.parcel import decode_header, decode_parcel
+from treering.format.paths import decode_id, encode_id, parcel_of, parse_segment, session_of_latest, session_of_tail
 from treering.format.record import Record, decode_record, skeleton_of, skeleton_of_record
 from treering.format.register import decode_card, decode_latest, decode_tail
 from treering.format.salvage import salvage_content, salvage_header, salvage_lines, salvage_segment
@@ -124,7 +125,7 @@ def read_paths(data: bytes) -> object:
     name = decode_id(text)
     assert name is None or encode_id(name) == text
     assert text == "" or "/" not in encode_id(text)
-    return parse_segment(text), session_of_latest(text), session_of_tail(text)
+    return parse_segment(text), session_of_latest(text), session_of_tail(text), parcel_of(text, "")
 
 
 def read_checkpoint(data: bytes) -> object:
@@ -188,6 +189,12 @@ DECODERS = {
         lambda: [content("latest.jsonl.zst"), content("tombstone.jsonl.zst")],
         seal=close_latest,
     ),
+    "parcel": Decoder(
+        lambda data: (decode_parcel(data, key="k"), decode_header(data, key="k")),
+        lambda: [content("parcel.zst")],
+        seal=close_latest,
+    ),
+    "raw parcel": Decoder(lambda data: decode_parcel(data, key="k"), lambda: [stored("parcel.zst"), BOMB, RUNS]),
     "raw latest": Decoder(lambda data: decode_latest(data, key="k"), lambda: [stored("latest.jsonl.zst"), BOMB, RUNS]),
     "segment index": Decoder(read_segment, lambda: [index_content()], seal=close_index),
     "raw segment": Decoder(read_segment, lambda: [stored("segment.jsonl.zst"), BOMB]),
@@ -200,7 +207,7 @@ DECODERS = {
         read_paths,
         lambda: [
             b"sessions/=2e=2e=2fetc/tail.jsonl", b"latest/a=2fb.jsonl.zst", b"../../x", b"=h" + b"0" * 64,
-            b"000000000000-000000000003-000001-aa.jsonl.zst",
+            b"000000000000-000000000003-000001-aa.jsonl.zst", b"parcels/a/=2e=2e/c=.zst",
         ],
     ),
     "checkpoint": Decoder(read_checkpoint, bodies),
