@@ -9,7 +9,7 @@ import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
-from treering import Schedule, UsageError
+from treering import ContextItem, Schedule, UsageError
 from treering.session.store import Store
 
 REPLY = {"role": "assistant", "content": "reply"}
@@ -403,3 +403,47 @@ def test_ids_of_a_clock_far_ahead_stay_in_their_session(store: Store) -> None:
         assert session.commit(["and later"]).nodes[0] > ahead
         assert other.append("hello") < ahead
     assert store.view("other").info.updated_ms < int(ahead[:12], 16)
+
+
+def test_new_ids_are_not_looked_up(backend: Backend) -> None:
+    """Ids that the caller knows to be new cost no read; a message that comes again is still recorded once."""
+    with backend.store().session("s") as session:
+        session.append("a")
+    store, counts = backend.counted()
+    with store.session("s") as session:
+        counts.reset()
+        first = treering.user("b", id="b")
+        session.append(first, new_ids=True)
+        session.commit([treering.user("c", id="c")], new_ids=True)
+        assert counts.total == 2
+        assert session.append(first, new_ids=True) == "b"
+        assert texts(session.context) == ["a", "b", "c"]
+
+
+def test_a_message_is_seen_where_the_context_of_its_commit_names_it(backend: Backend) -> None:
+    """One append records a message and a context in which it stands in front; two reads resume that."""
+    with backend.store().session("s") as session:
+        old = [session.append(f"m{number}") for number in range(4)]
+    store, counts = backend.counted()
+    session = store.session("s")
+    counts.reset()
+    gist, edit = treering.user("gist", id="gist"), ContextItem(old[3], {"role": "user", "content": "edited"})
+    session.commit([gist, treering.user("next", id="n")], context=["gist", old[2], edit], new_ids=True)
+    assert counts.total == 1
+    assert texts(session.context) == ["gist", "m2", "edited", "next"]
+    kill(session)
+    counts.reset()
+    with store.session("s") as again:
+        assert counts.total == 2
+        assert texts(again.context) == ["gist", "m2", "edited", "next"]
+        assert again.path()[-2:] == ("gist", "n")
+
+
+def test_a_context_cannot_show_what_the_policy_hides(store: Store) -> None:
+    """A message of the commit that is kept out of the context cannot be named in it; nothing is recorded."""
+    hidden = treering.Draft(role="user", id="h", payload={"role": "user", "content": "x"}, brief={"context": False})
+    with store.session("s") as session:
+        session.append("a")
+        with pytest.raises(UsageError, match="policy"):
+            session.commit([hidden], context=["h"])
+        assert len(session.path()) == 1

@@ -50,6 +50,27 @@ def test_the_second_is_told_who_holds_the_session(backend: Backend) -> None:
         assert texts(session.context) == ["a", "b"]
 
 
+def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:
+    """Opened without a hold a session keeps nobody out but from `claim` to `release`; a stale handle is told."""
+    store = treering.open(tmp_path)
+    first = store.session("s", hold=False)
+    first.append("a")
+    first.release()
+    second = store.session("s", hold=False)
+    first.claim()
+    with pytest.raises(SessionHeldError):
+        second.claim()
+    first.append("b")
+    first.release()
+    second.claim()
+    with pytest.raises(ConflictError):
+        second.append("never")
+    second.close()
+    first.append("c")
+    first.close()
+    assert texts(store.view("s").context) == ["a", "b", "c"]
+
+
 def test_a_session_is_held_from_its_first_record_on(tmp_path: Path) -> None:
     """On disk two handles may wait for a session that is not there yet; the one that records first holds it."""
     store = treering.open(tmp_path)

@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from treering.session import erasing, lineage, navigation, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
+from treering.session.place import release
 from treering.session.reader import ContextItem, Reader
 from treering.session.verb import awaited
 from treering.session.writer import Writer
@@ -125,6 +126,15 @@ class AsyncSession(_AsyncReads[Writer]):
         receipt = await self.perform(erasing.erase, *ids, reason=reason)
         return await asyncio.to_thread(erasing.finished, receipt, self._reader.keys, self._driver)
 
+    async def claim(self) -> None:
+        """Hold the session until `release`; see `Session.claim`."""
+        async with self._lock:
+            self._reader.claim()
+
+    def release(self) -> None:
+        """Let others open the session; see `Session.release`."""
+        release(self._holds)
+
     @property
     def head(self) -> str:
         """Name of the head in hand."""
@@ -151,8 +161,7 @@ class AsyncSession(_AsyncReads[Writer]):
             await self.perform(close)
         finally:
             self._closed = True
-            while self._holds:
-                self._holds.pop().release()
+            release(self._holds)
 
     async def __aenter__(self) -> Self:
         return self

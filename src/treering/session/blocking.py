@@ -10,6 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from treering.session import erasing, lineage, navigation, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
+from treering.session.place import release
 from treering.session.reader import ContextItem, Reader
 from treering.session.verb import blocking
 from treering.session.writer import Writer
@@ -132,6 +133,20 @@ class Session(_Reads[Writer]):
         receipt = self.perform(erasing.erase, *ids, reason=reason)
         return erasing.finished(receipt, self._reader.keys, self._driver)
 
+    def claim(self) -> None:
+        """Keep others from opening the session until `release` or `close`, where the store knows such a thing.
+
+        Raises:
+            SessionHeldError: Somebody else has it.
+        """
+        with self._lock:
+            self._reader.claim()
+
+    def release(self) -> None:
+        """Let others open the session, though this handle goes on; whoever writes second is told so."""
+        with self._lock:
+            release(self._holds)
+
     @property
     def head(self) -> str:
         """Name of the head in hand."""
@@ -158,8 +173,7 @@ class Session(_Reads[Writer]):
             self.perform(close)
         finally:
             self._closed = True
-            while self._holds:
-                self._holds.pop().release()
+            release(self._holds)
 
     def __enter__(self) -> Self:
         return self

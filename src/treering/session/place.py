@@ -63,6 +63,9 @@ class OpenOptions(TypedDict, total=False):
     """Chooses what the model sees; by default that of the newest checkpoint, and of a new session `default@1`."""
     hooks: Hooks
     """Functions to call before and after events."""
+    hold: bool
+    """Keep others from opening it, where the store knows such a thing, as long as it is open (the default). Else from
+    `claim` to `release` only, and whoever wrote meanwhile is found out by the next append."""
 
 
 class LoadFacts(TypedDict, total=False):
@@ -87,6 +90,8 @@ class Opening(NamedTuple):
     card: Card
     options: Options
     policy: str | None = None
+    hold: bool = True
+    """From now on; else when it is claimed."""
 
     @classmethod
     def of(cls, session: str | None, options: OpenOptions) -> Opening:
@@ -112,7 +117,7 @@ class Opening(NamedTuple):
         )
         facts = {word: options.get(word, "") for word in ("title", "project", "cwd")}
         card = new_card(name, **facts, extra=options.get("extra", {}))  # type: ignore[arg-type]  # all are text
-        return cls(name, card, how, options.get("policy"))
+        return cls(name, card, how, options.get("policy"), options.get("hold", True))
 
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> None:
@@ -190,7 +195,8 @@ class Place:
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
         options = msgspec.structs.replace(opening.options, redaction=self.redaction)
         writer = Writer(keys, policy, opening.card, options, prepare)
-        take(create=False)
+        if opening.hold:
+            take(create=False)
         writer.claim = lambda: take(create=False)
         return writer, holds
 

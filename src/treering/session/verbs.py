@@ -33,7 +33,9 @@ class Commit(NamedTuple):
     """None if the schedule did not want one and there was nothing to keep but messages."""
 
 
-def append(writer: Writer, *messages: Message, head: str | None = None, expect: str | Here | None = HERE) -> Steps[str]:
+def append(
+    writer: Writer, *messages: Message, head: str | None = None, expect: str | Here | None = HERE, new_ids: bool = False
+) -> Steps[str]:
     """Record messages one behind the other; durable when it returns. Returns the id of the last one.
 
     Args:
@@ -42,6 +44,8 @@ def append(writer: Writer, *messages: Message, head: str | None = None, expect: 
             below that node, on a new head, and does not move this session.
         head: Append to this head instead of where the session stands.
         expect: The node you believe the head stands on; None for the place before the first node.
+        new_ids: You know that the session has no node with an id that you chose, as one that was drawn by lot. Else the
+            first call that chooses one reads the ids of the session.
 
     Raises:
         HeadMovedError: The head does not stand on `expect`.
@@ -52,7 +56,8 @@ def append(writer: Writer, *messages: Message, head: str | None = None, expect: 
     """
     if not messages:
         raise UsageError("nothing to record: pass at least one message")
-    done = yield from record(writer, [draft_of(message) for message in messages], head=head, expect=expect)
+    drafts = [draft_of(message) for message in messages]
+    done = yield from record(writer, drafts, head=head, expect=expect, new_ids=new_ids)
     return done.nodes[-1]
 
 
@@ -68,6 +73,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     step: int | None = None,
     metadata: Mapping[str, object] | None = None,
     expect: str | Here | None = HERE,
+    new_ids: bool = False,
 ) -> Steps[Commit]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
 
@@ -78,11 +84,13 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         drop: Keys that are gone.
         manager: State of a conversation manager, replaced as a whole; None clears it.
         context: What the model sees in front of these messages, if it is not what it saw so far: nodes by id, or items
-            whose message stands in for the node's own.
+            whose message stands in for the node's own. One of these messages that chose an id can be named, too, and is
+            then seen where it is named.
         label: A name to find the checkpoint by.
         step: The agent's own count.
         metadata: Small JSON values for lists of checkpoints.
         expect: As for `append`.
+        new_ids: As for `append`.
 
     Raises:
         HeadMovedError: As for `append`, like the other errors.
@@ -99,7 +107,8 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         step=step,
         metadata=dict(metadata or {}),
     )
-    done = yield from record(writer, [draft_of(message) for message in messages], changed, expect=expect)
+    drafts = [draft_of(message) for message in messages]
+    done = yield from record(writer, drafts, changed, expect=expect, new_ids=new_ids)
     if explicit:
         writer.options.hooks.call(
             "after_checkpoint", checkpoint=done.checkpoint, node=writer.at_node, label=label, step=step
@@ -114,11 +123,14 @@ def record(
     *,
     head: str | None = None,
     expect: str | Here | None = HERE,
+    new_ids: bool = False,
 ) -> Steps[Commit]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
     if writer.in_doubt:
         yield from writer.settle()
     chosen, named = _mentioned(writer, drafts)
+    if new_ids:  # one may have come again after a call that had no answer
+        chosen = [draft for draft in chosen if draft.id in writer.state.lines]
     known = (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
     if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
@@ -147,14 +159,18 @@ def _plan(
     if not writer.anchored:
         yield from writer.anchor()
     recording = Recording(writer, head=head, expect=expect)
-    if changed is not None and changed.context is not None:
-        recording.context = yield from _explicit_context(writer, changed.context)
+    wanted = changed.context if changed is not None else None
+    own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted or ()}
+    if wanted is not None:
+        recording.context = yield from _explicit_context(writer, [item for item in wanted if _node_of(item) not in own])
     if writer.waiting:
         recording.put_off = tuple(writer.waiting)
         for draft in recording.put_off:
             recording.draft(draft)
     for draft in drafts:
         recording.ids.append(recording.draft(draft) if draft.id not in known else draft.id or "")
+    if wanted is not None and own and recording.context is not None:
+        recording.context = _in_order(recording.context, [_node_of(item) for item in wanted], own)
     if recording.compacts and recording.own_head and recording.context is None:
         recording.context = yield from _rebuilt(writer, recording)
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
@@ -237,7 +253,7 @@ def _says(body: bytes, draft: Draft) -> bool:
 def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:
     """The context a caller wants, with the records it needs brought where two reads find them."""
     state = writer.state
-    names = [wanted if isinstance(wanted, str) else wanted.node for wanted in context]
+    names = [_node_of(wanted) for wanted in context]
     there = {item.node: item for item in state.context.items}
     shown = dict(writer.messages(state.context, state.lines))
     seen = state.context
@@ -253,6 +269,21 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
                 item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
+
+
+def _node_of(wanted: ContextItem | str) -> str:
+    return wanted if isinstance(wanted, str) else wanted.node
+
+
+def _in_order(context: Context, wanted: Sequence[str], own: Collection[str | None]) -> Context:
+    """Return `context` with those of its last items that are in `own` where they are `wanted`."""
+    new = {item.node: item for item in context.items if item.node in own}
+    hidden = [name for name in wanted if name in own and name not in new]
+    if hidden:
+        raise UsageError(f"the policy does not show this message, so no context can. node={hidden[0]!r}", kind="node")
+    rest = iter([item for item in context.items if item.node not in own])
+    placed = [new[name] if name in own else next(rest) for name in wanted]
+    return context.with_items([*placed, *rest])
 
 
 def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
