@@ -172,7 +172,7 @@ def _plan(
     if wanted is not None and own and recording.context is not None:
         recording.context = _in_order(recording.context, [_node_of(item) for item in wanted], own)
     if recording.compacts and recording.own_head and recording.context is None:
-        recording.context = yield from _rebuilt(writer, recording)
+        recording.context = yield from rebuilt(writer, recording)
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
     return recording
@@ -322,7 +322,7 @@ class _Recorded(NamedTuple):
         return before[names.index(first) :] if first in names else []
 
 
-def _rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
+def rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
     """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown."""
     index = yield from writer.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]

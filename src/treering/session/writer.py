@@ -156,6 +156,11 @@ class Writer(Reader):
             self.at_head, self.at_node = head, heads.get(head)
             self._follow()
 
+    def go_along(self) -> None:
+        """Stand where the session stands, whoever took it there; a shared handle else keeps to its own head."""
+        self.state.follow = None
+        self._move_along()
+
     def _follow(self) -> None:
         """Follow the head in hand, whichever one others make the current one."""
         if self.options.shared:
@@ -208,8 +213,8 @@ class Writer(Reader):
         """An append had no answer; see `settle`."""
         return self._doubt is not None
 
-    def settle(self) -> Steps[None]:
-        """Find out what became of an append that had no answer, if there was one.
+    def settle(self) -> Steps[bool]:
+        """Find out what became of an append that had no answer, if there was one; true if it was recorded.
 
         Raises:
             UnavailableError: The store still does not answer.
@@ -222,6 +227,8 @@ class Writer(Reader):
             if isinstance(outcome, Overtaken):
                 self.waiting[:0] = doubt.planned.put_off
             self._take(outcome, doubt.planned)
+            return isinstance(outcome, Appended)
+        return False
 
     def _create(self) -> Steps[None]:
         yield from self._prepare()
