@@ -25,6 +25,7 @@ _FAMILIES: Final = {
     "summary": "default",
     "branch_summary": "default",
     "custom_message": "default",
+    "claude": "claude",
     "evva": "evva",
     "kit": "kit",
     "omp": "omp",

@@ -96,11 +96,16 @@ def role_of(entry: Mapping[str, object]) -> str:
         return "assistant"
     if is_result(entry):
         return "tool"
-    message = fields_of(entry.get("message"))
-    texts = [message.get("content"), *(block.get("text") for block in _blocks(entry))]
-    first = next((text for text in texts if isinstance(text, str)), "")
+    first = next(iter(texts_of(entry)), "")
     by_program = entry.get("isMeta") or entry.get("isCompactSummary") or _OF_PROGRAM.match(first)
     return "system" if by_program else "user"
+
+
+def texts_of(entry: Mapping[str, object]) -> list[str]:
+    """Return the texts of what was said in an entry, as far as it is text."""
+    content = fields_of(entry.get("message")).get("content")
+    texts = [content, *(block.get("text") for block in _blocks(entry) if block.get("type") == "text")]
+    return [text for text in texts if isinstance(text, str)]
 
 
 def _blocks(entry: Mapping[str, object]) -> list[Fields]:
@@ -228,6 +233,10 @@ class Course:
         traits = _Traits(_text(brief.get("answer")), role == "tool" or "queued" in brief, _text(brief.get("side")))
         run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
+
+    def aside(self) -> str:
+        """Return an id for what is no entry."""
+        return self._new_id()
 
     def _free_name(self, own: str) -> str:
         if own and own not in self._runs and own not in self._anchors:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from treering.errors import UsageError
 from treering.format.values import Fields
 from treering.importers.entry import Entry
+from treering.importers.folder import Folder, folder_at
 from treering.importers.rules import Rules
 from treering.importers.source import HEAD_BYTES, Importer, open_stream, read_start
 from treering.transcript.node import Draft
@@ -28,6 +30,7 @@ FORMATS: Final = {
     "kit": "treering.importers.kit",
     "operator": "treering.importers.operator",
     "evva": "treering.importers.evva",
+    "claude": "treering.importers.claude",
     "pi": "treering.importers.pi",
 }
 """Modules of formats by name, in the order in which they are asked whether a file is theirs.
@@ -75,6 +78,17 @@ class Format(Importer, Protocol):
 
     def encode(self, record: Mapping[str, object]) -> bytes:
         """Return a record as the program writes it, without a line break."""
+
+
+class FolderFormat(Format, Protocol):
+    """A format whose sessions are folders: its `detect` takes no file, its `find` yields them."""
+
+    def unit_of(self, path: str) -> str | None:
+        """Return the folder whose session a file is part of; see `treering.importers.folder.UnitOf`.
+
+        Args:
+            path: Absolute, or a URL; the file need not be there.
+        """
 
 
 ENTRY_POINTS: Final = "treering.importers"
@@ -125,6 +139,16 @@ def format_with(policy: str) -> Format | None:
     return next((found for found in map(find_format, known_formats()) if policy in found.POLICIES), None)
 
 
+def unit_of(path: str) -> str | None:
+    """Return the folder whose session a file is part of, in whatever format; see `treering.importers.folder.UnitOf`."""
+    return next((unit for found in folder_formats() if (unit := found.unit_of(path)) is not None), None)
+
+
+def folder_formats() -> list[FolderFormat]:
+    """Return the formats that are known whose sessions are folders."""
+    return [cast(FolderFormat, found) for found in map(find_format, known_formats()) if hasattr(found, "unit_of")]
+
+
 @cache
 def _load_entry_points() -> None:
     """Register what installed packages offer, once. One that cannot be imported is its package's own trouble."""
@@ -134,14 +158,27 @@ def _load_entry_points() -> None:
                 _registered[point.name] = point.load()
 
 
-def detect_format(path: Path) -> Format:
-    """Return the format of a file by its content.
+def detect_format(path: str | os.PathLike[str]) -> Format:
+    """Return the format of a file by its content, or of a folder by the names of its files.
 
     Raises:
         UsageError: It is none of those known.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
+    folder = folder_at(path)
+    found = _format_of_file(Path(path)) if folder is None else _format_of_folder(folder)
+    if found is not None:
+        return found
+    what, remedy = ("file", "its format") if folder is None else ("folder", "a folder in which some are")
+    raise UsageError(
+        f"this is no session {what} that is known. path={str(path)!r}, known={sorted(known_formats())}",
+        kind="format",
+        remedy=f"name a session file, or {remedy}",
+    )
+
+
+def _format_of_file(path: Path) -> Format | None:
     with open_stream(path) as stream:
         head = read_start(stream, HEAD_BYTES)
         if len(head) == HEAD_BYTES and head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
@@ -151,13 +188,13 @@ def detect_format(path: Path) -> Format:
     if found is None:
         _load_entry_points()
         found = _detect([name for name in known_formats() if name not in asked], head)
-    if found is not None:
-        return found
-    raise UsageError(
-        f"this is no session file that is known. path={str(path)!r}, known={sorted(known_formats())}",
-        kind="format",
-        remedy="name a session file, or its format",
-    )
+    return found
+
+
+def _format_of_folder(folder: Folder) -> Format | None:
+    _load_entry_points()
+    paths = [f"{folder.path}/{file.name}" for file in folder.files()]
+    return next((found for found in folder_formats() if folder.path in map(found.unit_of, paths)), None)
 
 
 def _read_lines(stream: io.BufferedIOBase, count: int) -> bytes:

@@ -24,6 +24,7 @@ from treering.format import values
 from treering.format.record import Skeleton
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import RAW, Entry
+from treering.importers.folder import located
 from treering.importers.formats import Format, detect_format, find_format, format_with
 from treering.importers.lines import decode
 from treering.importers.reader import text_of
@@ -62,7 +63,7 @@ def read(
     """Read a session file of another program.
 
     Args:
-        path: The file, compressed by gzip or not. It is never written.
+        path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written.
         format: Its format; by default it is told by the content.
         blobs: The folder with the parts that the program keeps beside its files; by default where it usually is.
 
@@ -71,7 +72,7 @@ def read(
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
-    place, parts = Path(path), Path(blobs) if blobs is not None else None
+    place, parts = located(path), Path(blobs) if blobs is not None else None
     found = find_format(format) if format is not None else detect_format(place)
 
     def read_as(other: Format) -> SessionFile | None:
@@ -180,7 +181,7 @@ class SessionFile:
         roots: list[int] = []
         below: dict[int, list[int]] = {}
         for entry in self.entries:
-            if entry.type in rules.outside:
+            if entry.type in rules.outside or entry.id == "":
                 continue
             at, above = self._index[entry.id], self._above(entry)
             if above is not None:
