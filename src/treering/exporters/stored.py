@@ -61,7 +61,7 @@ def _draft(reader: Reader, record: Record, line: bytes) -> Steps[Draft]:
         yield from reader.fetch_blobs([line])
     body = bytes(record.body)
     brief: Any = values.decode(record.brief)
-    source: Any = decode_source(body)
+    source: Any = decode_source(body, reader.blobs)
     payload = decode_payload(body, reader.blobs)
     if isinstance(payload, Erased):
         payload = _left_of(payload, record)

@@ -32,8 +32,18 @@ def encode_payload(draft: Draft, *, inside: Collection[str] = ()) -> tuple[Raw, 
         payload, large = blobs.extract(payload, inside)
         body = values.encode(payload) if large else body
     if draft.source is not None:
-        body = join_source(values.encode(draft.source), body)
+        source, more = _encode_source(draft.source, inside)
+        body, large = join_source(source, body), large | more
     return Raw(body), large
+
+
+def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[bytes, dict[str, bytes]]:
+    """Return what is kept of a foreign record besides the payload: programs put whole files there, too."""
+    source = values.encode(fields)
+    if len(source) < blobs.BASE64_BYTES_MIN:
+        return source, {}
+    kept, large = blobs.extract(fields, inside)
+    return (values.encode(kept) if large else source), large
 
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
@@ -44,10 +54,13 @@ def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     return blobs.restore(payload, stored) if blobs.mentions_blob(body) else payload
 
 
-def decode_source(body: bytes) -> object | None:
-    """Return the fields of a foreign record that have no place of their own, or None."""
+def decode_source(body: bytes, stored: Mapping[str, bytes | None]) -> object | None:
+    """Return the fields of a foreign record that have no place of their own, or None; blobs as for `decode_payload`."""
     source, _ = split_source(body)
-    return None if source is None else values.decode(source)
+    if source is None:
+        return None
+    fields = values.decode(source)
+    return blobs.restore(fields, stored) if blobs.mentions_blob(source) else fields
 
 
 def blobs_in(body: bytes) -> set[str]:
