@@ -8,14 +8,17 @@ SCHEDULES ?= 20000
 
 VENV := .venv
 BIN := $(VENV)/bin
+# The peers that Treering is measured beside pin libraries of their own, so they get an environment of their own.
+BENCH := .venv-bench
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Empty files that say what was installed; they are older than pyproject.toml when that has changed since.
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
+PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults kill fuzz bench clean
+.PHONY: help demo test check mutants simulate faults kill fuzz bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -26,7 +29,7 @@ help:
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
-	@echo "make bench     measure against bare write + fdatasync"
+	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
 	@echo "make clean     remove .venv and caches"
 
 demo: $(RUNTIME)
@@ -56,20 +59,23 @@ kill: $(DEV)
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz
 
-bench: $(DEV)
-	$(BIN)/python -m benchmarks
+bench: $(PEERS)
+	$(BENCH)/bin/python -m benchmarks
+
+bench-quick: $(PEERS)
+	$(BENCH)/bin/python -m benchmarks --quick
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Debian and Ubuntu leave ensurepip out of python3, and `python3 -m venv` then leaves half an environment behind.
-$(BIN)/python:
+$(BIN)/python $(BENCH)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "treering needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
 		{ echo "$(PYTHON) cannot make a virtual environment; on Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
-	$(PYTHON) -m venv --clear $(VENV)
+	$(PYTHON) -m venv --clear $(@:/bin/python=)
 
 $(RUNTIME): pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
@@ -79,3 +85,9 @@ $(RUNTIME): pyproject.toml | $(BIN)/python
 $(DEV): pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[s3,dev]'
 	@touch $@ $(RUNTIME)
+
+# Not compiled: most of what the peers bring is never imported, and what is gets compiled by the first round.
+$(PEERS): pyproject.toml benchmarks/requirements.txt | $(BENCH)/bin/python
+	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+		--editable '.[s3]' --requirement benchmarks/requirements.txt
+	@touch $@

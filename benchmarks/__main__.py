@@ -1,45 +1,46 @@
-"""Measure, print, and write what was measured to `benchmarks/results/`; `python -m benchmarks --help` says how."""
+"""Measure everybody at everything, and write what came out; `python -m benchmarks --help` says how."""
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+import time
 from pathlib import Path
-from types import ModuleType
 
-from benchmarks import append, report, resume, skeleton, storage
-from benchmarks.measure import Table
+from benchmarks import machine
+from benchmarks.measure import Results
+from benchmarks.stage import Stage
+from benchmarks.tasks import FULL, QUICK, TASKS
 
-BENCHMARKS: dict[str, ModuleType] = {"append": append, "resume": resume, "storage": storage, "skeleton": skeleton}
 RESULTS = Path(__file__).parent / "results"
 
 
 def main() -> None:
-    """Run the benchmarks that are named, by default all."""
+    """Run the tasks that are named, by default all."""
     options = _options()
-    RESULTS.mkdir(exist_ok=True)
-    results: dict[str, list[Table]] = {}
-    for name in options.names or BENCHMARKS:
-        # On the disk of the results: a system's folder for temporary files may lie in memory.
-        with tempfile.TemporaryDirectory(dir=options.folder or RESULTS, prefix=f"{name}-") as folder:
-            results[name] = BENCHMARKS[name].run(Path(folder), quick=options.quick)
-        report.store(RESULTS / f"{name}.json", results[name])
-        print(report.markdown(name, BENCHMARKS[name].__doc__ or "", results[name]))
-    if options.readme:
-        report.renew(Path(__file__).parent / "README.md", BENCHMARKS, results)
+    folder = options.out or (RESULTS / "quick" if options.quick else RESULTS)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = Results(machine.about())
+    begun = time.monotonic()
+    # On the disk of the results: a system's folder for temporary files may lie in memory.
+    disk = tempfile.TemporaryDirectory(dir=options.disk or folder, prefix="stage-")
+    with disk, Stage(Path(disk.name)) as stage:
+        for name in options.names or TASKS:
+            print(f"{time.monotonic() - begun:6.0f} s  {name}", flush=True)
+            results.add(TASKS[name].run(stage, QUICK if options.quick else FULL, name))
+            results.store(folder / "results.json")
+    print(f"{time.monotonic() - begun:6.0f} s  done: {folder}")
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure what Treering costs here.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"any of {', '.join(BENCHMARKS)}; by default all")
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and shorter sessions")
-    parser.add_argument("--folder", type=Path, help="where to write sessions, on the disk that is meant")
-    parser.add_argument("--readme", action="store_true", help="renew the tables in benchmarks/README.md")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure Treering beside others.")
+    parser.add_argument("names", nargs="*", metavar="TASK", help=f"any of: {'; '.join(TASKS)}; by default all")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter sessions")
+    parser.add_argument("--disk", type=Path, help="a folder on the disk to measure on; by default that of the results")
+    parser.add_argument("--out", type=Path, help="where to write results")
     options = parser.parse_args()
-    if unknown := set(options.names) - BENCHMARKS.keys():
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
-    if options.readme and (options.names or options.quick):
-        parser.error("--readme goes with a full run only")
+    if unknown := set(options.names) - TASKS.keys():
+        parser.error(f"no such task: {', '.join(sorted(unknown))}")
     return options
 
 

@@ -1,16 +1,31 @@
-"""Times whose contestants take turns, what is said about them, and the tables they end up in.
+"""Rounds in which contestants take turns, what they gave, and what is said about it.
 
-Other programs, a warm disk cache or a throttled processor change a machine's speed from one second to the next. So the
-contestants of a benchmark take turns, and ratios are taken within a round, where both met the same machine.
+Other programs, a warm disk cache or a throttled processor change a machine's speed from one second to the next. So
+contestants take turns, and a ratio is taken within each round, where both met the same machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import median, quantiles
-from typing import NamedTuple
+import json
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import linear_regression, median, quantiles
+from typing import Any, NamedTuple
 
-Cell = str | int | float
+Figures = Mapping[str, float]
+ROUNDS_MIN = 3
+
+
+class Cell(NamedTuple):
+    """What was measured."""
+
+    task: str
+    contestant: str
+    place: str = "disk"
+    size: int = 0
 
 
 class Spread(NamedTuple):
@@ -20,20 +35,16 @@ class Spread(NamedTuple):
     low: float
     high: float
 
-    def text(self, scale: float = 1, digits: int = 0) -> str:
-        """Return `median (low to high)`, each times `scale`."""
-        middle, low, high = (f"{value * scale:,.{digits}f}" for value in self)
-        return f"{middle} ({low} to {high})"
+    def text(self, scale: float = 1) -> str:
+        """Return `median (low to high)`, each times `scale`, with three digits that count."""
+        middle, low, high = (number(value * scale) for value in self)
+        return middle if low == high else f"{middle} ({low} to {high})"
 
 
-class Table(NamedTuple):
-    """Results as they are printed and stored."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    """What the table does not say by itself."""
+def number(value: float) -> str:
+    """Return a number with three digits that count."""
+    digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
+    return f"{value:,.{digits}f}"
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -44,17 +55,75 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(median(values), low, high)
 
 
-def take_turns(contestants: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """Call every contestant once a round, each round another one first; return what they returned, by name."""
-    names = list(contestants)
-    results: dict[str, list[float]] = {name: [] for name in names}
-    for number in range(rounds):
-        first = number % len(names)
-        for name in names[first:] + names[:first]:
-            results[name].append(contestants[name]())
-    return results
+def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
+    """Return b of the curve a * size**b that fits best: 0 is flat, 1 is linear, 2 is quadratic."""
+    return linear_regression([math.log(size) for size in sizes], [math.log(value) for value in values]).slope
 
 
-def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """Return the quotients within each round."""
-    return [above / below for above, below in zip(numerators, denominators, strict=True)]
+def alternate(cells: Mapping[Cell, Callable[[], Figures]], rounds: int, seconds: float) -> list[dict[Cell, Figures]]:
+    """Call every contestant once a round, each round another one first.
+
+    Args:
+        cells: What to call.
+        rounds: How often at most.
+        seconds: No round begins later, but `ROUNDS_MIN` are made.
+    """
+    names, begun = list(cells), time.monotonic()
+    made: list[dict[Cell, Figures]] = []
+    while len(made) < ROUNDS_MIN or (len(made) < rounds and time.monotonic() - begun < seconds):
+        first = len(made) * 7 % len(names)
+        made.append({name: cells[name]() for name in names[first:] + names[:first]})
+    return made
+
+
+class Results:
+    """All figures of a run, by cell and metric; a list has one value for each round."""
+
+    def __init__(self, about: Mapping[str, Any]) -> None:
+        self.about = dict(about)
+        self.figures: defaultdict[Cell, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, rounds: Iterable[Mapping[Cell, Figures]]) -> None:
+        """Add what rounds gave."""
+        for found in rounds:
+            for cell, figures in found.items():
+                for metric, value in figures.items():
+                    self.figures[cell][metric].append(value)
+
+    def values(self, cell: Cell, metric: str) -> list[float]:
+        """Return the values of all rounds.
+
+        Raises:
+            KeyError: It was not measured.
+        """
+        if cell not in self.figures or metric not in self.figures[cell]:
+            raise KeyError(f"not measured. cell={cell!r}, metric={metric!r}")
+        return self.figures[cell][metric]
+
+    def spread(self, cell: Cell, metric: str) -> Spread:
+        """Return median and quartiles over all rounds."""
+        return spread(self.values(cell, metric))
+
+    def ratio(self, above: Cell, below: Cell, metric: str = "seconds") -> Spread:
+        """Return median and quartiles of the quotients within each round."""
+        pairs = zip(self.values(above, metric), self.values(below, metric), strict=True)
+        return spread([top / bottom for top, bottom in pairs])
+
+    def sizes(self, task: str, contestant: str, place: str = "disk") -> list[int]:
+        """Return the sizes at which a task was measured."""
+        return sorted(cell.size for cell in self.figures if cell[:3] == (task, contestant, place))
+
+    def store(self, path: Path) -> None:
+        """Write everything as JSON."""
+        rows = [{**cell._asdict(), "figures": figures} for cell, figures in self.figures.items()]
+        path.write_text(json.dumps({"about": self.about, "results": rows}, indent=1) + "\n")
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read what `store` wrote."""
+        data = json.loads(path.read_text())
+        results = cls(data["about"])
+        for row in data["results"]:
+            figures = row.pop("figures")
+            results.figures[Cell(**row)].update(figures)
+        return results

@@ -26,7 +26,6 @@ Message = dict[str, Any]
 WINDOW = 10
 """Messages that the model sees, in all tasks that do not say otherwise."""
 BYTES_MEAN = 2_260  # of a message as JSON, as in the sessions that were looked at
-SUMMARY = "What was done so far, in a few words."
 
 FILES = 30  # looked at during one stretch of work
 DRIFT = 0.08  # how often one of them is exchanged for another

@@ -1,10 +1,28 @@
-"""What a contestant does. Who does not offer one of these leaves it out, and the report shows a dash."""
+"""What a contestant does.
+
+Who does not offer one of these has no such method, and the report shows a dash:
+
+| Method | What it does |
+|---|---|
+| `resume(session)` | open a session as a new process would; return the texts that its model sees |
+| `begin(session)`, `end()` | open it to write to it, and close it |
+| `append(text)` | add one message, as durable as it ever gets |
+| `turn(texts, step)` | add a user's message and an answer, and keep a checkpoint with the state |
+| `page(session, count)` | return the texts of the newest messages |
+| `skeleton(session)` | read who follows whom, without payloads; return how many nodes |
+| `switch(session)` | go to the other branch; return the texts that the model sees there |
+| `travel(session, step)` | return the texts that the model saw at the end of a turn |
+| `list(count)` | list the newest sessions; return how many rows |
+| `tidy(session)` | do what is done now and then to keep a session small |
+"""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from benchmarks.workload import Message
 
 
 class Contestant:
@@ -22,10 +40,6 @@ class Contestant:
         self.place = place
         self.window = window
 
-    def write(self, session: str, count: int) -> None:
-        """Store a whole session, as quickly as possible."""
-        raise NotImplementedError
-
-    def resume(self, session: str) -> Sequence[str]:
-        """Open a session as a new process would; return the texts that its model sees."""
+    def write(self, session: str, messages: Sequence[Message]) -> None:
+        """Store a whole session, as quickly as possible. If it can, leave a branch of two messages behind."""
         raise NotImplementedError

@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from benchmarks.workload import Message
+
 LINE_BYTES = 1_180
 """What Treering's journal writes for a message of 1,000 bytes."""
 
@@ -17,7 +19,7 @@ LINE_BYTES = 1_180
 class WriteAndSync(Contestant):
     """`os.write` and `os.fdatasync`, of as many bytes as Treering writes."""
 
-    def write(self, session: str, count: int) -> None:  # noqa: ARG002  # it has no sessions
+    def write(self, session: str, messages: Sequence[Message]) -> None:  # noqa: ARG002  # it has no sessions
         os.makedirs(self.place, exist_ok=True)
 
     def begin(self, session: str) -> None:
@@ -32,10 +34,20 @@ class WriteAndSync(Contestant):
         os.close(self.file)
 
 
+class Nothing(Contestant):
+    """Starts Python, and ends."""
+
+    def write(self, session: str, messages: Sequence[Message]) -> None:
+        """Nothing is kept."""
+
+    def resume(self, session: str) -> Sequence[str]:  # noqa: ARG002  # there is nothing to resume
+        return []
+
+
 class Decode(Contestant):
     """Opens, decompresses and decodes the files that Treering reads; writes nothing."""
 
-    def write(self, session: str, count: int) -> None:
+    def write(self, session: str, messages: Sequence[Message]) -> None:
         """Nothing: Treering has written it."""
 
     def resume(self, session: str) -> Sequence[str]:
@@ -64,7 +76,7 @@ class BareGet(Contestant):
         self.client = boto3.client("s3")
         self.bucket, _, self.prefix = place.partition("://")[2].partition("/")
 
-    def write(self, session: str, count: int) -> None:
+    def write(self, session: str, messages: Sequence[Message]) -> None:
         """Nothing: Treering has written it."""
 
     def resume(self, session: str) -> Sequence[str]:

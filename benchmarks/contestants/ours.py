@@ -7,7 +7,7 @@ from benchmarks.contestants.contestant import Contestant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from benchmarks.workload import Message
 
@@ -15,44 +15,45 @@ COMPACT_EVERY = 80  # messages appended one by one: what bounds the context of a
 COMPACT_EVERY_TURNS = 100
 KEPT = 16
 OTHER = "other"
+SUMMARY = "What was done so far, in a few words."
 
 
 class Treering(Contestant):
     """Treering on a disk or in a bucket."""
 
+    folder = "treering"
+    shared = False
     tail_bytes = 0
     """How long the tail is at least that a resume finds besides the last messages."""
 
     def __init__(self, place: str, window: int = 10) -> None:
         super().__init__(place, window)
-        self.root = f"{place}/treering"
+        self.root = f"{place}/{self.folder}"
         self.store = treering.open(self.root)
 
-    def write(self, session: str, count: int) -> None:
+    def write(self, session: str, messages: Sequence[Message]) -> None:
         """Store a session without waiting for the disk; one for a bucket is copied there."""
         import tempfile
         from pathlib import Path
 
         if "://" not in self.root:
-            self._record(unsynced_store(Path(self.root)), session, count)
+            self._record(unsynced_store(Path(self.root)), session, messages)
             return
         with tempfile.TemporaryDirectory() as folder:
             local = unsynced_store(Path(folder))
-            self._record(local, session, count)
+            self._record(local, session, messages)
             local.copy(session, self.store)
 
-    def _record(self, store: treering.Store, session: str, count: int) -> None:
-        from benchmarks.workload import SUMMARY, session as messages
-
-        turns = _pairs(messages(count))
-        sealed = max(0, count - self.window) // 2
+    def _record(self, store: treering.Store, session: str, messages: Sequence[Message]) -> None:
+        turns = [messages[at : at + 2] for at in range(0, len(messages), 2)]
+        sealed = max(0, len(messages) - self.window) // 2
         with store.session(session, title=session) as recorded:
             for step, turn in enumerate(turns):
                 if step and step % COMPACT_EVERY_TURNS == 0:
                     recorded.compact(SUMMARY, kept=recorded.context[-self.window :][0].node)
                 if step == sealed and step:
                     self._seal(recorded)
-                if step == count // 4:
+                if step == len(messages) // 4:
                     self._branch(recorded)
                 shown = recorded.context[len(turn) - self.window :]
                 recorded.commit(list(map(_draft, turn)), context=shown, state={"step": step}, step=step)
@@ -80,13 +81,13 @@ class Treering(Contestant):
         return [_text(item.message) for item in context]
 
     def begin(self, session: str) -> None:
-        self.open = self.store.session(session)
+        self.open = self.store.session(session, shared=self.shared)
         self.nodes: list[str] = []
 
     def append(self, text: str) -> None:
         self.nodes.append(self.open.append(treering.user(text)))
         if len(self.nodes) % COMPACT_EVERY == 0:
-            self.open.compact("What was done so far.", kept=self.nodes[-KEPT])
+            self.open.compact(SUMMARY, kept=self.nodes[-KEPT])
 
     def turn(self, texts: Sequence[str], step: int) -> None:
         shown = self.open.context[len(texts) - self.window :]
@@ -118,17 +119,24 @@ class Treering(Contestant):
     def list(self, count: int) -> int:
         return len(self.store.sessions(limit=count).rows)
 
+    def tidy(self, session: str) -> None:
+        with self.store.session(session) as opened:
+            opened.seal()
+            opened.tidy(everything=True)
+            opened.set_status("done")  # an append drops from the tail what was sealed
+
+
+class Shared(Treering):
+    """The same, for writers who share sessions."""
+
+    shared = True
+
 
 class FullTail(Treering):
     """The same with a tail that is about to be sealed: the most that resuming may have to read."""
 
+    folder = "treering-full-tail"
     tail_bytes = 1_000_000
-
-
-def _pairs(messages: Iterator[Message]) -> Iterator[list[Message]]:
-    for first in messages:
-        second = next(messages, None)
-        yield [first] if second is None else [first, second]
 
 
 def _draft(message: Message) -> treering.Draft:

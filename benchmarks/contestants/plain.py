@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    from benchmarks.workload import Message
+
 OTHER = "other"
 
 
@@ -24,9 +26,9 @@ class Jsonl(Contestant):
         self.root = f"{place}/jsonl"
         os.makedirs(self.root, exist_ok=True)
 
-    def write(self, session: str, count: int) -> None:
+    def write(self, session: str, messages: Sequence[Message]) -> None:
         with open(self._file(session), "w") as file:
-            file.writelines(json.dumps(row) + "\n" for row in _rows(count))
+            file.writelines(json.dumps(row) + "\n" for row in _rows(messages))
 
     def _file(self, session: str) -> str:
         return f"{self.root}/{session}.jsonl"
@@ -139,10 +141,10 @@ class Sqlite(Contestant):
         database.execute("PRAGMA synchronous=FULL")
         return database
 
-    def write(self, session: str, count: int) -> None:
+    def write(self, session: str, messages: Sequence[Message]) -> None:
         database = self._connect()
         with database:
-            for position, row in enumerate(_rows(count)):
+            for position, row in enumerate(_rows(messages)):
                 self._insert(database, session, position, row)
             database.execute("INSERT INTO sessions VALUES (?, ?, unixepoch('subsec'))", (session, session))
         database.close()
@@ -233,16 +235,15 @@ class Sqlite(Contestant):
         return len(rows)
 
 
-def _rows(count: int) -> Iterator[dict[str, Any]]:
+def _rows(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
     """Yield every message with id, parent and, if it ends a turn, the state; and a branch of two messages."""
-    from benchmarks.workload import session as messages
-
     previous = None
-    for number, message in enumerate(messages(count)):
-        state = {"state": {"step": number // 2}} if number % 2 or number == count - 1 else {}
+    for number, message in enumerate(messages):
+        ends_turn = number % 2 or number == len(messages) - 1
+        state = {"state": {"step": number // 2}} if ends_turn else {}
         yield {"id": f"{number:08x}", "parent": previous, "message": message, **state}
         previous = f"{number:08x}"
-        if number == 2 * (count // 4) - 1:
+        if number == 2 * (len(messages) // 4) - 1:
             for at, (role, text) in enumerate((("user", "another way"), ("assistant", "let us see"))):
                 parent = f"other-{at - 1}" if at else previous
                 yield {"id": f"other-{at}", "parent": parent, "message": {"role": role, "content": text}}

@@ -1,0 +1,155 @@
+"""Where contestants perform: a folder, a bucket behind the proxy, and a process for each of them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Self
+
+from benchmarks.proxy import Proxy
+from benchmarks.server import BUCKET, environment, seaweedfs
+from benchmarks.table import CONTESTANTS
+from benchmarks.worker import MARK, Worker
+from benchmarks.workload import WINDOW
+
+DISK, S3, SLOW = "disk", "S3", "S3 +25 ms"
+LATENCY = {DISK: 0.0, S3: 0.0, SLOW: 0.025}
+MOMENT = 0.03  # seconds that a quick action is repeated in a round
+
+
+class Stage:
+    """Prepares sessions once, and has contestants do things with them.
+
+    Args:
+        folder: On the disk that is meant.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._stack = contextlib.ExitStack()
+        self._workers: dict[tuple[str, str], Worker] = {}
+        self._prepared: set[tuple[str, str, str]] = set()
+
+    def __enter__(self) -> Self:
+        port = self._stack.enter_context(seaweedfs(self.folder / "seaweedfs"))
+        self.proxy = self._stack.enter_context(Proxy("127.0.0.1", port))
+        self.environment = environment(self.proxy.port)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.__exit__(*exception)
+
+    def place(self, name: str, place: str, area: str = "sessions") -> str:
+        """Return the folder or URL where a contestant keeps its sessions."""
+        slug = re.sub(r"\W+", "-", CONTESTANTS[name].beside or name)
+        if place == DISK:
+            folder = self.folder / area / slug
+            folder.mkdir(parents=True, exist_ok=True)
+            return str(folder)
+        return f"s3://{BUCKET}/{area}/{slug}"
+
+    def worker(self, name: str, place: str) -> Worker:
+        """Return the process of a contestant."""
+        key = (name, DISK if place == DISK else S3)
+        if key not in self._workers:
+            self._workers[key] = self.enter(self.start(name, self.place(name, place)))
+        return self._workers[key]
+
+    def enter(self, worker: Worker) -> Worker:
+        """Keep a process until the end."""
+        return self._stack.enter_context(worker)
+
+    def start(self, name: str, place: str, *, window: int = WINDOW, before: tuple[str, ...] = ()) -> Worker:
+        """Start a process for a contestant, to be entered and left as a context."""
+        return Worker(name, place, window=window, environment=self.environment, before=before)
+
+    def able(self, method: str, place: str, size: int, only: Iterable[str] = ()) -> Iterator[str]:
+        """Yield the contestants that can do something at a place with a session of that size."""
+        for name, entry in CONTESTANTS.items():
+            here = entry.disk if place == DISK else entry.s3
+            chosen = name in only if only else not entry.special
+            most = entry.history if method == "travel" else entry.largest
+            if here and chosen and size <= most and self.worker(name, place).do("offers", method):
+                yield name
+
+    def session(self, name: str, place: str, size: int, purpose: str = "read") -> str:
+        """Return a session of that size, which is prepared when it is asked for first."""
+        entry, session = CONTESTANTS[name], f"{purpose}-{size}"
+        if entry.beside:
+            self.session(entry.beside, place, size, purpose)
+        key = (name, DISK if place == DISK else S3, session)
+        if key not in self._prepared:
+            self.proxy.latency = 0
+            self.worker(name, place).do("write", session, size)
+            self._prepared.add(key)
+        return session
+
+    def do(self, name: str, place: str, action: str, *arguments: object) -> dict[str, float]:
+        """Let a contestant do something; add what it sent and received, for one repetition."""
+        return self.told(self.worker(name, place), place, action, *arguments)
+
+    def told(self, worker: Worker, place: str, action: str, *arguments: object) -> dict[str, float]:
+        """Let a process do something; add what it sent and received, for one repetition."""
+        self.proxy.latency = LATENCY[place]
+        self.proxy.reset()
+        figures: dict[str, float] = worker.do(action, *arguments)
+        repeats = figures.pop("repeats")
+        if place != DISK:
+            figures |= {what: count / repeats for what, count in self.proxy.wire._asdict().items()}
+        return figures
+
+    def cold(self, name: str, place: str, session: str) -> dict[str, float]:
+        """Let a new process resume a session; from its start to its end."""
+        entry = CONTESTANTS[name]
+        code = "from benchmarks.cold import main; main()"
+        arguments = [entry.module, entry.kind, self.place(name, place), str(WINDOW), session]
+        self.proxy.latency = LATENCY[place]
+        self.proxy.reset()
+        begun = time.perf_counter()
+        process = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", code, *arguments],
+            stdout=subprocess.PIPE,
+            env={**os.environ, **self.environment},
+        )
+        assert process.stdout
+        memory = float(process.stdout.read())
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - begun
+        process.returncode = os.waitstatus_to_exitcode(status)
+        process.stdout.close()
+        if process.returncode:
+            raise RuntimeError(f"a contestant failed. name={name!r}, session={session!r}")
+        figures = {"seconds": seconds, "cpu": usage.ru_utime + usage.ru_stime, "memory": memory}
+        return figures | (self.proxy.wire._asdict() if place != DISK else {})
+
+    def system_calls(self, name: str, count: int) -> dict[str, float]:
+        """Let a contestant append messages under strace; return the calls that one took."""
+        trace, place = self.folder / "strace", self.place(name, DISK)
+        with self.start(name, place, before=("strace", "-f", "-qq", "-o", str(trace))) as worker:
+            worker.do("write", "traced-100", 100)
+            worker.do("begin", "traced-100")
+            worker.do("append", 2)
+            worker.do("append", count)
+            worker.do("end")
+        lines = trace.read_text(errors="replace").splitlines()
+        first, last = [at for at, line in enumerate(lines) if MARK in line][-2:]
+        calls = [
+            line.split(maxsplit=1)[1].partition("(")[0] for line in lines[first + 1 : last] if "resumed>" not in line
+        ]
+        syncs = sum(call in ("fsync", "fdatasync") for call in calls)
+        return {"calls": len(calls) / count, "syncs": syncs / count}
+
+
+def weigh(folder: Path, *, without: str = "") -> int:
+    """Return the bytes of all files below a folder, without those in folders of one name."""
+    sizes = 0
+    for parent, _, files in os.walk(folder):
+        if os.path.basename(parent) != without:
+            sizes += sum(os.path.getsize(os.path.join(parent, name)) for name in files)
+    return sizes
