@@ -97,12 +97,16 @@ class Reader:
             NotFoundError: There is no such session, or it was deleted (`SessionDeletedError`).
             CorruptError: It is damaged.
         """
+        yield from self.look()
+        yield from self.mend()
+        yield from self.fetch_shown_blobs()
+
+    def look(self) -> Steps[None]:
+        """Read both registers, and nothing else: what the model sees may then be unknown; see `resume`."""
         view = yield from resume(self.keys)
         self._state = self._decoded(view)
         self._view, self._index = view, None
         self._absorb(view)
-        yield from self.mend()
-        yield from self.fetch_shown_blobs()
 
     def refresh(self) -> Steps[bool]:
         """Look again; true if something was added."""

@@ -10,6 +10,7 @@ from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, read_brief
 from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
+from treering.format.values import fields_of
 from treering.ids import IdClock
 from treering.session.payload import decode_payload
 from treering.transcript.heads import Heads
@@ -17,10 +18,12 @@ from treering.transcript.parts import parts_of
 
 # What notes about the session as a whole put on its card.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
-UPKEEP = {("edit", "prune")}
-"""Records that are no activity: a session does not become younger by being tidied."""
 ORIGIN = "origin"
 """Kind of the note that says which file of another program a session was made of, and how much of it."""
+UPKEEP = {("edit", "prune"), ("note", ORIGIN)}
+"""Records that are no activity: a session does not become younger by being tidied."""
+CARD = "card"
+"""Kind of the note whose payload joins the further facts on the card: objects by name, their fields one by one."""
 
 
 class Tally:
@@ -63,16 +66,22 @@ class Tally:
                 self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
         elif skeleton.type == "checkpoint":
             self._checkpoints += 1
-        elif skeleton.type == "note" and skeleton.kind in FACTS:
-            brief = read_brief(skeleton)
-            self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
-        if skeleton.kind == ORIGIN and skeleton.type == "note":
-            self._originate(decode_payload(bytes(record.body), {}))
-        elif (skeleton.type, skeleton.kind) not in UPKEEP:
+        elif skeleton.type == "note":
+            self._add_note(skeleton, record)
+        if (skeleton.type, skeleton.kind) not in UPKEEP:
             self._updated = max(self._updated, skeleton.time)
         if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
             self._max_id = record.id
             self.clock.observe(record.id)
+
+    def _add_note(self, skeleton: Skeleton, record: Record) -> None:
+        if skeleton.kind in FACTS:
+            brief = read_brief(skeleton)
+            self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
+        elif skeleton.kind == ORIGIN:
+            self._originate(decode_payload(bytes(record.body), {}))
+        elif skeleton.kind == CARD:
+            self._join(decode_payload(bytes(record.body), {}))
 
     def take_back(self, facts: Collection[str]) -> None:
         """Let the card say nothing that was erased."""
@@ -90,6 +99,14 @@ class Tally:
             self._updated = active
         if isinstance(parent := facts.get("parent_session"), str):
             self._set({"parent_session": parent})
+
+    def _join(self, facts: object) -> None:
+        """Add to the further facts; a field of null goes."""
+        extra = dict(self._card.extra)
+        for name, fields in fields_of(facts).items():
+            joined = fields_of(extra.get(name)) | fields_of(fields)
+            extra[name] = {field: value for field, value in joined.items() if value is not None}
+        self._set({"extra": extra})
 
     def _set(self, facts: dict[str, object]) -> None:
         self._card = msgspec.structs.replace(self._card, **facts)

@@ -1,0 +1,108 @@
+"""Lists of sessions: who is there, when they were written, and what their summaries say.
+
+A card may lag behind the tail of its session. Times are those of whichever was written last, by the store's clock; and
+where the tail may be newer than the card, a summary is read from both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from treering.errors import NotFoundError, TreeringError
+from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
+from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.integrations.claude.names import Address, parse_name
+from treering.integrations.claude.summary import is_complete, summary_on
+from treering.session.catalogue import CARDS_AT_ONCE_MAX
+from treering.session.reader import Reader
+from treering.storage.requests import Entry, Found, Get, Steps
+from treering.storage.run import list_all
+
+
+class Listed(NamedTuple):
+    """One transcript that is there."""
+
+    address: Address
+    card: Card
+    written_ms: int
+    """When something of it was last written, in milliseconds since 1970, by the store's clock."""
+    lags: bool
+    """Its tail may hold what its card does not tell."""
+
+
+def listed(prefix: str, project: str, *, below: str | None = None) -> Steps[list[Listed]]:
+    """Find the conversations of a project, or the transcripts of one's subagents.
+
+    Args:
+        prefix: The namespace of the project.
+        project: Its key.
+        below: The conversation whose subagents are meant.
+    """
+    entries = yield from list_all(f"{prefix}{LATEST}")
+    tails = yield from _tails(prefix)
+    wanted = [entry for entry in entries if _may_be_wanted(entry, prefix, project, below)]
+    found: list[Listed] = []
+    for start in range(0, len(wanted), CARDS_AT_ONCE_MAX):
+        part = wanted[start : start + CARDS_AT_ONCE_MAX]
+        cards = yield from _cards(part)
+        for entry, card in zip(part, cards, strict=True):
+            if card is None or card.dead or not _is_wanted(parse_name(project, card.session), below):
+                continue
+            tail_ms = tails.get(session_of_latest(entry.key, prefix) or "", 0)
+            written = max(entry.modified_ms, tail_ms)
+            found.append(Listed(parse_name(project, card.session), card, written, tail_ms >= entry.modified_ms))
+    return found
+
+
+def _tails(prefix: str) -> Steps[dict[str, int]]:
+    """When each tail was written, by the encoded name of its session."""
+    entries = yield from list_all(f"{prefix}{SESSIONS}")
+    return {name: entry.modified_ms for entry in entries if (name := session_of_tail(entry.key, prefix))}
+
+
+def _may_be_wanted(entry: Entry, prefix: str, project: str, below: str | None) -> bool:
+    """Whether a key is of a transcript that is asked for; the name of a long one stands on its card only."""
+    encoded = session_of_latest(entry.key, prefix)
+    name = decode_id(encoded) if encoded else None
+    return bool(encoded) and (name is None or _is_wanted(parse_name(project, name), below))
+
+
+def _is_wanted(address: Address, below: str | None) -> bool:
+    return not address.subpath if below is None else bool(address.subpath) and address.session == below
+
+
+def _cards(entries: Sequence[Entry]) -> Steps[list[Card | None]]:
+    answers = yield tuple(Get(entry.key, start=0, end=CARD_BYTES_MAX, register=True) for entry in entries)
+    cards: list[Card | None] = []
+    for entry, answer in zip(entries, answers, strict=True):
+        if isinstance(answer, NotFoundError):
+            cards.append(None)
+        elif isinstance(answer, Found):
+            cards.append(decode_card(answer.data, key=entry.key))
+        else:
+            raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    return cards
+
+
+def summaries(rows: Iterable[Listed], prefix: str, *, appends: bool) -> Steps[list[tuple[Listed, dict[str, Any]]]]:
+    """Return what the summary of each says; none of one that is too large for a card, or was never made."""
+    found = []
+    for row in rows:
+        card = row.card
+        if row.lags:
+            card = yield from _newest_card(SessionKeys(prefix, card.session, appends), card)
+        data = summary_on(card.extra)
+        if data is not None and is_complete(data):
+            found.append((row, data))
+    return found
+
+
+def _newest_card(keys: SessionKeys, card: Card) -> Steps[Card]:
+    """The card as it would be written now."""
+    reader = Reader(keys)
+    try:
+        yield from reader.look()
+    except NotFoundError:
+        return card
+    return reader.state.card

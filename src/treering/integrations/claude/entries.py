@@ -1,0 +1,74 @@
+"""Which records of a session are entries of Claude's, and those entries as the SDK handed them over."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from treering.format import values
+from treering.format.erasure import Erased
+from treering.format.record import Record, Skeleton, read_brief
+from treering.format.values import Fields, fields_of
+from treering.ids import time_of
+from treering.importers.claude_entries import write_entry
+from treering.importers.pi import write_time
+from treering.session.payload import decode_payload, decode_source
+from treering.transcript.node import Draft
+
+OURS: Final = frozenset({"card", "damage", "import", "label", "link", "origin", "place", "status", "usage"})
+"""Kinds of notes that say something about a session. The entry of such a type, if there is one, is recorded as another
+kind, see `treering.importers.claude_entries`."""
+
+
+def is_entry(row: Skeleton) -> bool:
+    """Tell whether a record may be an entry, as far as can be told without its body."""
+    return row.type == "node" or (row.type == "note" and row.kind not in OURS)
+
+
+def uuid_of(row: Skeleton) -> str:
+    """Return the uuid of an entry, empty if it has none: then its record has an id of ours."""
+    named = read_brief(row).get("uuid")
+    if isinstance(named, str):
+        return named
+    return row.id if time_of(row.id) is None else ""
+
+
+def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None:
+    """Return the entry that a record was made of, None if it was made of something else.
+
+    Args:
+        record: Any record.
+        blobs: The large parts it refers to.
+    """
+    if record.type not in ("node", "note") or (record.type == "note" and record.kind in OURS):
+        return None
+    body = bytes(record.body)
+    payload, source = decode_payload(body, blobs), decode_source(body, blobs)
+    if isinstance(payload, Erased):
+        return _stub(record, payload) if record.type == "node" and record.kind == "message" else None
+    if record.type == "node" and record.kind == "message":
+        return write_entry(_draft(record, payload, fields_of(source))) if source is not None else None
+    entry = fields_of(payload)
+    return entry if "type" in entry or record.kind.startswith("claude:") else None
+
+
+def _draft(record: Record, payload: object, source: Fields) -> Draft:
+    brief: Any = values.decode(record.brief)
+    time = record.time if record.time is not None else time_of(record.id)
+    return Draft(
+        kind=record.kind, role=record.role, payload=payload, id=record.id, parent=record.parent, time_ms=time,
+        brief=brief, links=record.links, source=source,
+    )  # fmt: skip
+
+
+def _stub(record: Record, erased: Erased) -> Fields:
+    """What stands for an erased message, so that those behind it still have something to follow."""
+    said = record.role == "assistant"
+    return {
+        "type": "assistant" if said else "user",
+        "uuid": record.id,
+        "parentUuid": record.parent,
+        "isSidechain": "side" in fields_of(values.decode(record.brief)),
+        "timestamp": write_time(record.time),
+        "message": erased.message,
+    }

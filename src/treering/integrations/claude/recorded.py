@@ -1,0 +1,110 @@
+"""What a transcript holds already: where the next entry stands, and which entries came before.
+
+It is known from skeletons alone, so opening a transcript to append to it reads no messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from treering.format.record import Skeleton, decode_record, read_brief
+from treering.importers.claude_entries import Course, Spot, is_side
+from treering.integrations.claude.entries import entry_of, is_entry, uuid_of
+from treering.session.index import Index
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+Entry = Mapping[str, object]
+
+
+class _Row(NamedTuple):
+    at: int
+    named: bool
+    """It has a uuid."""
+
+
+class Recorded:
+    """The entries of one session in the order in which they came. Rebuilt whenever it may not be true any more."""
+
+    def __init__(self, index: Index, writer: Writer) -> None:
+        self.index = index
+        self._writer = writer
+        self.end = 0
+        self.course = Course(self._new_id)
+        self.has_main = False
+        """Some of it is the conversation itself. Else all of it is by a subagent, and ends where that stopped."""
+        self.ahead: Spot | None = None
+        """The place of the next entry, if it was asked for already."""
+        self._rows: list[_Row] = []
+        self._places: dict[str, int] = {}  # of each uuid in `_rows`
+
+    def _new_id(self) -> str:
+        return self._writer.state.new_id()
+
+    def catch_up(self) -> None:
+        """Take in what was recorded since."""
+        for row in _rows_since(self.index, self.end):
+            self.take(row)
+        self.end = self.index.end
+
+    def take(self, row: Skeleton) -> None:
+        """Take in one entry that was recorded."""
+        brief = read_brief(row)
+        note = row.type == "note"
+        self.course.recall(
+            row.id, row.target if note else row.parent, note=note, kind=row.kind, role=row.role, brief=brief
+        )
+        self.note_down(row)
+
+    def note_down(self, row: Skeleton) -> None:
+        """Remember an entry whose place the course gave."""
+        uuid = uuid_of(row)
+        if uuid:
+            self._places.setdefault(uuid, len(self._rows))
+        self._rows.append(_Row(row.at, bool(uuid)))
+        self.has_main = self.has_main or (row.type == "node" and "side" not in read_brief(row))
+
+    def stands_aside(self, entry: Entry) -> bool:
+        """Tell what a subagent said in the midst of a conversation: no head moves there."""
+        return self.has_main and is_side(entry)
+
+    def repeats(self, entries: Sequence[Entry]) -> Steps[list[bool]]:
+        """Tell which entries came before.
+
+        An entry with a `uuid` did if that is known. One without did if it stands in the same place: beside entries
+        that came before, where an equal one was recorded.
+        """
+        known = [self._places.get(uuid) if (uuid := _uuid(entry)) else None for entry in entries]
+        found = [place is not None for place in known]
+        alike = {}  # place in `_rows`, by place in `entries`
+        place = next((place - before for before, place in enumerate(known) if place is not None), None)
+        for number, entry in enumerate(entries):
+            if known[number] is not None:
+                place = known[number]
+            elif _uuid(entry) or place is None or not 0 <= place < len(self._rows) or self._rows[place].named:
+                place = None
+                continue
+            else:
+                alike[number] = place
+            place = place + 1 if place is not None else None
+        stored = yield from _entries_at(self._writer, [self._rows[place].at for place in alike.values()])
+        for number, place in alike.items():
+            found[number] = stored[self._rows[place].at] == entries[number]
+        return found
+
+
+def _uuid(entry: Entry) -> str:
+    uuid = entry.get("uuid")
+    return uuid if isinstance(uuid, str) else ""
+
+
+def _rows_since(index: Index, end: int) -> Iterable[Skeleton]:
+    rows = [row for row in (*index.graph, *index.graph.annotations.notes()) if row.at >= end and is_entry(row)]
+    return sorted(rows, key=lambda row: row.at)
+
+
+def _entries_at(writer: Writer, places: Sequence[int]) -> Steps[dict[int, Entry | None]]:
+    lines = yield from writer.lines_at(places)
+    yield from writer.fetch_blobs(lines.values())
+    return {at: entry_of(decode_record(line), writer.blobs) for at, line in lines.items()}

@@ -1,0 +1,264 @@
+"""A store for the transcripts of the Claude Agent SDK: one session of Treering for each conversation and subagent.
+
+Rule 1: calls for one transcript are served one after the other, in the order in which they came; others do not wait.
+Rule 2: work is done in threads, so it goes on with asyncio and with trio alike, and a large transcript does not stop
+the event loop. A caller who gives up leaves its thread to finish: what it was writing may be recorded.
+Rule 3: an open transcript holds nothing that keeps others out, on disk or in a bucket. Their number is bounded.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar, cast
+
+import anyio
+from anyio import to_thread
+from anyio.lowlevel import RunVar
+from claude_agent_sdk import (
+    SessionKey,
+    SessionListSubkeysKey,
+    SessionStore,
+    SessionStoreEntry,
+    SessionStoreListEntry,
+    SessionSummaryEntry,
+)
+
+from treering.checkpoint.policy import find_policy
+from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError
+from treering.format.register import Card
+from treering.format.values import Fields
+from treering.importers.claude import NAME
+from treering.integrations.claude import catalogue
+from treering.integrations.claude.loading import load
+from treering.integrations.claude.names import Address, address_of
+from treering.integrations.claude.recorded import Entry
+from treering.integrations.claude.summary import Summary
+from treering.integrations.claude.transcript import Transcript
+from treering.session.store import Store
+from treering.session.writer import Options, Writer, now_ms
+from treering.storage.requests import Steps
+from treering.storage.run import run
+
+T = TypeVar("T")
+
+OPEN_MAX: Final = 128
+"""Transcripts kept open for appending; each takes some hundred bytes for every entry, and what its model sees."""
+THREADS_MAX: Final = 64
+"""Calls at work at a time; S3 clients keep about as many connections."""
+
+
+class TreeringSessionStore(SessionStore):
+    """Keeps the transcripts of the Claude Agent SDK in a store of Treering.
+
+    Pass it as `ClaudeAgentOptions(session_store=...)`. Close it when the program ends, or use it as an asynchronous
+    context manager; a process that is killed loses nothing that was appended, and the next one reads a little more.
+
+    Several processes and hosts may use one store at a time, also for the same session.
+    """
+
+    def __init__(self, store: Store, *, open_max: int = OPEN_MAX) -> None:
+        """Nothing is read or written yet.
+
+        Args:
+            store: As `treering.open` returns it.
+            open_max: Transcripts kept open for appending.
+        """
+        self._place = store._place  # noqa: SLF001  # of the same package
+        self._open_max = open_max
+        self._open: OrderedDict[Address, _Open] = OrderedDict()
+        self._pid = os.getpid()
+        self._mutex = threading.Lock()
+        self._locks: RunVar[dict[Address, anyio.Lock]] = RunVar(f"treering {id(self)}")
+        self._threads: RunVar[anyio.CapacityLimiter] = RunVar(f"treering threads {id(self)}")
+
+    # what the SDK calls
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Record entries: durable when it returns, in one request.
+
+        An entry whose `uuid` is recorded already is left out. The same call again after an error adds what is missing.
+        """
+        if entries:
+            address = address_of(key)
+            await self._in_turn(address, partial(self._append, key, address, cast("list[Entry]", entries)))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return all entries as they were appended, in that order; None if there are none."""
+        address = address_of(key)
+        found = await self._in_thread(partial(self._load, address))
+        return cast("list[SessionStoreEntry] | None", found)
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the conversations of a project, and when each was last written."""
+        rows = await self._in_thread(partial(self._listed, project_key, None))
+        return [SessionStoreListEntry(session_id=row.address.session, mtime=row.written_ms) for row in rows]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return what the SDK shows in lists, from cards alone, and from tails that are newer than their cards."""
+        found = await self._in_thread(partial(self._summaries, project_key))
+        return [
+            SessionSummaryEntry(session_id=row.address.session, mtime=row.written_ms, data=data) for row, data in found
+        ]
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a conversation with its subagents, or one subagent's transcript. There may be none."""
+        address = address_of(key)
+        below = [] if address.subpath else await self._in_thread(partial(self._below, address))
+        for each in [*below, address]:  # so one that is cut short is found again by what is left
+            await self._in_turn(each, partial(self._delete, each))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the subpaths of a conversation's subagents."""
+        address = Address(key["project_key"], key["session_id"])
+        below = await self._in_thread(partial(self._below, address))
+        return [each.subpath for each in below]
+
+    async def close(self) -> None:
+        """Let the cards of all open transcripts tell what was appended. The store may be used again."""
+        with self._mutex:
+            addresses = list(self._open)
+        for address in addresses:
+            await self._in_turn(address, partial(self._close, address))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with anyio.CancelScope(shield=True):
+            await self.close()
+
+    # where the work is done
+
+    async def _in_turn(self, address: Address, work: Callable[[], T]) -> T:
+        """Do something with one transcript, behind what was asked for before."""
+        locks = self._locks.get(None)
+        if locks is None:
+            self._locks.set(locks := {})
+        lock = locks.setdefault(address, anyio.Lock())
+        try:
+            async with lock:
+                return await self._in_thread(work)
+        finally:
+            if not lock.locked() and not lock.statistics().tasks_waiting:
+                locks.pop(address, None)
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        threads = self._threads.get(None)
+        if threads is None:
+            self._threads.set(threads := anyio.CapacityLimiter(THREADS_MAX))
+        return await to_thread.run_sync(work, abandon_on_cancel=True, limiter=threads)
+
+    def _append(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> None:
+        while True:
+            opened = self._opened(key, address, entries)
+            with opened.lock:
+                try:
+                    return self._run(opened.transcript.append(entries))
+                except SessionDeletedError:
+                    self._forget(address, opened)  # and begin anew: what is appended to is there
+                except UnavailableError:
+                    raise  # the transcript remembers what is in doubt
+                except BaseException:
+                    self._forget(address, opened)
+                    raise
+
+    def _opened(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> _Open:
+        """Return the transcript, opened if need be; it is used by one call at a time."""
+        with self._mutex:
+            if self._pid != os.getpid():  # a forked child goes its own way
+                self._open.clear()
+                self._pid = os.getpid()
+            if (found := self._open.get(address)) is not None:
+                self._open.move_to_end(address)
+                return found
+        made = _Open(Transcript(self._writer(address, entries), None if address.subpath else Summary(key)))
+        self._run(made.transcript.writer.open())
+        if address.subpath and not made.transcript.writer.begun:
+            self._link(key, address)
+        with self._mutex:
+            self._open[address] = made
+            surplus = list(self._open.items())[: max(0, len(self._open) - self._open_max)]
+        for name, opened in surplus:
+            self._give_up(name, opened)
+        return made
+
+    def _writer(self, address: Address, entries: Sequence[Entry]) -> Writer:
+        place, now = self._place.namespace(address.project), now_ms()
+        cwd = next((cwd for entry in entries if isinstance(cwd := entry.get("cwd"), str)), "")
+        card = Card(
+            session=address.name, life="", write="", project=address.project, cwd=cwd, created=now, updated=now,
+            parent_session=Address(address.project, address.session).name if address.subpath else None,
+            extra={"imported": NAME},
+        )  # fmt: skip
+        options = Options(shared=True, redaction=place.redaction)
+        return Writer(place.keys(address.name), find_policy(NAME), card, options, place.prepare)
+
+    def _link(self, key: SessionKey, address: Address) -> None:
+        """Let the conversation name a subagent that is about to begin, if there is a conversation."""
+        parent = Address(address.project, address.session)
+        opened = self._opened(key, parent, ())
+        with opened.lock:
+            self._run(opened.transcript.link(address.name))
+
+    def _give_up(self, address: Address, opened: _Open) -> None:
+        """Close a transcript that was not used for long, unless it is in use or in doubt."""
+        if opened.lock.acquire(blocking=False):
+            try:
+                if not opened.transcript.writer.in_doubt:
+                    self._forget(address, opened)
+                    self._run(opened.transcript.close())
+            except TreeringError:
+                return  # what was appended is safe; only its card lags
+            finally:
+                opened.lock.release()
+
+    def _close(self, address: Address) -> None:
+        with self._mutex:
+            opened = self._open.pop(address, None)
+        if opened is not None:
+            with opened.lock:
+                self._run(opened.transcript.close())
+
+    def _forget(self, address: Address, opened: _Open) -> None:
+        with self._mutex:
+            if self._open.get(address) is opened:
+                del self._open[address]
+
+    def _load(self, address: Address) -> list[Fields] | None:
+        return self._run(load(self._place.namespace(address.project).reader(address.name, NAME)))
+
+    def _listed(self, project: str, below: str | None) -> list[catalogue.Listed]:
+        return self._run(catalogue.listed(self._place.namespace(project).prefix, project, below=below))
+
+    def _summaries(self, project: str) -> list[tuple[catalogue.Listed, dict[str, Any]]]:
+        prefix, appends = self._place.namespace(project).prefix, self._place.driver.appends
+        return self._run(catalogue.summaries(self._listed(project, None), prefix, appends=appends))
+
+    def _below(self, address: Address) -> list[Address]:
+        return [row.address for row in self._listed(address.project, address.session)]
+
+    def _delete(self, address: Address) -> None:
+        with self._mutex:
+            self._open.pop(address, None)
+        with suppress(NotFoundError):
+            self._place.namespace(address.project).delete(address.name)
+
+    def _run(self, steps: Steps[T]) -> T:
+        return run(steps, self._place.driver)
+
+
+class _Open:
+    """One open transcript."""
+
+    def __init__(self, transcript: Transcript) -> None:
+        self.transcript = transcript
+        self.lock = threading.Lock()
+        """Held by whoever works with it: a caller who gave up may leave a thread at work behind."""

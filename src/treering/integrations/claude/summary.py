@@ -1,0 +1,60 @@
+"""What lists of the SDK show of a session: a fold that the SDK defines, kept on the card of the session.
+
+The card is not written with every append. Each change of the fold is a note behind the entry that made it, so whoever
+writes the card next takes it over, whether or not they know what it means. The note names the entry as what it is a
+copy of, so that erasing the entry erases the note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from claude_agent_sdk import SessionKey, SessionStoreEntry, SessionSummaryEntry, fold_session_summary
+
+from treering.format import values
+from treering.format.register import Card
+from treering.integrations.claude.recorded import Entry
+
+FACTS: Final = "claude"
+"""Where the summary is among the further facts of a card."""
+BYTES_MAX: Final = 3000
+"""As JSON. A card is small, since lists read all of it; usual summaries take 400 bytes."""
+_LARGE: Final = "too_large"
+"""In place of a summary that is larger: the SDK then makes one from the transcript whenever it lists the session."""
+
+
+class Summary:
+    """The summary of one session behind all that was recorded."""
+
+    def __init__(self, key: SessionKey, data: Mapping[str, Any] | None = None) -> None:
+        self._key = key
+        self.data: dict[str, Any] = dict(data or {})
+
+    def go_on(self, card: Card) -> Summary:
+        """Return the summary as a card has it."""
+        return Summary(self._key, summary_on(card.extra))
+
+    def add(self, entry: Entry) -> dict[str, Any] | None:
+        """Take in one entry; return the facts for the card if something changed, None where one is gone."""
+        if _LARGE in self.data:
+            return None
+        before = SessionSummaryEntry(session_id=self._key["session_id"], mtime=0, data=self.data)
+        after = fold_session_summary(before, self._key, [cast(SessionStoreEntry, entry)])["data"]
+        if len(values.encode(after)) > BYTES_MAX:
+            after = {_LARGE: True}
+        changed = {name: value for name, value in after.items() if name not in self.data or self.data[name] != value}
+        changed |= dict.fromkeys(self.data.keys() - after.keys())
+        self.data = after
+        return {FACTS: changed} if changed else None
+
+
+def summary_on(extra: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the summary among the further facts of a card, None if there is none."""
+    found = extra.get(FACTS)
+    return dict(found) if isinstance(found, dict) else None
+
+
+def is_complete(data: Mapping[str, Any]) -> bool:
+    """Tell whether a summary says all that the SDK would say."""
+    return _LARGE not in data

@@ -1,0 +1,214 @@
+"""One transcript, open for appending: entries in, one durable append out.
+
+Rule 1: a `uuid` is recorded once, whoever comes with it and however often. It is looked for each time an append is
+planned, in all that was recorded until then; so also behind what somebody else wrote in between.
+Rule 2: an append that had no answer is settled before the next one. If the next one is of the same entries it is a
+retry, and what is settled as recorded is not recorded again: that counts for entries without a `uuid`.
+Rule 3: the session stands at what was said last in the conversation itself. If that follows something else, the user
+went back: the head moves there in the same append, and what was left stays as a branch.
+Rule 4: an append takes what fits into one request. Large batches take several; so does one in which the user goes back
+to what it began with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import msgspec
+
+from treering.format.record import skeleton_of_record
+from treering.ids import time_of
+from treering.importers.claude_entries import Spot, read_entry
+from treering.integrations.claude.entries import is_entry
+from treering.integrations.claude.recorded import Entry, Recorded
+from treering.integrations.claude.summary import Summary
+from treering.session.reader import Restored
+from treering.session.recording import Change, Recording
+from treering.session.verbs import rebuilt
+from treering.session.writer import Writer, now_ms
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft, Here
+
+BYTES_PER_APPEND = 2 * 1024 * 1024  # of record lines; the SDK flushes at 1 MiB, but forks a session in one call
+
+
+class _Tried(NamedTuple):
+    """What was last asked for, and how far it came."""
+
+    entries: tuple[Entry, ...]
+    done: int
+    """So many are recorded."""
+    planned: int
+    """So many are recorded if the last append was."""
+
+
+class Transcript:
+    """Appends the entries of one key of the SDK to its session."""
+
+    def __init__(self, writer: Writer, summary: Summary | None) -> None:
+        """Begin with a writer that has looked.
+
+        Args:
+            writer: Of the session, shared with others.
+            summary: What lists show; None for a subagent's.
+        """
+        self.writer = writer
+        self._summary = summary
+        self._recorded: Recorded | None = None
+        self._tried: _Tried | None = None
+
+    def append(self, entries: Sequence[Entry]) -> Steps[None]:
+        """Record entries behind those before; durable when it returns. Those that came before are left out.
+
+        Raises:
+            TreeringError: Some of them are not recorded. Call again with the same entries.
+        """
+        batch = tuple(entries)
+        tried, self._tried = self._tried, None
+        landed = yield from self.writer.settle()
+        done = 0
+        if tried is not None and tried.entries == batch:
+            done = tried.planned if landed else tried.done
+        while done < len(batch):
+            planned = yield from self.writer.write(partial(self._plan, batch, done))
+            self._take(planned)
+            done, self._tried = planned.done, None
+
+    def link(self, child: str) -> Steps[None]:
+        """Say where in this conversation a subagent began; nothing if there is no conversation yet."""
+        if not self.writer.begun:
+            return
+
+        def plan() -> Steps[Recording]:
+            yield from ()
+            self.writer.go_along()
+            recording = Recording(self.writer)
+            recording.draft(Draft(type="note", kind="link", target=recording.node, brief={"child": child, "task": ""}))
+            return recording
+
+        yield from self.writer.write(plan)
+
+    def close(self) -> Steps[None]:
+        """Let the card tell what was appended, and merge segments if there are many."""
+        writer = self.writer
+        yield from writer.settle()
+        if writer.begun and writer.view.end > writer.view.covers:
+            writer.go_along()
+            yield from writer.anchor()
+            yield from writer.cover(seal=False)
+        yield from writer.close()
+
+    def _plan(self, batch: tuple[Entry, ...], first: int) -> Steps[_Append]:
+        writer = self.writer
+        writer.go_along()
+        if not writer.anchored:
+            yield from writer.anchor()
+        recorded = yield from self._up_to_date()
+        rest = batch[first:]
+        repeats = yield from recorded.repeats(rest)
+        planned = _Append(writer, recorded, self._summary)
+        planned.done = first
+        self._recorded = None  # until it is known that this was recorded, the course is ahead of the journal
+        for entry, repeated in zip(rest, repeats, strict=True):
+            if not repeated and not (yield from planned.add(entry)):
+                break
+            planned.done += 1
+        yield from planned.finish()
+        self._tried = _Tried(batch, first, planned.done)
+        return planned
+
+    def _up_to_date(self) -> Steps[Recorded]:
+        index = yield from self.writer.index()
+        recorded = self._recorded
+        if recorded is None or recorded.index is not index:  # records that were seen before may be gone
+            recorded = Recorded(index, self.writer)
+        if recorded.end < index.end:
+            recorded.catch_up()
+        return recorded
+
+    def _take(self, planned: _Append) -> None:
+        """Go on from what was recorded, if nobody else wrote before it."""
+        writer, recorded = self.writer, planned.recorded
+        end = recorded.end + len(planned.records)
+        if writer.state.end != end:
+            return
+        for at, record in enumerate(planned.records, recorded.end):
+            row = skeleton_of_record(msgspec.structs.replace(record, at=at), 0)
+            if is_entry(row):
+                recorded.note_down(row)
+        recorded.end = end
+        self._recorded = recorded
+
+
+class _Append(Recording):
+    """The records of one append."""
+
+    def __init__(self, writer: Writer, recorded: Recorded, summary: Summary | None) -> None:
+        super().__init__(writer)
+        self.recorded = recorded
+        self.done = 0
+        """How many entries of the batch are recorded once this is."""
+        self._summary = summary.go_on(writer.state.card) if summary is not None else None
+        self._uuids: set[str] = set()
+        self._bytes = 0
+        self._beside = False
+
+    def add(self, entry: Entry) -> Steps[bool]:
+        """Take one entry in; false if it must wait for the next append."""
+        uuid = entry.get("uuid")
+        if isinstance(uuid, str) and uuid in self._uuids:
+            return True
+        recorded = self.recorded
+        if self._bytes >= BYTES_PER_APPEND:
+            return False
+        spot, recorded.ahead = recorded.ahead or recorded.course.add(entry), None
+        self._beside = recorded.stands_aside(entry)
+        if not spot.note and not self._beside and self._goes_back(spot.parent):
+            if self.records:
+                recorded.ahead = spot
+                return False
+            yield from self._go_back(spot.parent)
+        self._record(dict(entry), spot)
+        if isinstance(uuid, str):
+            self._uuids.add(uuid)
+        return True
+
+    def _record(self, entry: dict[str, Any], spot: Spot) -> None:
+        draft = read_entry(entry, spot, now_ms())
+        if entry.get("uuid") == spot.id and time_of(spot.id) is not None:
+            draft = msgspec.structs.replace(draft, brief=(draft.brief or {}) | {"uuid": spot.id})
+        self.draft(draft)
+        self._bytes += len(self.records[-1].body)
+        if self._summary is not None and (changed := self._summary.add(entry)):
+            self.draft(Draft(type="note", kind="card", payload=changed, links={"copy-of": spot.id}))
+
+    def finish(self) -> Steps[None]:
+        """Keep what the model sees where only the whole path tells it."""
+        if self.compacts and self.context is None:
+            self.context = yield from rebuilt(self.writer, self)
+            self.keep(Change(navigated=True))
+
+    def _goes_back(self, parent: str | None) -> bool:
+        return parent != self.node and (self.node is not None or len(self.recorded.index.graph) > 0)
+
+    def _go_back(self, parent: str | None) -> Steps[None]:
+        """Move the head to what is gone on from; two reads resume it also if nothing else is recorded any more."""
+        writer, node = self.writer, parent if parent in self.recorded.index.graph else None
+        restored = Restored(None, writer.policy.build([]), {}, None)
+        if node is not None:
+            restored = yield from writer.restore(node, head=self.head)
+        yield from writer.bring(restored)
+        self.move("checkout", self.head, node, {"by": "claude"})
+        self.context, self.checkpoint = restored.context, restored.checkpoint
+        self.keep(Change(navigated=True))
+
+    def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:
+        """Parents are kept whatever they name."""
+        above = None if isinstance(parent, Here) else parent
+        if self._beside:
+            return above, ""
+        self._nodes += 1
+        self.node, self.moved = node, True
+        return above, self.head
