@@ -529,7 +529,7 @@ RULES = (
     Rule(
         "fence-copies",
         "An erasure that was overtaken looks for copies made meanwhile.",
-        "session/erasing.py",
+        "session/traces.py",
         "        while self._end < writer.view.end:\n",
         "        while not self._end:\n",
         ERASURES,

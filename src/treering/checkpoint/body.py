@@ -26,6 +26,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from treering.checkpoint.context import ItemForm
 from treering.errors import CorruptError
+from treering.format.erasure import is_erased
 from treering.format.values import decode, encode
 
 Forms = list[str | ItemForm]
@@ -139,5 +140,7 @@ def _field_with_raws(name: str, field: object) -> object:
 
 
 def _raw(value: object) -> Raw:
+    if is_erased(encoded := json.dumps(value, separators=(",", ":")).encode()):
+        return Raw(encoded)  # no value any more
     # Decoded and encoded again by `format.values`, bytes come out as they were first written.
-    return Raw(encode(decode(json.dumps(value).encode())))
+    return Raw(encode(decode(encoded)))

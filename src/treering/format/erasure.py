@@ -9,7 +9,8 @@ In place of an erased payload stands
     {"$erased":{"sha256":"...","time":1739000000000,"reason":"...","message":{"role":"user","content":"[erased]"}}}
 
 with the SHA-256 of the body as it was. The brief keeps what others build on. A record that merely holds a copy of the
-payload, a checkpoint with a message that was edited inline, loses that copy and nothing else.
+payload, a checkpoint with a message that was edited inline, loses that copy and nothing else. Where the state of an
+agent was erased, the same stands in place of each value, without a message: so whatever refers to the value is right.
 """
 
 from __future__ import annotations
@@ -24,18 +25,10 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from treering.format.line import CHECKSUM_BYTES, close_line, encode_object
+from treering.format.copies import with_values, without_messages
+from treering.format.line import encode_object
 from treering.format.paths import SegmentName
-from treering.format.pieces import (
-    UNKNOWN,
-    Unknown,
-    entries_in,
-    fields_in,
-    join_entries,
-    join_fields,
-    unknown_in,
-    with_fields,
-)
+from treering.format.pieces import UNKNOWN, Unknown, entries_in, join_entries, unknown_in, with_fields
 from treering.format.record import Record, Skeleton, decode_record, encode_record
 from treering.format.stub import stub_of
 from treering.format.values import decode, encode
@@ -63,8 +56,19 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """SHA-256 of its large parts. No record refers to them any more but those that did already."""
     facts: tuple[str, ...] = ()
     """Fields of the card that came from it."""
+    state: tuple[str | None, ...] = ()
+    """Keys of the agent's state whose values are gone from the checkpoints among the records; None: the state of the
+    conversation manager."""
+    end: int = 0
+    """If it is about state: positions from here on came after it, with all that was copied there."""
     unknown: Unknown = msgspec.field(default=(), name=UNKNOWN)
     """What a later version says of it; kept where the list of acts is written anew."""
+
+    def tombstone(self, value: bytes) -> bytes:
+        """Return what stands in place of a value of the state; idempotent."""
+        return (
+            value if is_erased(value) else _mark(Erased(sha256=digest_of(value), time_ms=self.time, reason=self.reason))
+        )
 
 
 def encode_erasures(acts: Iterable[Erasure]) -> bytes:
@@ -111,6 +115,10 @@ class Burials:
         for act in self.erasures:
             for at, name in act.records:
                 self._acts.setdefault(at, {}).setdefault(name, act)
+        self._state_acts: dict[int, list[Erasure]] = {}
+        for act in self.of_state():
+            for at in {at for at, _ in act.records}:
+                self._state_acts.setdefault(at, []).append(act)
         self._places = sorted(self._epochs)
 
     def __bool__(self) -> bool:
@@ -125,9 +133,9 @@ class Burials:
         """Return the fields of the card that were erased after that epoch."""
         return frozenset(fact for act in self.erasures if act.epoch > epoch for fact in act.facts)
 
-    def names_since(self, epoch: int) -> frozenset[str]:
-        """Return the ids of the records that were erased after that epoch."""
-        return frozenset(name for act in self.erasures if act.epoch > epoch for _, name in act.records)
+    def of_state(self, since: int = 0) -> tuple[Erasure, ...]:
+        """Return the acts after that epoch that took values out of the state, in order."""
+        return tuple(act for act in self.erasures if act.epoch > since and act.state)
 
     def bury(self, line: bytes, at: int) -> bytes:
         """Return the line of the record at a position without what was erased of it; idempotent."""
@@ -135,7 +143,10 @@ class Burials:
             return line
         record, acts = decode_record(line), self._acts.get(at, {})
         if record.type == "checkpoint":
-            return _without_messages(line, record, acts.keys())
+            line = without_messages(line, record, acts.keys())
+            for act in self._state_acts.get(at, ()):
+                line = with_values(line, decode_record(line), act.state, act.tombstone)
+            return line
         return _tombstone(line, record, next(iter(acts.values()), Erasure(epoch=0)))
 
     def bury_all(self, lines: Iterable[bytes], first: int) -> list[bytes]:
@@ -161,7 +172,7 @@ def _burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...])
 
 def burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
     """Return what a header says of erased records, ready to be asked."""
-    return _burials(erased, erasures) if erased else NONE
+    return _burials(erased, erasures) if erased or erasures else NONE
 
 
 def is_erased(body: bytes) -> bool:
@@ -186,14 +197,15 @@ def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
     message = stub_of(body, record.role)
     left = Erased(sha256=digest_of(body), time_ms=act.time, reason=act.reason, message=message)
     brief = _kept_brief(record.type, record.kind, bytes(record.brief))
-    return encode_record(msgspec.structs.replace(record, brief=Raw(brief), body=Raw(b"%b%b}" % (_MARK, _json(left)))))
+    return encode_record(msgspec.structs.replace(record, brief=Raw(brief), body=Raw(_mark(left))))
 
 
-def _json(left: Erased) -> bytes:
+def _mark(left: Erased) -> bytes:
     try:
-        return msgspec.json.encode(left)
+        encoded = msgspec.json.encode(left)
     except UnicodeEncodeError:  # a lone surrogate in the reason
-        return json.dumps(msgspec.to_builtins(left), separators=(",", ":")).encode()
+        encoded = json.dumps(msgspec.to_builtins(left), separators=(",", ":")).encode()
+    return b"%b%b}" % (_MARK, encoded)
 
 
 def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
@@ -212,61 +224,6 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-# copies in checkpoints: items of a context are ids, or objects with a node and perhaps a message
-
-
-def inline_messages(record: Record) -> list[tuple[str, bytes]]:
-    """Return the messages that the record of a checkpoint holds itself: the node, and the message as JSON."""
-    body = bytes(record.body)
-    if record.type != "checkpoint" or b'"message":' not in body:
-        return []
-    found = []
-    for entry in entries_in(fields_in(body).get("context", b"[]")):
-        for form in entries_in(_splice(entry)[2]) if entry.startswith(b"[") else [entry]:
-            found += [message] if (message := _message_in(form)) is not None else []
-    return found
-
-
-def _without_messages(line: bytes, record: Record, nodes: Iterable[str]) -> bytes:
-    """Return a checkpoint's line without the messages of some nodes; every other value in it stays as it is."""
-    gone = frozenset(nodes)
-    if gone.isdisjoint(node for node, _ in inline_messages(record)):
-        return line
-    body = bytes(record.body)
-    fields = fields_in(body)
-    fields["context"] = join_entries([_cut_entry(entry, gone) for entry in entries_in(fields["context"])])
-    front = line[: -CHECKSUM_BYTES - len(body)]
-    return close_line(front + join_fields(fields) + b"}")
-
-
-def _cut_entry(entry: bytes, gone: frozenset[str]) -> bytes:
-    if not entry.startswith(b"["):
-        return _cut_form(entry, gone)
-    start, deleted, forms = _splice(entry)
-    return b"[%d,%d,%b]" % (start, deleted, join_entries([_cut_form(form, gone) for form in entries_in(forms)]))
-
-
-def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
-    message = _message_in(form)
-    if message is None or message[0] not in gone:
-        return form
-    fields = fields_in(form)
-    del fields["message"]
-    return join_fields(fields)
-
-
-def _message_in(form: bytes) -> tuple[str, bytes] | None:
-    if not form.startswith(b"{"):
-        return None
-    fields = fields_in(form)
-    return (json.loads(fields["node"]), fields["message"]) if "message" in fields else None
-
-
-def _splice(entry: bytes) -> tuple[int, int, bytes]:
-    start, deleted, forms = entries_in(entry)
-    return int(start), int(deleted), forms
 
 
 _tombstone_decoder = msgspec.json.Decoder(_Tombstone)

@@ -121,8 +121,9 @@ def _erase_since(source: Driver, salvage: Salvage, target: Driver, into: Session
         now = decode_tail(answer.data, key=key, compressed=not salvage.keys.appends).header
     except CorruptError:
         return
-    if now.life == salvage.life and (names := now.burials.names_since(salvage.epoch)):
-        run(erase_copies(into, policy, names, now.burials.erasures[-1].reason), target)
+    since = [act for act in now.burials.erasures if act.epoch > salvage.epoch]
+    if now.life == salvage.life and since:
+        run(erase_copies(into, policy, since), target)
 
 
 def _card(card: Card) -> Card:
@@ -278,7 +279,9 @@ class _Mender:
             self._lose("context", self.salvage.keys.latest, f"{len(gone)} messages of the context are lost", ids=gone)
         before = known.checkpoint or Checkpoint(id="", parent=None, head=head, node=node)
         yield from self.loader.stand(
-            head, node, kept=msgspec.structs.replace(before, node=node, context=known.context.with_items(kept))
+            head,
+            node,
+            kept=msgspec.structs.replace(before, id="", time_ms=0, node=node, context=known.context.with_items(kept)),
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -121,9 +121,9 @@ class AsyncSession(_AsyncReads[Writer]):
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
         await self.perform(lineage.fork, session, at=at, title=title)
 
-    async def erase(self, *ids: str, reason: str = "") -> Receipt:
-        """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
-        receipt = await self.perform(erasing.erase, *ids, reason=reason)
+    async def erase(self, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = "") -> Receipt:
+        """Erase payloads of nodes and notes, or state, for good; see `treering.session.erasing.erase`."""
+        receipt = await self.perform(erasing.erase, *ids, state=state, manager=manager, reason=reason)
         return await asyncio.to_thread(erasing.finished, receipt, self._reader.keys, self._driver)
 
     async def claim(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -128,9 +128,9 @@ class Session(_Reads[Writer]):
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
         self.perform(lineage.fork, session, at=at, title=title)
 
-    def erase(self, *ids: str, reason: str = "") -> Receipt:
-        """Erase the payloads of nodes and notes for good; see `treering.session.erasing.erase`."""
-        receipt = self.perform(erasing.erase, *ids, reason=reason)
+    def erase(self, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = "") -> Receipt:
+        """Erase payloads of nodes and notes, or state, for good; see `treering.session.erasing.erase`."""
+        receipt = self.perform(erasing.erase, *ids, state=state, manager=manager, reason=reason)
         return erasing.finished(receipt, self._reader.keys, self._driver)
 
     def claim(self) -> None:

@@ -5,11 +5,14 @@ A fold over tombstones and a fold from which the payloads were taken afterwards 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import without_messages
 from treering.checkpoint.policy import Policy
-from treering.format.erasure import Burials
+from treering.format.erasure import Burials, Erasure
 from treering.format.record import decode_record
 from treering.format.register import Latest
 from treering.journal.erase import Bury
@@ -22,8 +25,19 @@ def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
     state.context = without_messages(state.context, marks.names)
     if state.checkpoint is not None:
         context = without_messages(state.checkpoint.context, marks.names)
-        state.checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
+        checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
+        state.checkpoint = _without_values(checkpoint, marks.of_state(since))
     state.take_back(marks.facts_since(since))
+
+
+def _without_values(checkpoint: Checkpoint, acts: Iterable[Erasure]) -> Checkpoint:
+    """Return a checkpoint from before these acts without the values of the state that they took."""
+    state, manager = dict(checkpoint.state), checkpoint.manager
+    for act in acts:
+        state |= {key: act.tombstone(state[key]) for key in act.state if key is not None and key in state}
+        if None in act.state and manager is not None:
+            manager = act.tombstone(manager)
+    return msgspec.structs.replace(checkpoint, state=state, manager=manager)
 
 
 def bury_line(line: bytes, marks: Burials) -> bytes:

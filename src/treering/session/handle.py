@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from treering.errors import UsageError
-from treering.format import values
+from treering.format.erasure import Erased
 from treering.session import verbs
 from treering.session.info import SessionInfo, info_of
-from treering.session.reader import ContextItem, Reader, decoded_state
+from treering.session.reader import ContextItem, Reader, decoded_manager, decoded_state, erased_state
 from treering.session.writer import Writer
 from treering.storage.requests import Driver, Steps
 
@@ -60,8 +60,12 @@ class Standing(Generic[R]):
     @property
     def manager(self) -> object:
         """State of the conversation manager, or None."""
-        manager = self._reader.state.manager
-        return None if manager is None else values.decode(manager)
+        return decoded_manager(self._reader.state.manager)
+
+    @property
+    def erased_state(self) -> dict[str | None, Erased]:
+        """What is left of state that was erased and not set since, by key; None: the conversation manager's."""
+        return erased_state(self._reader.state.state, self._reader.state.manager)
 
     @property
     def head(self) -> str:

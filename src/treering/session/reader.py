@@ -12,7 +12,7 @@ from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import NotFoundError, TreeringError
 from treering.format import values
-from treering.format.erasure import NONE, Burials, Erased
+from treering.format.erasure import NONE, Burials, Erased, erased_of, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
 from treering.ids import time_of
@@ -414,6 +414,17 @@ def _blob(answer: object, digest: str) -> bytes | None:
     raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
 
 
-def decoded_state(state: dict[str, bytes]) -> dict[str, object]:
-    """State values as the agent handed them in."""
-    return {key: values.decode(value) for key, value in state.items()}
+def decoded_state(state: Mapping[str, bytes]) -> dict[str, object]:
+    """State values as the agent handed them in; those that were erased are left out."""
+    return {key: values.decode(value) for key, value in state.items() if not is_erased(value)}
+
+
+def decoded_manager(manager: bytes | None) -> object:
+    """The state of a conversation manager as it was handed in; None if there is none, or it was erased."""
+    return None if manager is None or is_erased(manager) else values.decode(manager)
+
+
+def erased_state(state: Mapping[str, bytes], manager: bytes | None) -> dict[str | None, Erased]:
+    """What is left of state values that were erased, by key; None stands for the state of the conversation manager."""
+    left: dict[str | None, Erased] = {key: erased_of(value) for key, value in state.items() if is_erased(value)}
+    return left | ({None: erased_of(manager)} if manager is not None and is_erased(manager) else {})

@@ -9,13 +9,13 @@ import msgspec
 
 from treering.checkpoint.checkpoint import Entry
 from treering.errors import NotFoundError
-from treering.format import values
+from treering.format.erasure import Erased
 from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
 from treering.session.index import Index
 from treering.session.payload import decode_payload
-from treering.session.reader import ContextItem, Reader, decoded_state
+from treering.session.reader import ContextItem, Reader, decoded_manager, decoded_state, erased_state
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
 from treering.transcript.graph import Problem
 from treering.transcript.node import Node
@@ -49,6 +49,8 @@ class CheckpointView(NamedTuple):
     state: dict[str, object]
     manager: object
     policy: str
+    erased_state: Mapping[str | None, Erased]
+    """What is left of values that were erased, by key; None: the state of the conversation manager."""
 
 
 class Note(NamedTuple):
@@ -198,8 +200,9 @@ def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:
         reader.messages(found.context, lines),
         found.context.settings,
         decoded_state(found.state),
-        None if found.manager is None else values.decode(found.manager),
+        decoded_manager(found.manager),
         found.policy,
+        erased_state(found.state, found.manager),
     )
 
 

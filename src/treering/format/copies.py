@@ -1,0 +1,94 @@
+"""What the record of a checkpoint holds that can be erased: messages that were edited inline, and values of the state.
+
+Items of a context are ids, or objects with a node and perhaps a message. Values are JSON; the one of a conversation
+manager goes by the key None here. Everything else in a record stays as it is, to the byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterable
+
+from treering.format.line import CHECKSUM_BYTES, close_line
+from treering.format.pieces import entries_in, fields_in, join_entries, join_fields
+from treering.format.record import Record
+
+_NULL = b"null"
+
+
+def inline_messages(record: Record) -> list[tuple[str, bytes]]:
+    """Return the messages that the record of a checkpoint holds itself: the node, and the message as JSON."""
+    body = bytes(record.body)
+    if record.type != "checkpoint" or b'"message":' not in body:
+        return []
+    found = []
+    for entry in entries_in(fields_in(body).get("context", b"[]")):
+        for form in entries_in(_splice(entry)[2]) if entry.startswith(b"[") else [entry]:
+            found += [message] if (message := _message_in(form)) is not None else []
+    return found
+
+
+def without_messages(line: bytes, record: Record, nodes: Iterable[str]) -> bytes:
+    """Return a checkpoint's line without the messages of some nodes."""
+    gone = frozenset(nodes)
+    if gone.isdisjoint(node for node, _ in inline_messages(record)):
+        return line
+    fields = fields_in(bytes(record.body))
+    fields["context"] = join_entries([_cut_entry(entry, gone) for entry in entries_in(fields["context"])])
+    return _with_body(line, record, join_fields(fields))
+
+
+def state_values(record: Record) -> dict[str | None, bytes]:
+    """Return the values that the record of a checkpoint holds itself, by key."""
+    fields = fields_in(record.body)
+    values: dict[str | None, bytes] = dict(fields_in(fields.get("set", b"{}")).items())
+    if (manager := fields.get("manager", _NULL)) != _NULL:
+        values[None] = manager
+    return values
+
+
+def with_values(line: bytes, record: Record, keys: Collection[str | None], new: Callable[[bytes], bytes]) -> bytes:
+    """Return a checkpoint's line with other values for some keys, where it holds any."""
+    held = state_values(record)
+    changed = {key: new(held[key]) for key in keys if key in held}
+    if all(held[key] == value for key, value in changed.items()):
+        return line
+    fields = fields_in(record.body)
+    if None in changed:
+        fields["manager"] = changed.pop(None)
+    if changed:
+        fields["set"] = join_fields({key: changed.get(key, value) for key, value in held.items() if key is not None})
+    return _with_body(line, record, join_fields(fields))
+
+
+def _with_body(line: bytes, record: Record, body: bytes) -> bytes:
+    front = line[: -CHECKSUM_BYTES - len(bytes(record.body))]
+    return close_line(front + body + b"}")
+
+
+def _cut_entry(entry: bytes, gone: frozenset[str]) -> bytes:
+    if not entry.startswith(b"["):
+        return _cut_form(entry, gone)
+    start, deleted, forms = _splice(entry)
+    return b"[%d,%d,%b]" % (start, deleted, join_entries([_cut_form(form, gone) for form in entries_in(forms)]))
+
+
+def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
+    message = _message_in(form)
+    if message is None or message[0] not in gone:
+        return form
+    fields = fields_in(form)
+    del fields["message"]
+    return join_fields(fields)
+
+
+def _message_in(form: bytes) -> tuple[str, bytes] | None:
+    if not form.startswith(b"{"):
+        return None
+    fields = fields_in(form)
+    return (json.loads(fields["node"]), fields["message"]) if "message" in fields else None
+
+
+def _splice(entry: bytes) -> tuple[int, int, bytes]:
+    start, deleted, forms = entries_in(entry)
+    return int(start), int(deleted), forms
