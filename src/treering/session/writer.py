@@ -52,7 +52,7 @@ from treering.storage.run import checked
 from treering.transcript.node import Draft
 
 RACES_MAX = 100  # lost races in a row before a shared append gives up
-SEALS_PER_MERGE = 16  # after so many seals a handle tidies up when it is closed
+SEALS_PER_MERGE = 16  # after so many seals a handle tidies up when it is closed, if not before
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -547,7 +547,13 @@ class Writer(Reader):
             where = None
         if everything:
             yield from sweep_folders(self.keys, nonce=new_nonce())
+        self._seals = 0
         return (yield from tidy(self.keys, new_nonce, everything=everything, where=where))
+
+    @property
+    def should_tidy(self) -> bool:
+        """This handle wrote enough segments since it last tidied up to do so again, at some quiet moment."""
+        return self._seals >= SEALS_PER_MERGE
 
     def close(self) -> Steps[None]:
         """Let `latest` account for everything, so that the next resume has nothing to replay."""
@@ -556,7 +562,7 @@ class Writer(Reader):
         try:
             if not self.options.shared:
                 yield from self.cover(seal=False)
-            if self._seals >= SEALS_PER_MERGE:
+            if self.should_tidy:
                 yield from self.tidy()
         except (SessionDeletedError, FormatVersionError):
             return  # what was recorded is safe; over a critical record of a later version only that version may cover

@@ -13,11 +13,13 @@ to what it began with.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
 
+from treering.errors import TreeringError
 from treering.format.record import skeleton_of_record
 from treering.ids import time_of
 from treering.importers.claude_entries import Spot, read_entry
@@ -75,6 +77,13 @@ class Transcript:
             planned = yield from self.writer.write(partial(self._plan, batch, done))
             self._take(planned)
             done, self._tried = planned.done, None
+        if self.writer.should_tidy:
+            yield from self._tidy()
+
+    def _tidy(self) -> Steps[None]:
+        """Merge segments: the SDK closes nothing, and a load reads every segment. What was appended is safe already."""
+        with suppress(TreeringError):
+            yield from self.writer.tidy()
 
     def link(self, child: str) -> Steps[None]:
         """Say where in this conversation a subagent began; nothing if there is no conversation yet."""
