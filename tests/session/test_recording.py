@@ -58,6 +58,17 @@ def test_commit_is_one_append(backend: Backend) -> None:
         assert session.state == {"y": 2}
 
 
+def test_a_commit_ends_a_turn_that_was_appended(backend: Backend) -> None:
+    """A commit without messages makes the checkpoint of those appended before, once."""
+    with backend.store().session("s") as session:
+        session.append("a")
+        node = session.append(REPLY)
+        made = session.commit().checkpoint
+        assert made is not None
+        assert session.commit().checkpoint is None
+        assert [(entry.id, entry.node) for entry in session.checkpoints()] == [(made, node)]
+
+
 def test_a_commit_changes_only_the_keys_it_names(backend: Backend) -> None:
     """Keys of the state that a commit does not name keep their values; dropped ones are gone, also after a resume."""
     with backend.store().session("s") as session:

@@ -31,7 +31,7 @@ READING = frozenset(
         "lines", "follow", "perform",
     }
 )  # fmt: skip
-TEXTLESS = frozenset({"flush", "seal", "tidy", "prune", "close"})
+TEXTLESS = frozenset({"claim", "release", "flush", "seal", "tidy", "prune", "close"})
 NAMES_ONLY = frozenset({"retract", "unretract", "checkout", "switch", "rewind", "drop_head"})
 """What they take are ids and names."""
 

@@ -77,6 +77,9 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
 ) -> Steps[Commit]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
 
+    Messages that were appended before belong to the turn. If nothing at all was recorded since the last checkpoint, and
+    nothing is to be, nothing happens.
+
     Args:
         writer: The session.
         messages: As for `append`; may be empty.
@@ -140,7 +143,8 @@ def record(
         new = [draft if draft.id else msgspec.structs.replace(draft, id=writer.state.new_id()) for draft in drafts]
         writer.waiting += [draft for draft in new if draft.id not in known]
         return Commit(tuple([draft.id or "" for draft in new]), None)
-    if len(known) == len(drafts) and not writer.waiting and not (changed and changed.says_something):
+    ends = changed is not None and (changed.says_something or writer.state.nodes_since > 0)
+    if len(known) == len(drafts) and not writer.waiting and not ends:
         return Commit(tuple([draft.id or "" for draft in drafts]), None)
     done = yield from writer.write(partial(_plan, writer, drafts, changed, known, head=head, expect=expect))
     return Commit(tuple(done.ids), done.made.id if done.made else None)
