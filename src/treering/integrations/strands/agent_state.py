@@ -1,0 +1,118 @@
+"""What an agent knows besides its messages, as the state of a session: one value per key, so that only changes cost.
+
+The keys of the application's own state stay as they are. What Strands itself keeps stands beside them, under keys that
+begin with `strands:`; a key of the application's that begins so, or is empty, has `strands:state:` put in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from strands import Snapshot
+from strands.types.agent import LocalAgent
+
+from treering.format import values
+
+OURS: Final = "strands:"
+_STATE: Final = "strands:state:"
+STASH: Final = "strands:stash:"
+"""In front of a reference: what a context manager put aside under it."""
+_STASH_ELSEWHERE: Final = "strands:stash:"
+SYSTEM: Final = "strands:system"
+"""Where the digest of the system prompt and tools is that were recorded last."""
+_FIELDS: Final[Mapping[str, object]] = {
+    "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
+    "model_state": {},
+}
+"""Of a snapshot: what is kept under keys of ours, with what it is where nothing is kept."""
+SCOPE: Final = "agent"
+SCHEMA: Final = "1.0"
+
+
+class Known(NamedTuple):
+    """What an agent knows besides its messages."""
+
+    state: dict[str, bytes]
+    """By key of the session's state, encoded."""
+    manager: bytes | None
+    """State of the conversation manager, encoded; None: the agent has none."""
+
+
+class Stash(NamedTuple):
+    """What a context manager put aside, to be shown again when the model asks for it."""
+
+    entries: Mapping[str, object] = {}
+    """By reference; empty if it is kept elsewhere."""
+    elsewhere: str = ""
+    """The kind of storage that keeps it durably by itself."""
+
+
+NO_STASH: Final = Stash()
+
+
+def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
+    """Copy what an agent knows.
+
+    Args:
+        agent: The agent.
+        stash: What its context manager put aside.
+        system: Digest of its system prompt and tools.
+
+    Raises:
+        UsageError: A value cannot be stored exactly.
+    """
+    data = agent.take_snapshot(preset="session", exclude=["messages"]).data
+    state: dict[str, object] = {_inward(key): value for key, value in data["state"].items()}
+    state |= {OURS + name: data[name] for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
+    state |= {STASH + reference: entry for reference, entry in stash.entries.items()}
+    if stash.elsewhere:
+        state[_STASH_ELSEWHERE] = stash.elsewhere
+    if system:
+        state[SYSTEM] = system
+    manager = data.get("conversation_manager_state")
+    encoded = {key: values.encode(value) for key, value in state.items()}
+    return Known(encoded, None if manager is None else values.encode(manager))
+
+
+def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]) -> Snapshot:
+    """What is to be loaded into an agent: all that it takes but its conversation manager's state.
+
+    Args:
+        agent: It tells which fields there are.
+        state: Of the session.
+        messages: What the model sees.
+    """
+    data: dict[str, Any] = {"messages": messages, "state": application_state(state)}
+    fields = agent.take_snapshot(preset="session", exclude=["messages"]).data
+    data |= {name: state.get(OURS + name, nothing) for name, nothing in _FIELDS.items() if name in fields}
+    return Snapshot(scope=SCOPE, schema_version=SCHEMA, data=data, app_data={})
+
+
+def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of the application, without what Strands keeps."""
+    return {_outward(key): value for key, value in state.items() if _is_outward(key)}
+
+
+def is_interrupted(state: Mapping[str, Any]) -> bool:
+    """Whether calls of the last message wait for somebody's answer."""
+    kept = state.get(OURS + "interrupt_state")
+    return isinstance(kept, dict) and bool(kept.get("activated"))
+
+
+def stash_of(state: Mapping[str, Any]) -> Stash:
+    """What a context manager had put aside."""
+    entries = {key[len(STASH) :]: value for key, value in state.items() if key.startswith(STASH) and key != STASH}
+    return Stash(entries, state.get(_STASH_ELSEWHERE, ""))
+
+
+def _inward(key: str) -> str:
+    return key if key and not key.startswith(OURS) else _STATE + key
+
+
+def _outward(key: str) -> str:
+    return key.removeprefix(_STATE)
+
+
+def _is_outward(key: str) -> bool:
+    return key.startswith(_STATE) or not key.startswith(OURS)

@@ -1,0 +1,134 @@
+"""What became of an agent's list of messages since it was recorded, said in nodes and a context.
+
+Strands tells of most messages when they are added. Behind its back the list is cut by a sliding window, summaries are
+put into it, tool results are shortened, and users append to it. So the list is compared with what is recorded:
+
+| found in the list                       | becomes                                                           |
+|-----------------------------------------|-------------------------------------------------------------------|
+| a recorded message, as it was           | its node, named in the context                                    |
+| a recorded message, changed             | its node, with the message as it is now inside the context        |
+| an unknown message at the end           | a new node                                                        |
+| an unknown message before a known one   | a new node, marked `injected`, named where it stands              |
+| nothing where a recorded message was    | nothing: the node stays in the transcript and leaves the context  |
+
+Rule 1: a message is known by its `tracking_id`, never by its place.
+Rule 2: what is kept here for comparing is a copy: agents and plugins change messages in place.
+"""
+
+from __future__ import annotations
+
+import copy
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+from strands.types.content import Message
+
+from treering import ContextItem, Draft
+
+INJECTED: Final = "injected"
+"""In the brief of a node: nobody said this; a conversation manager put it between what was said."""
+
+
+class Shown(NamedTuple):
+    """One message as the session shows it to the model."""
+
+    node: str
+    message: Message | None
+    """None: it was erased, and the agent shows another one."""
+
+    @property
+    def tracking_id(self) -> str:
+        """What Strands knows it by."""
+        return tracking_id(self.message) if self.message else ""
+
+
+class Difference(NamedTuple):
+    """What to record, so that the session shows what the agent shows."""
+
+    drafts: tuple[Draft, ...]
+    context: tuple[ContextItem | str, ...] | None
+    """None: what is shown grew at its end, by `drafts`, and did not change otherwise."""
+    shown: tuple[Shown, ...]
+    """What the session shows when that is recorded."""
+
+
+def difference(
+    shown: Sequence[Shown], messages: Sequence[Message], *, elsewhere: Collection[str] = (), taken: Collection[str] = ()
+) -> Difference:
+    """Compare an agent's messages with what is recorded of them.
+
+    Args:
+        shown: What the session shows.
+        messages: What the agent shows. Every one needs a tracking id.
+        elsewhere: Tracking ids of messages that are not shown, but whose nodes are in the session.
+        taken: Tracking ids that cannot be the names of new nodes.
+    """
+    known = _by_tracking_id(shown)
+    last_known = max((place for place, message in enumerate(messages) if tracking_id(message) in known), default=-1)
+    drafts: list[Draft] = []
+    context: list[ContextItem | str] = []
+    after: list[Shown] = []
+    used = set(taken) | set(elsewhere) | known.keys()
+    for place, message in enumerate(messages):
+        name = tracking_id(message)
+        recorded = known[name].popleft() if known.get(name) else None
+        if recorded is None and name in elsewhere:
+            recorded = Shown(name, None)
+        if recorded is not None and recorded.message == message:
+            context.append(recorded.node)
+            after.append(recorded)
+            continue
+        now = copy.deepcopy(message)
+        if recorded is not None:
+            context.append(ContextItem(recorded.node, now))
+            after.append(Shown(recorded.node, now))
+            continue
+        node = name if name not in used else str(uuid.uuid4())
+        used.add(node)
+        drafts.append(draft_of(now, node, injected=place < last_known))
+        context.append(node)
+        after.append(Shown(node, now))
+    grown = [each.node for each in shown] + [draft.id for draft in drafts]
+    return Difference(tuple(drafts), None if context == grown else tuple(context), tuple(after))
+
+
+def _by_tracking_id(shown: Sequence[Shown]) -> Mapping[str, deque[Shown]]:
+    """What is shown, by tracking id, in order: a list may hold one message twice."""
+    known: defaultdict[str, deque[Shown]] = defaultdict(deque)
+    for each in shown:
+        known[each.tracking_id].append(each)
+    return known
+
+
+def draft_of(message: Message, node: str | None, *, injected: bool = False) -> Draft:
+    """A message as it is to be recorded."""
+    brief: dict[str, object] | None = {INJECTED: True} if injected else None
+    return Draft(role=str(message.get("role", "")), payload=message, id=node, brief=brief)
+
+
+def tracking_id(message: Message) -> str:
+    """What Strands knows a message by; empty if nobody gave it a name yet."""
+    return message.get("tracking_id") or ""
+
+
+def name_all(messages: Sequence[Message]) -> list[str]:
+    """Give a tracking id to every message that has none, as Strands itself will; return those that were given."""
+    given = []
+    for message in messages:
+        if not message.get("tracking_id"):
+            message["tracking_id"] = str(uuid.uuid4())
+            given.append(message["tracking_id"])
+    return given
+
+
+def message_of(item: ContextItem) -> Message:
+    """A message as Strands expects it, also one that was erased or did not come from Strands."""
+    message: dict[str, Any] = dict(item.message) if isinstance(item.message, Mapping) else {}
+    content = message.get("content")
+    if not isinstance(content, list):
+        message["content"] = [{"text": content if isinstance(content, str) else ""}]
+    message.setdefault("role", "user")
+    message.setdefault("tracking_id", item.node)
+    return cast("Message", message)

@@ -1,0 +1,198 @@
+"""One agent and the session that keeps it: what to record when, and what comes back. It blocks; see `worker`.
+
+Rule 1: what the agent shows and what the session shows are compared, never counted. Whatever happened behind our back
+is recorded at the next occasion.
+Rule 2: what is remembered here changes only when the session has it: an append that failed is tried again by the next.
+Rule 3: loading writes nothing. Repairs are part of what the agent shows, and so of the next append.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NamedTuple
+
+from strands.types.content import Message
+
+from treering import Draft, Session
+from treering.format import values
+from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted
+from treering.integrations.strands.conversation import (
+    Difference,
+    Shown,
+    difference,
+    draft_of,
+    message_of,
+    name_all,
+    tracking_id,
+)
+from treering.integrations.strands.repair import close_open_calls
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+REDACTED: Final = "redacted by a guardrail"
+
+
+class System(NamedTuple):
+    """The system prompt and tools in force."""
+
+    prompt: object
+    tools: object
+    digest: str
+
+    @classmethod
+    def of(cls, prompt: object, tools: object) -> System:
+        """Take them down."""
+        return cls(prompt, tools, hashlib.sha256(values.encode([prompt, tools])).hexdigest())
+
+
+class Loaded(NamedTuple):
+    """What an agent is to go on with."""
+
+    messages: list[Message]
+    """Ours: to be copied before anybody changes them."""
+    state: dict[str, Any]
+    """Of the session, keys of ours included."""
+    manager: object
+    """State of the conversation manager, or None."""
+
+
+class Recorder:
+    """Keeps one agent in one session. Not for several threads at once."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._shown: tuple[Shown, ...] = ()
+        self._known = Known({}, None)
+        self._unfinished = False
+        """Something was recorded since the last checkpoint."""
+        self._made: set[str] = set()
+        """Tracking ids of repairs: no record of the session has one, until it is recorded."""
+        self._erased: set[str] = set()
+        """Tracking ids whose nodes were erased: a message that has one is recorded under another name."""
+        self.look()
+
+    @property
+    def is_new(self) -> bool:
+        """There is nothing to go on from."""
+        return self.session.node is None and self.session.checkpoint_id is None
+
+    def load(self) -> Loaded:
+        """What an agent is to go on with; open tool calls are closed."""
+        state = self.session.state
+        messages = close_open_calls(
+            [each.message for each in self._shown if each.message], pending=is_interrupted(state)
+        )
+        self._made |= set(name_all(messages))
+        return Loaded(messages, state, self.session.manager)
+
+    def add(self, message: Message, messages: Sequence[Message], known: Known, system: System, *, drawn: bool) -> None:
+        """Record a message that was added to the agent's; durable when it returns.
+
+        Args:
+            message: The message, a copy of how it was when it was added.
+            messages: All that the agent has now.
+            known: What else it knows.
+            system: Its prompt and tools.
+            drawn: Its tracking id was made up when it was added: no record can have it.
+        """
+        name = tracking_id(message)
+        before = [each.tracking_id for each in self._shown]
+        now = [tracking_id(each) for each in messages]
+        if name in before:
+            self.revise(message)
+        if now == before:
+            found = Difference((), None, self._shown)
+        elif drawn and now == [*before, name]:  # what else changed waits for the end of the turn
+            found = Difference((draft_of(message, name),), None, (*self._shown, Shown(name, message)))
+        else:
+            found = self._difference(messages, {name} if drawn else set())
+        self._record(found, self._with_stash(known), system)
+
+    def revise(self, message: Message) -> None:
+        """Record that a message is another one now; the first version stays readable."""
+        name = tracking_id(message)
+        found = next((place for place, each in enumerate(self._shown) if each.tracking_id == name), None)
+        if found is None or self._shown[found].message == message:
+            return
+        node = self._shown[found].node
+        self.session.claim()
+        self.session.amend(node, message)
+        self._shown = (*self._shown[:found], Shown(node, message), *self._shown[found + 1 :])
+        self._unfinished = True
+
+    def checkpoint(
+        self, messages: Sequence[Message], known: Known, system: System, *, label: str | None = None
+    ) -> str | None:
+        """Record all that changed, and a checkpoint; nothing if nothing did. Returns the newest checkpoint."""
+        drawn = set(name_all(messages))
+        self._record(self._difference(messages, drawn), known, system, ends=True, label=label)
+        return self.session.checkpoint_id
+
+    def redact(self, message: Message, messages: Sequence[Message], known: Known, system: System) -> None:
+        """Erase what a message said, wherever it is stored, and record what it says now."""
+        name = tracking_id(message)
+        old = next((each for each in self._shown if each.tracking_id == name), None)
+        if old is None:
+            return  # it was not recorded yet
+        self.session.claim()
+        self.session.erase(old.node, reason=REDACTED)
+        self._erased.add(name)
+        self._shown = tuple(Shown(each.node, None) if each is old else each for each in self._shown)
+        self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
+
+    def node_of(self, name: str) -> str:
+        """The node of a message by its tracking id, or `name` itself if the session shows none of that id."""
+        return next((each.node for each in self._shown if each.tracking_id == name), name)
+
+    def look(self) -> None:
+        """See what the session shows where it stands."""
+        session = self.session
+        self._shown = tuple(Shown(item.node, message_of(item)) for item in session.context)
+        state = {key: values.encode(value) for key, value in session.state.items()}
+        self._known = Known(state, None if session.manager is None else values.encode(session.manager))
+        self._unfinished = False
+
+    def _with_stash(self, known: Known) -> Known:
+        """What the agent knows, with the stash as it was: looking through that for every message takes too long."""
+        kept = {key: value for key, value in self._known.state.items() if key.startswith(STASH)}
+        return Known(kept | known.state, known.manager)
+
+    def _difference(self, messages: Sequence[Message], drawn: set[str]) -> Difference:
+        shown = {each.tracking_id for each in self._shown}
+        unknown = {tracking_id(each) for each in messages} - shown - drawn - self._made - self._erased
+        elsewhere = self.session.perform(_recorded, unknown) if unknown else ()
+        return difference(self._shown, messages, elsewhere=elsewhere, taken=self._erased)
+
+    def _record(
+        self, found: Difference, known: Known, system: System, *, ends: bool = False, label: str | None = None
+    ) -> None:
+        """Record a difference in one append, with a checkpoint if more than messages changed or something ends."""
+        old, drafts = self._known.state, list(found.drafts)
+        if known.state.get(SYSTEM) != old.get(SYSTEM):
+            payload = {"prompt": system.prompt, "tools": system.tools}
+            drafts.insert(0, Draft(type="note", kind="system", payload=payload, target=self.session.node))
+        changed = {key: values.decode(value) for key, value in known.state.items() if old.get(key) != value}
+        dropped = [key for key in old if key not in known.state]
+        more: dict[str, Any] = {}
+        if known.manager != self._known.manager:
+            more["manager"] = None if known.manager is None else values.decode(known.manager)
+        if found.context is not None:
+            more["context"] = found.context
+        says_more = bool(changed or dropped or more or label)
+        if not (drafts or says_more or (ends and self._unfinished)):
+            return
+        self.session.claim()
+        if says_more or ends:
+            self.session.commit(drafts, state=changed, drop=dropped, label=label, new_ids=True, **more)
+        else:
+            self.session.append(*drafts, new_ids=True)
+        self._unfinished = not (says_more or ends)
+        self._shown, self._known = found.shown, known
+
+
+def _recorded(writer: Writer, names: Collection[str]) -> Steps[frozenset[str]]:
+    """Which of these are nodes of the session."""
+    yield from writer.settle()
+    index = yield from writer.index()
+    return frozenset(name for name in names if name in index.graph)

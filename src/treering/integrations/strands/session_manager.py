@@ -1,0 +1,393 @@
+"""`TreeringSessionManager`: what Strands calls when something happens to an agent, and what is done then.
+
+| Strands says                              | we do                                                       | requests |
+|-------------------------------------------|-------------------------------------------------------------|----------|
+| an agent was made                         | load it from its session; write nothing                     | 2 GET    |
+| a message was added                       | append it, with a checkpoint if the agent's state changed   | 1        |
+| a message was replaced                    | amend it                                                    | 1        |
+| an invocation ended                       | append a checkpoint if anything changed since the last one  | 0 or 1   |
+| the context was reduced after an overflow | the same                                                    | 0 or 1   |
+| a live connection stops or restarts       | the same                                                    | 0 or 1   |
+| a guardrail redacted what the user said   | erase it wherever it is stored, and append what it says now | several  |
+
+Rule 1: a hook that returned has recorded. Errors of the store are raised into the user's turn, except that driver
+retries come first: an agent that goes on with a message nobody has kept would promise what it cannot keep.
+Rule 2: the event loop never waits for the store in a hook that Strands awaits.
+Rule 3: no two agents share a session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import logging
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from strands import Snapshot
+from strands.bidi.hooks.events import BidiAgentStopEvent, BidiBeforeConnectionRestartEvent
+from strands.hooks import (
+    AfterInvocationEvent,
+    AgentInitializedEvent,
+    BeforeInvocationEvent,
+    HookOrder,
+    HookRegistry,
+    MessageAddedEvent,
+    MessageUpdatedEvent,
+)
+from strands.session import SessionManager
+from strands.types.agent import LocalAgent
+from strands.types.content import Message
+from strands.types.exceptions import SessionException
+
+from treering import Entry, OpenOptions, Session, Store, View
+from treering.integrations.strands.agent_state import (
+    NO_STASH,
+    SCHEMA,
+    SCOPE,
+    Known,
+    Stash,
+    capture,
+    snapshot_of,
+    stash_of,
+)
+from treering.integrations.strands.names import EXTRA, agent_session, belongs_to, require_session_id
+from treering.integrations.strands.recorder import Recorder, System
+from treering.integrations.strands.worker import Worker
+
+if TYPE_CHECKING:
+    from treering import AsyncStore
+
+_log: Final = logging.getLogger(__name__)
+
+
+class _Attached:
+    """One agent, what records it, and the thread that does so."""
+
+    def __init__(self, recorder: Recorder, worker: Worker) -> None:
+        self.recorder = recorder
+        self.worker = worker
+        self.brought: set[str] = set()
+        """Tracking ids that the caller gave to messages of this invocation: they may have been used before."""
+        self._system: System | None = None
+
+    def begin(self, messages: list[Message] | None) -> None:
+        """An invocation begins: prompt and tools may have changed."""
+        self._system = None
+        self.brought = {name for message in messages or () if (name := message.get("tracking_id"))}
+
+    def system(self, agent: LocalAgent) -> System:
+        """The prompt and tools of this invocation."""
+        if self._system is None:
+            self._system = System.of(agent.system_prompt_content, agent.tool_registry.get_all_tools_config())
+        return self._system
+
+    def facts(self, agent: LocalAgent, stash: Stash = NO_STASH) -> tuple[list[Any], Known, System]:
+        """What there is to record of an agent now."""
+        system = self.system(agent)
+        return list(agent.messages), capture(agent, stash=stash, system=system.digest), system
+
+
+class TreeringSessionManager(SessionManager[LocalAgent]):
+    """Keeps agents in a Treering store: every message when it is added, and what it takes to go on.
+
+    Args:
+        store: Where to keep them.
+        session_id: Names the conversation; agents of one id come back with what they had.
+        title: Of a new session, for lists.
+        project: Of a new session; any word to find it by. By default the session id.
+        cwd: Of a new session; the folder it is about.
+
+    Raises:
+        ValueError: The session id is empty or holds a path.
+    """
+
+    def __init__(
+        self, store: Store | AsyncStore, session_id: str, *, title: str = "", project: str = "", cwd: str = ""
+    ) -> None:
+        self.session_id = require_session_id(session_id)
+        self._store = store if isinstance(store, Store) else Store(store._place)  # noqa: SLF001  # of the same package
+        self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
+        self._agents: dict[str, _Attached] = {}
+
+    def __repr__(self) -> str:
+        """Name the session and who has it."""
+        return f"<TreeringSessionManager {self.session_id!r} of {self._store!r}, agents {sorted(self._agents)}>"
+
+    def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:  # noqa: ARG002  # of Strands
+        """Ask to be told of all that is to be recorded."""
+        registry.add_callback(AgentInitializedEvent, self._on_agent_initialized)
+        registry.add_callback(BeforeInvocationEvent, self._on_invocation_begins)
+        registry.add_callback(MessageAddedEvent, self._on_message_added)
+        registry.add_callback(MessageUpdatedEvent, self._on_message_updated)
+        registry.add_callback(AfterInvocationEvent, self._on_invocation_ended)
+        registry.add_callback(
+            [BidiAgentStopEvent, BidiBeforeConnectionRestartEvent], self._on_live_boundary, order=HookOrder.SDK_LAST
+        )
+
+    # what Strands says
+
+    def _on_agent_initialized(self, event: AgentInitializedEvent[LocalAgent]) -> None:
+        self.initialize(event.agent)
+
+    async def _on_invocation_begins(self, event: BeforeInvocationEvent) -> None:
+        attached = self._attached(event.agent)
+        attached.begin(event.messages)
+        await attached.worker.arun(attached.recorder.session.claim)
+
+    async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
+        attached, message = self._attached(event.agent), copy.deepcopy(event.message)
+        drawn = message.get("tracking_id") not in attached.brought
+        await attached.worker.arun(attached.recorder.add, message, *attached.facts(event.agent), drawn=drawn)
+
+    async def _on_message_updated(self, event: MessageUpdatedEvent[LocalAgent]) -> None:
+        attached = self._attached(event.agent)
+        await attached.worker.arun(attached.recorder.revise, copy.deepcopy(event.message))
+
+    async def _on_invocation_ended(self, event: AfterInvocationEvent) -> None:
+        await self._checkpoint(event.agent)
+
+    async def _on_live_boundary(self, event: BidiAgentStopEvent | BidiBeforeConnectionRestartEvent) -> None:
+        await self._checkpoint(event.agent)
+        self._attached(event.agent).begin(None)
+
+    async def _checkpoint(self, agent: LocalAgent) -> None:
+        attached = self._attached(agent)
+        facts = attached.facts(agent, await _stash(agent))
+        try:
+            await attached.worker.arun(attached.recorder.checkpoint, *facts)
+        finally:
+            await attached.worker.arun(attached.recorder.session.release)
+
+    # what Strands calls
+
+    def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
+        """Load an agent from its session, if there is one. Two reads, and nothing is written.
+
+        Raises:
+            SessionException: Another agent of this manager has the same id.
+        """
+        if agent.agent_id in self._agents:
+            raise SessionException(f"The `agent_id` of an agent must be unique in a session. got={agent.agent_id!r}")
+        worker = Worker(agent.agent_id)
+        attached = _Attached(worker.run(self._open, agent.agent_id), worker)
+        if not attached.recorder.is_new:
+            if agent.messages:
+                _log.warning("agent %r had messages; those of its session replace them", agent.agent_id)
+            self._load(agent, attached)
+        self._agents[agent.agent_id] = attached
+
+    def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
+        """Record a message that was added to the agent's."""
+        attached, message = self._attached(agent), copy.deepcopy(message)
+        attached.worker.run(attached.recorder.add, message, *attached.facts(agent), drawn=False)
+
+    def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
+        """Record what changed, with a checkpoint; nothing if nothing did."""
+        self.checkpoint(agent)
+
+    def redact_latest_message(self, redact_message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
+        """Erase what a message said wherever it is stored, and record what it says now."""
+        attached, message = self._attached(agent), copy.deepcopy(redact_message)
+        attached.worker.run(asyncio.run, _forget(agent, message))
+        attached.worker.run(attached.recorder.redact, message, *attached.facts(agent))
+
+    # time travel
+
+    def checkpoint(self, agent: LocalAgent, *, label: str | None = None) -> str | None:
+        """Record what changed, with a checkpoint; without a label nothing if nothing did.
+
+        Args:
+            agent: Of this manager.
+            label: A name to find the checkpoint by.
+
+        Returns:
+            The newest checkpoint; None if there is none yet.
+        """
+        attached = self._attached(agent)
+        facts = attached.facts(agent, attached.worker.run(asyncio.run, _stash(agent)))
+        return attached.worker.run(attached.recorder.checkpoint, *facts, label=label)
+
+    def checkpoints(self, agent: LocalAgent) -> tuple[Entry, ...]:
+        """All checkpoints of an agent, oldest first."""
+        attached = self._attached(agent)
+        return attached.worker.run(attached.recorder.session.checkpoints)
+
+    def heads(self, agent: LocalAgent) -> dict[str, str | None]:
+        """The branches of an agent's conversation, and the message each ends with."""
+        return self._attached(agent).recorder.session.heads
+
+    def restore_checkpoint(self, agent: LocalAgent, checkpoint: str) -> None:
+        """Take an agent back to a checkpoint: its messages and all it knew. What came after stays as a branch.
+
+        Raises:
+            NotFoundError: There is none.
+            RuntimeError: It is a live agent that was not stopped.
+        """
+        self._travel(agent, lambda session: session.rewind(checkpoint))
+
+    def branch(self, agent: LocalAgent, head: str, *, at: str | None = None) -> None:
+        """Go on with the agent from a message, on a branch of its own; the old one stays where it is.
+
+        Args:
+            agent: Of this manager.
+            head: A name for the branch.
+            at: The tracking id of the message it goes on from; by default the last one.
+
+        Raises:
+            NotFoundError: There is no such message.
+            UsageError: There is a branch of that name.
+            RuntimeError: It is a live agent that was not stopped.
+        """
+        node = None if at is None else self._attached(agent).recorder.node_of(at)
+        self._travel(agent, lambda session: session.branch(head, at=node))
+
+    def switch(self, agent: LocalAgent, head: str) -> None:
+        """Go on with the agent where another branch ends.
+
+        Raises:
+            NotFoundError: There is no such branch.
+            RuntimeError: It is a live agent that was not stopped.
+        """
+        self._travel(agent, lambda session: session.switch(head))
+
+    def fork(
+        self, agent: LocalAgent, session_id: str, *, at: str | None = None, title: str | None = None
+    ) -> TreeringSessionManager:
+        """Make a new session of the conversation up to a message. This agent stays as it is.
+
+        Args:
+            agent: Of this manager.
+            session_id: Of the new session.
+            at: The tracking id of the last message to be copied; by default the last one there is.
+            title: Of the new session.
+
+        Returns:
+            A manager of the new session: an agent of the same id that is made with it goes on from there.
+
+        Raises:
+            ConflictError: There is a session of that id.
+            NotFoundError: There is no such message.
+        """
+        other, attached = TreeringSessionManager(self._store, session_id), self._attached(agent)
+        node = None if at is None else attached.recorder.node_of(at)
+        name = agent_session(other.session_id, agent.agent_id)
+        attached.worker.run(attached.recorder.session.fork, name, at=node, title=title)
+        return other
+
+    def view(self, agent_id: str = "default") -> View:
+        """Look at all that an agent ever did, without ever writing.
+
+        Raises:
+            NotFoundError: There is no such agent in this session.
+        """
+        return self._store.view(agent_session(self.session_id, agent_id))
+
+    # the whole session
+
+    def delete_session(self) -> None:
+        """Delete everything that is kept under this session id. Its agents cannot go on."""
+        self.close()
+        for row in list(self._store.each_session()):
+            if belongs_to(self.session_id, row.id):
+                self._store.delete(row.id)
+
+    def close(self) -> None:
+        """Give back what agents hold. Their sessions are left as if nothing had to be read again but two objects."""
+        agents, self._agents = self._agents, {}
+        for attached in agents.values():
+            attached.worker.run(attached.recorder.session.close)
+            attached.worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # how
+
+    def _open(self, agent_id: str) -> Recorder:
+        name = agent_session(self.session_id, agent_id)
+        options: OpenOptions = {**self._options, "extra": {EXTRA: {"session": self.session_id, "agent": agent_id}}}
+        return Recorder(self._store.session(name, **options))
+
+    def _attached(self, agent: LocalAgent) -> _Attached:
+        attached = self._agents.get(agent.agent_id)
+        if attached is None:
+            raise SessionException(f"agent is not attached to this session. agent_id={agent.agent_id!r}")
+        return attached
+
+    def _travel(self, agent: LocalAgent, move: Callable[[Session], None]) -> None:
+        """Take a session elsewhere, and its agent with it."""
+        agent.load_snapshot(_snapshot({}))  # raises now if the agent cannot be loaded
+        attached = self._attached(agent)
+        self.sync_agent(agent)
+        attached.worker.run(move, attached.recorder.session)
+        attached.worker.run(attached.recorder.look)
+        self._load(agent, attached)
+
+    def _load(self, agent: LocalAgent, attached: _Attached) -> None:
+        loaded = attached.worker.run(attached.recorder.load)
+        agent.load_snapshot(snapshot_of(agent, loaded.state, loaded.messages))
+        self._load_manager(agent, loaded.manager)
+        if agent.model.stateful and agent.messages:
+            _log.warning("the model of agent %r keeps the conversation itself: no messages loaded", agent.agent_id)
+            agent.messages = []
+        attached.worker.run(asyncio.run, _unstash(agent, stash_of(loaded.state)))
+
+    def _load_manager(self, agent: LocalAgent, manager: object) -> None:
+        """Load the state of the conversation manager, if it is of the kind that made it."""
+        current = getattr(agent, "conversation_manager", None)
+        if current is None or not isinstance(manager, Mapping):
+            return
+        try:
+            if manager.get("__name__") == type(current).__name__:
+                agent.load_snapshot(_snapshot({"conversation_manager_state": copy.deepcopy(manager)}))
+                return
+        except ValueError:
+            _log.debug("agent %r: its conversation manager refuses its state", agent.agent_id, exc_info=True)
+        text = "agent %r: state of a %r was left out, it is not for a %r; the messages are as they were"
+        _log.warning(text, agent.agent_id, manager.get("__name__"), type(current).__name__)
+
+
+def _snapshot(data: dict[str, Any]) -> Snapshot:
+    return Snapshot(scope=SCOPE, schema_version=SCHEMA, data=data, app_data={})
+
+
+async def _stash(agent: LocalAgent) -> Stash:
+    """What an agent's context manager put aside."""
+    manager = agent.context_manager
+    if manager is None or manager.stash is None:
+        return NO_STASH
+    if manager.stash_is_durable:
+        return Stash(elsewhere=manager.stash.storage_type_name)
+    return Stash(await manager.stash.take_snapshot())
+
+
+async def _unstash(agent: LocalAgent, stash: Stash) -> None:
+    """Put back what was put aside."""
+    manager = agent.context_manager
+    if manager is None or manager.stash is None:
+        return
+    if stash.elsewhere not in ("", manager.stash.storage_type_name):
+        _log.warning("agent %r: what was put aside is in a %s", agent.agent_id, stash.elsewhere)
+    await manager.stash.load_snapshot(dict(stash.entries))
+
+
+async def _forget(agent: LocalAgent, message: Message) -> None:
+    """Let the context manager keep nothing of a message."""
+    manager = agent.context_manager
+    if manager is None or manager.stash is None:
+        return
+    names = [message.get("tracking_id", ""), *_answered_calls(message)]
+    for reference in await manager.stash.list():
+        if reference.rpartition("_")[0] in names:
+            await manager.stash.delete(reference)
+
+
+def _answered_calls(message: Message) -> list[str]:
+    return [block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block]
