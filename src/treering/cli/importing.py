@@ -15,6 +15,7 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
 from treering.importers.discovery import find_sessions
+from treering.importers.folder import StoredFolder
 from treering.importers.formats import FORMATS
 from treering.importers.intake import Intake, Taken
 from treering.importers.origin import stat_of
@@ -42,7 +43,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
 class Found(msgspec.Struct, frozen=True):
     """A file to import."""
 
-    path: Path
+    path: Path | StoredFolder
     named: bool
     """The user named it, and it was not found in a folder."""
 
@@ -103,13 +104,12 @@ def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File
     """
     files: list[Found | File] = []
     for path in paths:
-        place = Path(path)
         try:
-            found = sorted(find_sessions(place, format_name), key=lambda each: stat_of(each)[1])
+            found = sorted(find_sessions(path, format_name), key=lambda each: stat_of(each)[1])
         except TreeringError as error:
             files.append(_failed(path, error))
             continue
-        files += [Found(each, each == place) for each in found]
+        files += [Found(each, str(each) in (path, str(Path(path)))) for each in found]
     return files
 
 
@@ -120,7 +120,7 @@ def _import(
         taken = intake.take(file.path, format=format_name, name=name, again=again)
     except TreeringError as error:
         outcome = _failed(str(file.path), error)
-        if not file.named and error.kind == "format" and file.path.name.endswith((".json", ".json.gz")):
+        if not file.named and error.kind == "format" and str(file.path).endswith((".json", ".json.gz")):
             return msgspec.structs.replace(outcome, outcome="passed over", code=0)
         return outcome
     return _outcome(taken, shown_max)

@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
 from treering.errors import TreeringError
 from treering.importers import omp
 from treering.importers.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
-from treering.importers.formats import detect_format, find_format, known_formats
+from treering.importers.folder import StoredFolder, find_stored, gather, is_url
+from treering.importers.formats import detect_format, find_format, known_formats, unit_of
 from treering.importers.origin import stat_of
 from treering.importers.source import find_files
 
@@ -53,18 +54,35 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """oh-my-pi noted it for this terminal."""
 
 
-def find_sessions(place: str | os.PathLike[str], format: str | None = None) -> Iterator[Path]:  # noqa: A002  # as it is called everywhere here
-    """Yield the files below a folder that may be sessions, by their names; a file yields itself.
+def find_sessions(
+    place: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002  # as it is called everywhere here
+    *,
+    storage_options: Mapping[str, Any] | None = None,
+) -> Iterator[Path | StoredFolder]:
+    """Yield the files below a folder that may be sessions, and the folders that are, by their names.
+
+    A file yields itself, or the folder whose session it is part of.
 
     Args:
-        place: A folder or a file.
-        format: Only files that may be of this format.
+        place: A folder, a file, or the URL of a bucket, in which only sessions are found that are folders.
+        format: Only what may be of this format.
+        storage_options: For a URL: what the client needs.
 
     Raises:
         NotFoundError: There is no such file or folder.
-        UsageError: There is no such format.
+        UsageError: There is no such format, or nothing is known that is at such a URL.
+        UnavailableError: The store does not answer.
     """
-    return find_format(format).find(place) if format is not None else find_files(Path(place), ENDINGS)
+    found = find_format(format) if format is not None else None
+    if is_url(place):
+        chosen = unit_of if found is None else getattr(found, "unit_of", _no_unit)
+        return find_stored(os.fspath(place), chosen, storage_options)
+    return found.find(place) if found is not None else gather(find_files(Path(place), ENDINGS), unit_of)
+
+
+def _no_unit(_path: str) -> str | None:
+    return None
 
 
 def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
@@ -143,7 +161,7 @@ def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
 
 
 def _in(folder: Path) -> Iterator[Path]:
-    return find_files(folder, ENDINGS) if folder.is_dir() else iter(())
+    return gather(find_files(folder, ENDINGS), unit_of) if folder.is_dir() else iter(())
 
 
 def _folder(name: str, folder: Path, only: str | None) -> Folder:

@@ -31,6 +31,7 @@ FORMATS: Final = {
     "operator": "treering.importers.operator",
     "evva": "treering.importers.evva",
     "claude": "treering.importers.claude",
+    "strands": "treering.importers.strands",
     "pi": "treering.importers.pi",
 }
 """Modules of formats by name, in the order in which they are asked whether a file is theirs.

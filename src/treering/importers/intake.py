@@ -22,11 +22,12 @@ import msgspec
 
 from treering.errors import ConflictError, TreeringError
 from treering.format.register import one_line
+from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
-from treering.importers.source import ImportSource, Problem
+from treering.importers.source import ImportSource, Problem, closing_of
 from treering.session.blocking import Session
-from treering.session.extending import SideHead, record_foreign
+from treering.session.extending import SideHead, missing, record_foreign
 from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
 from treering.session.store import LoadFacts, Store
 from treering.transcript.node import Draft
@@ -92,7 +93,7 @@ class Intake:
     def is_unchanged(self, path: str | os.PathLike[str]) -> bool:
         """Tell whether a file was imported and has the same size and time now."""
         origin = self.find(path)
-        return origin is not None and (origin.size, origin.mtime_ns) == stat_of(Path(path))
+        return origin is not None and (origin.size, origin.mtime_ns) == stat_of(path)
 
     def _remember(self, origin: Origin) -> None:
         before = self._origins.get(origin.session)
@@ -120,7 +121,7 @@ class Intake:
         """Import a file, or what is new in it.
 
         Args:
-            path: The file, compressed by gzip or not. It is never written.
+            path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written.
             format: The name of its format; by default it is told by the content.
             of: The format itself, if it is not registered.
             name: Of the session; by default its id in the file, or that with a number if the name is taken.
@@ -134,7 +135,7 @@ class Intake:
             ConflictError: The file was rewritten (kind `rewritten`), or there is another session of that name.
             SessionHeldError: Another process has the session open.
         """
-        place = Path(path)
+        place = located(path)
         known = self.find(place)
         if known is not None and self.is_unchanged(place) and name in (None, known.session):
             return Taken(path=str(path), session=known.session, outcome="unchanged")
@@ -257,8 +258,11 @@ class Intake:
                 return None
             follows, active_ms = session.node == known.leaf, session.info.updated_ms
             done = _add_new(session, known, reading)
+            ended = _add_closing(session, source)
             side = None
-            if follows and session.node != source.leaf:
+            if follows and ended:
+                session.rewind(ended[-1].id or "")
+            elif follows and session.node != source.leaf:
                 session.checkout(source.leaf)
             elif not follows and source.leaf != known.leaf:
                 side = SideHead(known.head or _free_head(session, known.format), source.leaf)
@@ -270,7 +274,7 @@ class Intake:
                 origin = msgspec.structs.replace(origin, active_ms=max(active_ms, origin.active_ms or 0))
             session.perform(record_foreign, [*drafts, origin_note(origin.facts)], side)
         self._remember(origin)
-        done += len(drafts)
+        done += len(ended) + len(drafts)
         return Taken(
             path=str(file.path),
             session=known.session,
@@ -317,16 +321,29 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
     for part in reading.parts(1):
         yield from part
     yield from reading.tail()[1]
+    yield from closing_of(reading.source)
 
 
 def _add_new(session: Session, known: Origin, reading: Reading) -> int:
     """Record the new records, each part together with how far it goes: a kill in between does no harm."""
     done = 0
+    again = hasattr(reading.source, "closing")  # then a record may have been recorded as part of an earlier end
     for part in reading.parts(DRAFTS_AT_ONCE):
-        done += len(part)
+        new = session.perform(missing, part) if again else part
+        done += len(new)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
-        session.perform(record_foreign, [*part, origin_note(partly.facts)])
+        session.perform(record_foreign, [*new, origin_note(partly.facts)])
     return done
+
+
+def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
+    """Record how a program ended, and return what of it was new: nothing if it had ended like that before."""
+    ending = closing_of(source)
+    new = session.perform(missing, ending)
+    if not new or new[-1] is not ending[-1]:
+        return []
+    session.perform(record_foreign, new)
+    return new
 
 
 def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
@@ -352,7 +369,7 @@ def _free_head(session: Session, name: str) -> str:
 
 
 def _exists(origin: Origin) -> bool:
-    return os.path.exists(origin.path)
+    return is_url(origin.path) or os.path.exists(origin.path)
 
 
 def _id_in(path: str) -> str:
@@ -363,7 +380,7 @@ def _id_in(path: str) -> str:
 class _File:
     """A file about to be imported."""
 
-    def __init__(self, path: Path, stat: tuple[int, int], found: Format, source: ImportSource) -> None:
+    def __init__(self, path: Path | StoredFolder, stat: tuple[int, int], found: Format, source: ImportSource) -> None:
         self.path = path
         self.name = name_of_path(path)
         self.stat = stat

@@ -14,14 +14,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from hashlib import blake2b
-from pathlib import Path
 
 import msgspec
 
+from treering.errors import NotFoundError
 from treering.format import values
 from treering.format.values import fields_of
 from treering.importers import pi, rfc3339
 from treering.importers.entry import FRAMING, Entry, as_text
+from treering.importers.folder import folder_at, is_url
 from treering.importers.source import ImportSource
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -44,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     id: str
     """The session's id in the file."""
     path: str
-    """Absolute."""
+    """Absolute, or a URL."""
     size: int = 0
     """Bytes; 0 while only part of the file is recorded."""
     mtime_ns: int = 0
@@ -87,7 +88,9 @@ def origin_of(info: SessionInfo) -> Origin | None:
 
 
 def name_of_path(path: str | os.PathLike[str]) -> str:
-    """Return an absolute path as text that can be stored."""
+    """Return an absolute path as text that can be stored; a URL is one already."""
+    if is_url(path):
+        return os.fspath(path)
     return os.fsencode(os.path.abspath(path)).decode("utf-8", "backslashreplace")
 
 
@@ -198,10 +201,14 @@ def _updated(source: ImportSource) -> int | None:
     return rfc3339.read_time(stamp) or pi.read_time(stamp)
 
 
-def stat_of(path: Path) -> tuple[int, int]:
-    """Return size and time of a file; zeros if it is gone."""
+def stat_of(path: str | os.PathLike[str]) -> tuple[int, int]:
+    """Return size and time of a file, or those of all files in a folder and of the newest; zeros if it is gone."""
     try:
-        facts = path.stat()
-    except OSError:
+        folder = folder_at(path)
+        if folder is not None:
+            files = folder.files()
+            return sum(file.size for file in files), max((file.modified_ns for file in files), default=0)
+        facts = os.stat(path)
+    except (OSError, NotFoundError):
         return 0, 0
     return facts.st_size, facts.st_mtime_ns

@@ -13,7 +13,7 @@ import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -88,8 +88,24 @@ class ImportSource(Protocol):
 
         The first is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which may be
         missing or come later if the file has it so. No id is used twice. Memory does not hold more than one payload at
-        a time.
+        a time. Those of `ClosingSource.closing` come last.
         """
+
+
+class ClosingSource(ImportSource, Protocol):
+    """A session of a program that writes behind its records how it stands, anew each time."""
+
+    def closing(self) -> list[Draft]:
+        """Return what becomes of that; valid when `records` has ended.
+
+        All drafts have ids. Those that were recorded before, in whatever place, are not recorded again. The last one is
+        the checkpoint to go on from.
+        """
+
+
+def closing_of(source: ImportSource) -> list[Draft]:
+    """Return the drafts with which a source ends; none if it is not of that kind."""
+    return cast(ClosingSource, source).closing() if hasattr(source, "closing") else []
 
 
 def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: bytes = b"\n") -> Draft:

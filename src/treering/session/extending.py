@@ -47,6 +47,12 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
     yield from writer.write(plan)
 
 
+def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
+    """Return those of some drafts with ids of their own that are not recorded yet, in whatever form."""
+    index = yield from writer.index()
+    return [draft for draft in drafts if draft.id not in index.graph and draft.id not in index.all_checkpoints]
+
+
 def _standing(side: SideHead, identifier: str) -> Record:
     brief = Raw(values.encode({"current": False}))
     return Record(
