@@ -1,0 +1,397 @@
+"""Strands' `SessionRepository` on a Treering store, for code that is written against one.
+
+A session is a session of the store, with the states of its orchestrators. Each of its agents has a session of its own,
+`<session>/agents/<agent>`, linked with it: the agent's messages are its nodes, named by their numbers, and what the
+agent knows is its state. `TreeringSessionManager` does more with fewer requests.
+
+Rule 1: what replaces a redacted message is a note beside its node, and the node is erased first. So there is no moment
+at which a message looks redacted and its words are still stored.
+Rule 2: sessions are opened to be shared: whoever else writes to them is neither shut out nor undone.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
+
+from strands.session import SessionRepository
+from strands.types.exceptions import SessionException
+from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
+
+from treering.errors import NotFoundError, TreeringError
+from treering.format.erasure import Erased
+from treering.integrations.strands.names import EXTRA, require_session_id
+from treering.session.index import Index
+from treering.session.reader import Reader
+from treering.session.reading import Note, notes
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft, Node
+
+if TYPE_CHECKING:
+    from strands.multiagent import MultiAgentBase
+
+    from treering.session.blocking import Session as OpenSession
+    from treering.session.store import Store
+
+OPEN_MAX: Final = 64
+"""Sessions kept open: the one not used for longest is closed."""
+
+_MARK: Final = {"keeps": "repository"}
+_REVISION: Final = "revision"
+_ORCHESTRATOR: Final = "orchestrator:"
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _told(method: F) -> F:
+    """One call at a time, and errors as users of Strands expect them."""
+
+    @functools.wraps(method)
+    def call(self: TreeringSessionRepository, *args: Any, **kwargs: Any) -> Any:
+        with self.lock:
+            try:
+                return method(self, *args, **kwargs)
+            except TreeringError as error:
+                raise SessionException(str(error)) from error
+
+    return cast(F, call)
+
+
+class TreeringSessionRepository(SessionRepository):
+    """Keeps sessions, agents and messages in a Treering store; durable when a call returns.
+
+    Safe to use from several threads, one call at a time, and from several processes. All methods raise
+    `SessionException` if the store does not answer or holds something damaged; the cause says more. Names with path
+    separators are refused with `ValueError`. Call `close` at the end, or use it as a context manager.
+
+    Args:
+        store: Where sessions are kept.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.lock = threading.RLock()
+        self._store = store
+        self._open: OrderedDict[str, OpenSession] = OrderedDict()
+
+    # sessions
+
+    @_told
+    def create_session(self, session: Session, **_: Any) -> Session:
+        """Make a session.
+
+        Raises:
+            SessionException: There is one of that name.
+        """
+        name = require_session_id(session.session_id)
+        if self._look(name) is None:
+            with self._store.session(name, extra={EXTRA: _MARK}) as new:
+                if new.checkpoint_id is None and new.node is None:
+                    facts = session.to_dict() | {"session_type": SessionType(session.session_type).value}
+                    new.commit(state={"session": facts})
+                    return session
+        raise SessionException(f"session exists already. session_id={session.session_id!r}")
+
+    @_told
+    def read_session(self, session_id: str, **_: Any) -> Session | None:
+        """Return a session; None if there is none."""
+        if self._look(require_session_id(session_id)) is None:
+            return None
+        kept: Any = self._session(session_id).state["session"]
+        return Session.from_dict(kept)
+
+    @_told
+    def delete_session(self, session_id: str, **_: Any) -> None:
+        """Delete a session with all its agents.
+
+        Raises:
+            SessionException: There is none, or another process has it open.
+        """
+        links = self._session(session_id).notes("link")
+        agents = sorted({str(link.brief["child"]) for link in links})
+        for each in (*agents, session_id):
+            self._let_go(each)
+            try:
+                self._store.delete(each)
+            except NotFoundError:
+                continue  # an agent that was never created, or was deleted before
+
+    # agents
+
+    @_told
+    def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
+        """Make an agent.
+
+        Raises:
+            SessionException: There is no such session, or it has an agent of that name.
+        """
+        session = self._session(session_id)
+        name = _agent_name(session_id, session_agent.agent_id)
+        with self._store.spawn(session, name, task=session_agent.agent_id) as new:
+            _record(new, session_agent, session_agent.created_at)
+
+    @_told
+    def read_agent(self, session_id: str, agent_id: str, **_: Any) -> SessionAgent | None:
+        """Return an agent; None if there is none."""
+        found = self._look(_agent_name(session_id, agent_id))
+        if found is None:
+            return None
+        kept: Any = found.state
+        manager: Any = found.manager
+        return SessionAgent(
+            agent_id=agent_id,
+            state=kept["state"],
+            conversation_manager_state=manager,
+            _internal_state=kept["internal_state"],
+            created_at=kept["created_at"],
+            updated_at=kept["updated_at"],
+        )
+
+    @_told
+    def update_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
+        """Replace what an agent knows; the time of its creation stays.
+
+        Raises:
+            SessionException: There is no such agent.
+        """
+        session = self._agent(session_id, session_agent.agent_id)
+        created_at = session_agent.created_at = str(session.state["created_at"])
+        _record(session, session_agent, created_at)
+
+    # messages
+
+    @_told
+    def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
+        """Add a message, in one request. If it was redacted, only what replaces it is stored.
+
+        Raises:
+            SessionException: There is no such agent, or it has another message of that number.
+        """
+        revision = [] if session_message.redact_message is None else [_revision(session_message)]
+        self._agent(session_id, agent_id).append(_draft(session_message), *revision)
+
+    @_told
+    def read_message(self, session_id: str, agent_id: str, message_id: int, **_: Any) -> SessionMessage | None:
+        """Return a message; None if there is none."""
+        name = _node_name(message_id)
+        found = self._look(_agent_name(session_id, agent_id))
+        messages = [] if found is None else found.perform(_read, lambda names: [name] if name in names else [])
+        return messages[0] if messages else None
+
+    @_told
+    def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
+        """Replace a message; the time of its creation stays. If it was redacted, what it said before is erased.
+
+        Raises:
+            SessionException: There is no such message.
+        """
+        name = _node_name(session_message.message_id)
+        session = self._agent(session_id, agent_id)
+        if not session.perform(_exists, name):  # perhaps somebody else made it
+            session.refresh()
+        if not session.perform(_exists, name):
+            raise SessionException(f"message does not exist. message_id={session_message.message_id!r}")
+        (before,) = session.perform(_read, lambda _: [name])
+        session_message.created_at = before.created_at
+        if session_message.redact_message is not None or before.redact_message is not None:
+            older = session.perform(_revisions, name)
+            session.erase(name, *older, reason="redacted")
+            session.append(_revision(session_message))
+        else:
+            amended = Draft(type="edit", kind="amend", target=name, payload=session_message.message)
+            session.append(amended, _revision(session_message))
+
+    @_told
+    def list_messages(
+        self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_: Any
+    ) -> list[SessionMessage]:
+        """Return messages in the order of their numbers.
+
+        Args:
+            session_id: The session.
+            agent_id: The agent.
+            limit: Most messages; None for all.
+            offset: How many to pass over.
+
+        Raises:
+            SessionException: There is no such agent.
+        """
+        session = self._agent(session_id, agent_id, look=True)
+        end = None if limit is None else offset + limit
+        return session.perform(_read, lambda names: names[offset:end])
+
+    # orchestrators
+
+    @_told
+    def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **_: Any) -> None:
+        """Store the state of an orchestrator.
+
+        Raises:
+            SessionException: There is no such session.
+        """
+        session = self._session(session_id)
+        session.commit(state={_ORCHESTRATOR + multi_agent.id: multi_agent.serialize_state()})
+
+    @_told
+    def read_multi_agent(self, session_id: str, multi_agent_id: str, **_: Any) -> dict[str, Any] | None:
+        """Return the state of an orchestrator; None if there is none."""
+        if self._look(require_session_id(session_id)) is None:
+            return None
+        kept: Any = self._session(session_id).state.get(_ORCHESTRATOR + multi_agent_id)
+        return kept  # type: ignore[no-any-return]  # what `serialize_state` returned
+
+    @_told
+    def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **_: Any) -> None:
+        """Replace the state of an orchestrator.
+
+        Raises:
+            SessionException: There is none.
+        """
+        session = self._session(session_id, look=True)
+        if _ORCHESTRATOR + multi_agent.id not in session.state:
+            raise SessionException(f"orchestrator does not exist. id={multi_agent.id!r}")
+        session.commit(state={_ORCHESTRATOR + multi_agent.id: multi_agent.serialize_state()})
+
+    # sessions of the store
+
+    def _look(self, name: str) -> OpenSession | None:
+        """A session as it is now, whoever wrote to it; None if there is none."""
+        if name in self._open:
+            try:
+                self._open[name].refresh()
+            except NotFoundError:  # deleted by somebody else, and perhaps made again
+                self._let_go(name)
+        return self._opened(name)
+
+    def _session(self, session_id: str, *, look: bool = False) -> OpenSession:
+        found = self._look(session_id) if look else self._opened(require_session_id(session_id))
+        if found is None:
+            raise SessionException(f"session does not exist. session_id={session_id!r}")
+        if found.info.extra.get(EXTRA) != _MARK:
+            raise SessionException(f"this session was not made by a repository. session_id={session_id!r}")
+        return found
+
+    def _agent(self, session_id: str, agent_id: str, *, look: bool = False) -> OpenSession:
+        name = _agent_name(session_id, agent_id)
+        found = self._look(name) if look else self._opened(name)
+        if found is None:
+            raise SessionException(f"agent does not exist. session_id={session_id!r}, agent_id={agent_id!r}")
+        return found
+
+    def _opened(self, name: str) -> OpenSession | None:
+        if name not in self._open:
+            try:
+                self._open[name] = self._store.session(name, create=False, shared=True, hold=False)
+            except NotFoundError:
+                return None
+            if len(self._open) > OPEN_MAX:
+                self._let_go(next(iter(self._open)))
+        self._open.move_to_end(name)
+        return self._open[name]
+
+    def _let_go(self, name: str) -> None:
+        if name in self._open:
+            try:
+                self._open.pop(name).close()
+            except NotFoundError:
+                return  # deleted by somebody else
+
+    @_told
+    def close(self) -> None:
+        """Let others have the sessions. The repository can be used again."""
+        for name in tuple(self._open):
+            self._let_go(name)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _agent_name(session_id: str, agent_id: str) -> str:
+    if not agent_id or "/" in agent_id or "\\" in agent_id:
+        raise ValueError(f"not an agent id: it is empty or holds a path separator. agent_id={agent_id!r}")
+    return f"{require_session_id(session_id)}/agents/{agent_id}"
+
+
+def _node_name(message_id: int) -> str:
+    if not isinstance(message_id, int):
+        raise ValueError(f"message_id is no integer. message_id={message_id!r}")  # noqa: TRY004  # as in Strands
+    return str(message_id)
+
+
+def _record(session: OpenSession, agent: SessionAgent, created_at: str) -> None:
+    session.commit(
+        state={
+            "state": agent.state,
+            "internal_state": agent._internal_state,  # noqa: SLF001  # a field of the record
+            "created_at": created_at,
+            "updated_at": agent.updated_at,
+        },
+        manager=agent.conversation_manager_state,
+    )
+
+
+def _draft(message: SessionMessage) -> Draft:
+    """The node of a message."""
+    said = message.to_message()
+    times: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
+    return Draft(role=said["role"], payload=said, id=_node_name(message.message_id), brief=times)
+
+
+def _revision(message: SessionMessage) -> Draft:
+    """The note beside a node that says how its message is now. What was not redacted is told by an edit of the node."""
+    payload: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
+    if message.redact_message is not None:
+        payload["redacted"] = message.redact_message
+    return Draft(type="note", kind=_REVISION, target=_node_name(message.message_id), payload=payload)
+
+
+def _names(index: Index) -> list[str]:
+    """The nodes of messages, in the order of their numbers."""
+    return [name for _, name in sorted((int(row.id), row.id) for row in index.graph if _is_number(row.id))]
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.removeprefix("-").isdigit()
+
+
+def _exists(reader: Reader, name: str) -> Steps[bool]:
+    index = yield from reader.index()
+    return name in index.graph
+
+
+def _revisions(reader: Reader, name: str) -> Steps[list[str]]:
+    """The notes beside a message."""
+    index = yield from reader.index()
+    return [row.id for row in index.graph.annotations.of(name) if row.kind == _REVISION]
+
+
+def _read(reader: Reader, choose: Callable[[list[str]], list[str]]) -> Steps[list[SessionMessage]]:
+    """The messages that are chosen among the names of all, each as its last revision has it."""
+    index = yield from reader.index()
+    chosen = choose(_names(index))
+    nodes = yield from reader.nodes([index.graph.node(name) for name in chosen])
+    revisions = yield from notes(reader, _REVISION)
+    last = {note.target: note for note in revisions if not isinstance(note.payload, Erased)}
+    return [_message(node, last.get(node.id)) for node in nodes]
+
+
+def _message(node: Node, revision: Note | None) -> SessionMessage:
+    facts: Any = node.brief if revision is None else revision.payload
+    redacted = facts.get("redacted")
+    said: Any = redacted or node.payload
+    if isinstance(said, Erased):  # and nothing took its place: a redaction was cut short
+        redacted = said = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}
+    then = datetime.fromtimestamp(node.time_ms / 1000, UTC).isoformat()  # erased with the words
+    return SessionMessage(
+        message=said,
+        message_id=int(node.id),
+        redact_message=redacted,
+        created_at=facts.get("created_at", then),
+        updated_at=facts.get("updated_at", then),
+    )
