@@ -224,6 +224,9 @@ class _Reader:
         if uuid and uuid != spot.id:
             message = f"id was used before. uuid={uuid!r}, now={spot.id!r}"
             self._log.report(value.line, value.offset, "duplicate_id", message)
+        if spot.missing and not (spot.parent is None and is_boundary(record)):
+            message = f"parent did not come before it, went on from the newest. parentUuid={spot.missing!r}"
+            self._log.report(value.line, value.offset, "orphan", message)
         draft = read_entry(record, spot, self._time)
         self._time = draft.time_ms
         entry = Entry(

@@ -42,10 +42,14 @@ BRIEF_TEXT_BYTES_MAX: Final = 200
 _HERE: Final = "$"
 """In the `source` of a draft: the draft itself has the value of this field. Other texts that begin so get one more."""
 _WORD_CHARACTERS_MAX: Final = 64
-_RESERVED: Final = frozenset({"damage", "import", "label", "link", "origin", "place", "status", "title", "usage"})
+_RESERVED: Final = frozenset(
+    {"card", "damage", "import", "label", "link", "origin", "place", "status", "title", "usage"}
+)
 """Kinds of notes that mean something here; a type of that name which nobody knows must not."""
 _WORDED: Final = {"system": ("subtype",), "attachment": ("attachment", "type"), "progress": ("data", "type")}
 """By type of note: where a word stands that tells of what sort it is."""
+_NO_MODEL: Final = "<synthetic>"
+"""The model of messages that the program made up; those about errors are shown and not sent."""
 _STARTS_AGENT: Final = frozenset({"Task", "Agent"})
 _OF_PROGRAM: Final = re.compile(
     r"\s*<(?:command-(?:name|message)|local-command-|bash-std|session-start-hook|tick|goal|ide_)"
@@ -83,11 +87,6 @@ def is_result(entry: Mapping[str, object]) -> bool:
 def is_side(entry: Mapping[str, object]) -> bool:
     """Tell what is not said in the conversation itself, but by a subagent or in a team."""
     return bool(entry.get("isSidechain") or entry.get("teamName"))
-
-
-def is_main(entry: Mapping[str, object]) -> bool:
-    """Tell an entry at which Claude Code may go on: said, and neither beside the conversation nor by the program."""
-    return entry.get("type") in SPEAKERS and not is_side(entry) and not entry.get("isMeta")
 
 
 def role_of(entry: Mapping[str, object]) -> str:
@@ -140,6 +139,8 @@ class Spot(NamedTuple):
     """The node whose call began this sidechain."""
     named: bool = False
     """The session has a title that the user gave it."""
+    missing: str | None = None
+    """What the entry names as its parent, if that did not come before it; it goes on from the newest node then."""
 
 
 class _Traits(NamedTuple):
@@ -187,26 +188,28 @@ class Course:
         self._runs: dict[str, _Run] = {}  # of each node
         self._answers: dict[str, _Run] = {}  # the run that the id of an answer means from here on
         self._anchors: dict[str, str | None] = {}  # of each note: the nearest node above it
-        self._awaited: set[str] = set()  # parents that were named and did not come yet
         self._renamed: dict[str, str] = {}  # uuids that were used before, and the id of the latest such entry
         self._tasks: dict[bytes, str] = {}  # nodes that started subagents, by what these were told
         self._steps: dict[str, _Step] = {}
-        self._newest: str | None = None
+        self._newest: dict[str, str] = {}  # by writer
+        self._chosen = ""
         self._named = False
 
     def add(self, entry: Mapping[str, object]) -> Spot:
         """Return the place of the next entry."""
         own = _text(entry.get("uuid"))
-        note = not is_node(entry) and own not in self._awaited
-        above = self._find(self._parent_named(entry))
+        above, missing = self._above(entry)
         name = self._free_name(own)
         if own and entry.get("type") in LINKED:
+            self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
             speaks = entry.get("type") in SPEAKERS
-            self._steps[own] = _Step(_text(entry.get("parentUuid")), speaks, is_main(entry))
+            self._steps[own] = _Step(_text(entry.get("parentUuid")), speaks, speaks and not is_side(entry))
+        if entry.get("type") == "last-prompt":
+            self._chosen = _text(entry.get("leafUuid"))
         self._named = self._named or (entry.get("type") == "custom-title" and bool(_text(entry.get("customTitle"))))
-        if note:
-            return self._add_note(entry, name, above)
-        return self._add_node(entry, name, above)
+        if is_node(entry):
+            return self._add_node(entry, name, above, missing)
+        return self._add_note(entry, name, above)
 
     def recall(
         self, name: str, parent: str | None, *, note: bool, kind: str, role: str, brief: Mapping[str, object]
@@ -249,44 +252,47 @@ class Course:
     def _find(self, uuid: str | None) -> str | None:
         return self._renamed.get(uuid, uuid) if uuid else None
 
-    def _parent_named(self, entry: Mapping[str, object]) -> str | None:
-        """What an entry says it follows: none for a root; the newest node for old entries, which name nothing."""
+    def _above(self, entry: Mapping[str, object]) -> tuple[str | None, str | None]:
+        """The entry that one follows, and what it names instead if that is not there.
+
+        Claude Code lost parents in many versions: a process that ended had not written them. It goes on from the entry
+        before then, and so does this. Old entries have no `uuid` and name nothing; a root does.
+        """
         named = _text(entry.get("parentUuid"))
-        if named:
-            return named if named != entry.get("uuid") else None
-        if is_boundary(entry):
-            logical = self._find(_text(entry.get("logicalParentUuid")))
-            return logical if logical in self._runs or logical in self._anchors else None
-        return self._newest if "uuid" not in entry and "parentUuid" not in entry else None
+        boundary = is_boundary(entry) and not named
+        if boundary:
+            named = _text(entry.get("logicalParentUuid"))
+        if named and named != entry.get("uuid"):
+            found = self._find(named)
+            if found in self._runs or found in self._anchors:
+                return found, None
+            return (None if boundary else self._newest.get(_writer(entry))), named
+        rootless = "uuid" not in entry and "parentUuid" not in entry
+        return (self._newest.get(_writer(entry)) if rootless else None), None
 
     def _node_at(self, name: str | None) -> str | None:
         """Return `name`, or the nearest node above it if it is a note."""
         return name if name is None else self._anchors.get(name, name)
 
     def _add_note(self, entry: Mapping[str, object], name: str, above: str | None) -> Spot:
-        if not entry.get("parentUuid"):
+        linked = _text(entry.get("parentUuid"))
+        if not linked:
             above = self._find(_text(entry.get("messageId")) or _text(entry.get("leafUuid")))
         node = self._node_at(above)
-        target = node if node in self._runs else None
-        # Below a note whose parent is missing, entries keep naming what is missing.
-        self._anchors[name] = node if entry.get("parentUuid") else target
-        if node is not None and target is None and entry.get("parentUuid"):
-            self._awaited.add(node)
+        self._anchors[name] = target = node if node in self._runs else None
         return Spot(name, target, note=True, named=self._named)
 
-    def _add_node(self, entry: Mapping[str, object], name: str, above: str | None) -> Spot:
+    def _add_node(self, entry: Mapping[str, object], name: str, above: str | None, missing: str | None) -> Spot:
         traits = _traits(entry)
         node = self._node_at(above)
-        if node is not None and node not in self._runs:
-            self._awaited.add(node)
-        self._awaited.discard(name)
         run = self._joined(entry, traits, node)
         parent = run.tip if run is not None else self._below(node, traits)
         self._settle(name, parent, traits, run)
         task = _text(fields_of(entry.get("message")).get("content")) if parent is None and is_side(entry) else ""
         for told in _told(entry):
             self._tasks[_digest(told)] = name
-        return Spot(name, parent, note=False, spawned_by=self._tasks.get(_digest(task)) if task else None)
+        spawned_by = self._tasks.get(_digest(task)) if task else None
+        return Spot(name, parent, note=False, spawned_by=spawned_by, missing=missing)
 
     def _joined(self, entry: Mapping[str, object], traits: _Traits, node: str | None) -> _Run | None:
         """The run that a node goes on; None if it begins one."""
@@ -311,26 +317,28 @@ class Course:
         self._runs[name] = run
         if traits.answer:
             self._answers[traits.answer] = run
-        if not traits.writer:
-            self._newest = name
+        self._newest[traits.writer] = name
 
     # the leaf
 
     def leaf(self) -> str | None:
         """Return the node at which Claude Code would go on; None if nothing was said.
 
-        As its SDK chooses (`get_session_messages`): ends of the chain stand for the nearest message above. Of these the
-        last one in the file counts that is no sidechain and was not written by the program; if there is none, the last.
+        An end of the chain stands for the nearest message above it. The one that counts is that which the last entry of
+        the type `last-prompt` names, if it is still an end; else the last one in the file that is no sidechain; else
+        the last. (As Claude Code 2.1.330 was seen to do it. Its SDK leaves out the first of these, and passes over what
+        the program wrote last.)
         """
         followed = {step.parent for step in self._steps.values()}
         speaker: dict[str, str | None] = {}
-        leaves = {self._speaker_above(uuid, speaker) for uuid in self._steps if uuid not in followed}
+        ends = {uuid: self._speaker_above(uuid, speaker) for uuid in self._steps if uuid not in followed}
+        leaves = {*ends.values()}
         last = [uuid for uuid in self._steps if uuid in leaves]
         main = [uuid for uuid in last if self._steps[uuid].main]
-        chosen = (main or last)[-1:]
-        if not chosen:
-            return self._newest
-        node = self._node_at(self._find(chosen[0]))
+        chosen = ends.get(self._chosen) or next(iter((main or last)[::-1]), None)
+        if chosen is None:
+            return self._newest.get("")
+        node = self._node_at(self._find(chosen))
         run = self._runs.get(node or "")
         return None if run is None else run.tip
 
@@ -394,15 +402,18 @@ def read_entry(entry: Fields, spot: Spot, time_ms: int | None) -> Draft:
             type="note", kind=kind, id=spot.id, parent=None, target=spot.parent, time_ms=time, payload=entry,
             brief=brief | told or None,
         )  # fmt: skip
-    if is_node(entry) and not is_boundary(entry):
+    if not is_boundary(entry):
         return _message(entry, spot, time, brief)
-    kind = "compaction" if is_boundary(entry) else _kind(entry)
-    logical = _text(entry.get("logicalParentUuid")) if is_boundary(entry) else ""
+    logical = _text(entry.get("logicalParentUuid"))
     return Draft(
-        kind=kind, id=spot.id, parent=spot.parent, time_ms=time, payload=entry,
-        brief=brief | (_boundary_brief(entry) if is_boundary(entry) else {}) or None,
+        kind="compaction",
+        id=spot.id,
+        parent=spot.parent,
+        time_ms=time,
+        payload=entry,
+        brief=brief | _boundary_brief(entry),
         links={"logical_parent": spot.parent or logical} if logical else None,
-    )  # fmt: skip
+    )
 
 
 def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
@@ -412,12 +423,15 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
     brief |= {"queued": True} if _traits(entry).joins and not is_result(entry) else {}
     brief |= {"side": _writer(entry)} if is_side(entry) else {}
     brief |= {"meta": True} if entry.get("isMeta") is True else {}
-    brief |= {"context": False} if entry.get("isApiErrorMessage") is True else {}
     if entry.get("type") == "assistant":
         message = fields_of(entry.get("message"))
         answer, model = _word(message.get("id")), _word(message.get("model"))
         brief |= {"answer": answer} if answer else {}
-        brief |= {"model": model} if model and model != "<synthetic>" else {}
+        brief |= {"model": model} if model and model != _NO_MODEL else {}
+        brief |= {"context": False} if model == _NO_MODEL and entry.get("isApiErrorMessage") is True else {}
+    links = {"spawned_by": spot.spawned_by} if spot.spawned_by else {}
+    links |= {"source_parent": spot.missing} if spot.missing else {}
+    links |= {"subagent": f"agent-{agent}"} if (agent := _agent_in(entry)) else {}
     draft = Draft(
         role="user" if queued else role_of(entry),
         id=spot.id,
@@ -425,9 +439,14 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
         time_ms=time,
         payload=payload,
         brief=brief or None,
-        links={"spawned_by": spot.spawned_by} if spot.spawned_by else None,
+        links=links or None,
     )
     return _with_rest(draft, entry)
+
+
+def _agent_in(entry: Fields) -> str:
+    """The subagent whose work the result of a call is; it has a file of its own."""
+    return _word(fields_of(entry.get("toolUseResult")).get("agentId")) if is_result(entry) else ""
 
 
 def _with_rest(draft: Draft, entry: Fields) -> Draft:
@@ -492,10 +511,16 @@ def _boundary_brief(entry: Fields) -> Fields:
     facts = fields_of(entry.get("compactMetadata"))
     tokens = facts.get("preTokens")
     brief: Fields = {"tokens_before": tokens} if isinstance(tokens, int) else {}
-    kept = fields_of(facts.get("preservedSegment"))
-    named = {"kept": "headUuid", "kept_last": "tailUuid", "kept_after": "anchorUuid"}
-    words = {ours: _word(kept.get(theirs)) for ours, theirs in named.items()}
-    return brief | (words if all(words.values()) else {}) | {"boundary": True}
+    segment, listed = fields_of(facts.get("preservedSegment")), fields_of(facts.get("preservedMessages"))
+    uuids = listed.get("uuids")
+    ends = (
+        [uuids[0], uuids[-1]]
+        if isinstance(uuids, list) and uuids
+        else [segment.get("headUuid"), segment.get("tailUuid")]
+    )
+    words = [*map(_word, ends), _word(listed.get("anchorUuid") or segment.get("anchorUuid"))]
+    names = ("kept", "kept_last", "kept_after")
+    return brief | (dict(zip(names, words, strict=True)) if all(words) else {}) | {"boundary": True}
 
 
 def write_entry(draft: Draft) -> Fields:
