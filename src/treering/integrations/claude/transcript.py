@@ -194,10 +194,12 @@ class _Append(Recording):
             self.draft(Draft(type="note", kind="card", payload=changed, links={"copy-of": spot.id}))
 
     def finish(self) -> Steps[None]:
-        """Keep what the model sees where only the whole path tells it."""
+        """Keep what the model sees where only the whole path tells it; and at first, by which policy that is known."""
         if self.compacts and self.context is None:
             self.context = yield from rebuilt(self.writer, self)
             self.keep(Change(navigated=True))
+        elif self.moved and self.checkpoint is None:
+            self.keep(Change())
 
     def _goes_back(self, parent: str | None) -> bool:
         return parent != self.node and (self.node is not None or len(self.recorded.index.graph) > 0)
