@@ -71,7 +71,7 @@ class FakeModel(Model):
 
     def get_config(self) -> dict[str, Any]:
         """Name the model."""
-        return {"model_id": "fake"}
+        return {"model_id": "fake", "context_window_limit": 200_000}
 
     def structured_output(self, *args: Any, **kwargs: Any) -> NoReturn:
         """A script says text and calls only."""
