@@ -1,0 +1,139 @@
+"""Entries that come twice: retried after a lost reply, sent by another process, imported again."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.integrations.claude.conftest import opened
+from tests.integrations.claude.scribe import Scribe, key_of
+from tests.session.backends import Backend, memory_backend
+
+from treering.errors import UnavailableError
+from treering.integrations.claude import TreeringSessionStore
+from treering.session.store import Place, Store
+from treering.storage.faulty import Fault, FaultyDriver, scripted_plan, seeded_plan
+from treering.storage.requests import Driver
+
+KEY = key_of("s")
+MODE: Any = {"type": "mode", "mode": "plan"}
+
+
+def named(*names: str) -> list[Any]:
+    """Entries with these uuids, each behind the one before."""
+    return [
+        {"type": "user", "uuid": name, "parentUuid": before, "message": {"role": "user", "content": name}}
+        for before, name in zip([None, *names], names, strict=False)
+    ]
+
+
+def store_on(driver: Driver) -> TreeringSessionStore:
+    """A store of transcripts, opened by a new process."""
+    return TreeringSessionStore(Store(Place(driver)))
+
+
+async def test_the_same_uuid_is_recorded_once(backend: Backend) -> None:
+    """Entries that are recorded already add nothing: in the same process, in another, in one batch with new ones."""
+    store, (one, two, three) = opened(backend), named("1", "2", "3")
+    await store.append(KEY, [one, two])
+    await store.append(KEY, [one, two])
+    await opened(backend).append(KEY, [two, three, three])
+    await opened(backend).append(KEY, [one, two, three])
+    assert await store.load(KEY) == [one, two, three]
+
+
+async def test_the_first_one_counts(near: Backend) -> None:
+    """A uuid is the identity of its entry: what comes with it later is left out, whatever it says."""
+    (one,) = named("1")
+    await opened(near).append(KEY, [one])
+    await opened(near).append(KEY, [one | {"later": True}])
+    assert await opened(near).load(KEY) == [one]
+
+
+async def test_equal_entries_without_uuid_both_stay(near: Backend) -> None:
+    """Entries without a uuid are never taken for each other: not in a batch, and not in a later one."""
+    store = opened(near)
+    await store.append(KEY, [MODE, MODE])
+    await store.append(KEY, [MODE])
+    await opened(near).append(KEY, [MODE])
+    assert await opened(near).load(KEY) == [MODE] * 4
+
+
+async def test_a_repeated_batch_adds_nothing(near: Backend) -> None:
+    """A batch that is recorded already adds nothing from another process, its entries without uuid neither."""
+    one, two, three = named("1", "2", "3")
+    batch = [MODE, one, MODE, MODE, two, MODE]
+    await opened(near).append(KEY, batch)
+    await opened(near).append(KEY, batch)
+    await opened(near).append(KEY, [*batch, three, MODE])
+    assert await opened(near).load(KEY) == [*batch, three, MODE]
+
+
+async def test_a_gap_is_filled_behind(near: Backend) -> None:
+    """An import after a gap adds what was dropped, behind what came since, and nothing twice."""
+    one, two, three = named("1", "2", "3")
+    await opened(near).append(KEY, [one, MODE])
+    await opened(near).append(KEY, [three, MODE])
+    await opened(near).append(KEY, [one, MODE, two, MODE, three, MODE])
+    assert await opened(near).load(KEY) == [one, MODE, three, MODE, two, MODE]
+
+
+async def test_another_title_in_the_same_place_is_new(near: Backend) -> None:
+    """Behind an entry that came before, an entry without uuid is only left out if it is equal to what stands there."""
+    (one,) = named("1")
+    await opened(near).append(KEY, [one, MODE])
+    await opened(near).append(KEY, [one, {"type": "mode", "mode": "code"}])
+    assert await opened(near).load(KEY) == [one, MODE, {"type": "mode", "mode": "code"}]
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+@pytest.mark.parametrize("place", range(8))
+async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
+    """Whichever request fails, and whether it took effect or not: the same call again leaves each entry there once."""
+    inner = memory_backend().driver()
+    faulty = FaultyDriver(inner, scripted_plan([Fault.NONE] * place + [fault]))
+    store = store_on(faulty)
+    done: list[Any] = []
+    for batch in ([*named("1", "2"), MODE], [MODE, MODE], [MODE], named("3")):
+        for _ in range(3):
+            try:
+                await store.append(KEY, batch)
+            except UnavailableError:
+                continue
+            done += batch
+            break
+    assert done.count(MODE) == 4
+    faulty.settle()
+    assert await store_on(inner).load(KEY) == done
+
+
+@given(st.integers(0, 2**32))
+def test_retries_of_two_processes(seed: int) -> None:
+    """Two processes on a failing network send the same entries, each until it is told that they are recorded: all are
+    there once."""
+    rng = random.Random(seed)
+    inner = memory_backend().driver()
+    plan = seeded_plan(rng, 0.2)
+    stores = [store_on(FaultyDriver(inner, plan, lands=lambda: rng.random() < 0.5)) for _ in range(2)]
+    entries = named(*map(str, range(12)))
+    asyncio.run(_send_all(stores, entries, rng))
+    loaded: Any = asyncio.run(store_on(inner).load(KEY))
+    assert Counter(entry["uuid"] for entry in loaded) == Counter(entry["uuid"] for entry in entries)
+
+
+async def _send_all(stores: list[TreeringSessionStore], entries: list[Any], rng: random.Random) -> None:
+    places = [0, 0]
+    while min(places) < len(entries):
+        who = rng.randrange(2)
+        start = places[who]
+        end = min(len(entries), start + rng.randint(1, 4))
+        try:
+            await stores[who].append(KEY, entries[start:end])
+        except UnavailableError:
+            continue
+        places[who] = end
