@@ -28,7 +28,8 @@ from treering.importers.folder import located
 from treering.importers.formats import Format, detect_format, find_format, format_with
 from treering.importers.lines import decode
 from treering.importers.reader import text_of
-from treering.importers.source import Imported, ImportSource, Problem
+from treering.importers.source import Imported, ImportSource, Problem, closing_of
+from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.transcript.node import Draft
 
 Tree = list[object]
@@ -103,6 +104,8 @@ class SessionFile:
                 self._drafts.append(drafts)
             elif self._header_note is None:
                 self._header_note = drafts[0]
+        if ending := closing_of(source):
+            self._end(ending)
         self.header: Imported = source.header
         """What the file says about the session."""
         self.problems: list[Problem] = source.problems
@@ -110,9 +113,16 @@ class SessionFile:
         self._index = {entry.id: at for at, entry in enumerate(self.entries) if entry.id != ""}
         self._nodes: _Nodes | None = None
 
+    def _end(self, drafts: list[Draft]) -> None:
+        """Let how a program stands be an entry behind all others, though no record says it."""
+        last = self.entries[-1] if self.entries else None
+        name, above, line = drafts[-1].id, last.id if last else None, last.line + 1 if last else 1
+        self.entries.append(Entry(id=name, parent=above, type=drafts[-1].type, record={}, raw=b"", line=line, offset=0))
+        self._drafts.append(drafts)
+
     @property
     def format(self) -> str:
-        """`pi`, `omp`, `operator`, `kit` or `evva`."""
+        """The name of its program: `pi`, `omp` and so on."""
         return self._format.NAME
 
     @property
@@ -259,7 +269,11 @@ class SessionFile:
             at = len(self.entries) - 1
         nodes = self._recorded()
         path = [row for place in self._places(at) for row in nodes.of_entry(place)]
-        context = chosen.build(path, nodes)
+        kept = self._drafts[at][-1] if at is not None and self._drafts[at] else None
+        if kept is not None and kept.type == CHECKPOINT:
+            context = checkpoint_of(kept).context
+        else:
+            context = chosen.build(path, nodes)
         messages = []
         for item in context.items:
             row, draft, place = nodes.find(item.node)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -107,6 +108,10 @@ def _data(data: Fields) -> Fields:
         found["messages"] = [_message(message) for message in data["messages"]]
     if isinstance(data.get("interrupts"), dict):
         found["interrupt_state"] = _interrupts(data["interrupts"])
+        pending = fields_of(found["interrupt_state"].get("pending_tool_execution")).get("assistant_message")
+        # TypeScript adds a message with calls when they have results; Python has it in the conversation before.
+        if isinstance(pending, dict) and pending not in found.get("messages", ()):
+            found["messages"] = [*found.get("messages", ()), pending]
     return found
 
 
@@ -184,14 +189,14 @@ _BLOCKS: Final[Mapping[str, tuple[str, Callable[[Fields], Fields]]]] = {
 
 
 def _interrupts(state: Fields) -> Fields:
-    fields = ("id", "name", "reason", "response")
-    raised = {
-        name: {field: fields_of(each).get(field) for field in fields}
+    raised = [
+        {"id": _interrupt_id(name, each), **{field: each.get(field) for field in ("name", "reason", "response")}}
         for name, each in fields_of(state.get("interrupts")).items()
-    }
+        if isinstance(each, dict)
+    ]
     responses = state.get("resumeResponses")
     found: Fields = {
-        "interrupts": raised,
+        "interrupts": {each["id"]: each for each in raised},
         "context": {"responses": responses} if responses else {},
         "activated": bool(state.get("activated")),
     }
@@ -203,3 +208,21 @@ def _interrupts(state: Fields) -> Fields:
             "completed_tool_results": [_tool_result(fields_of(fields_of(each).get("toolResult"))) for each in results],
         }
     return found
+
+
+def _interrupt_id(identifier: str, interrupt: Fields) -> str:
+    """Return the id that Python gives to the same question: it is asked again by that when the tool is run again."""
+    name = str(interrupt.get("name"))
+    for theirs, ours in _INTERRUPT_IDS.items():
+        if identifier.startswith(theirs):
+            of = identifier.removeprefix(theirs).removesuffix(name).removesuffix(":")
+            return ":".join([ours, *([of] if of else []), str(uuid.uuid5(uuid.NAMESPACE_OID, name))])
+    return identifier
+
+
+_INTERRUPT_IDS: Final = {
+    "tool:": "v1:tool_call",
+    "hook:beforeToolCall:": "v1:before_tool_call",
+    "hook:beforeTools:": "v1:before_tools",
+}
+"""How ids of interrupts begin in TypeScript and in Python; then come the tool call, if there is one, and the name."""

@@ -94,6 +94,12 @@ class Weave:
         return self._unit.made_id("message", digest.hex(), self._made[digest])
 
 
+def _time_of(raw: bytes) -> str:
+    """When a snapshot was made, as it says."""
+    document = read_object(raw, LATEST, ProblemLog()) if raw else None
+    return text_of(read_snapshot(document).get("created_at")) if document is not None else ""
+
+
 def _digest(message: Fields) -> bytes:
     said = {name: part for name, part in message.items() if name != "tracking_id"}
     return blake2b(values.encode(said), digest_size=16).digest()
@@ -111,7 +117,7 @@ class SnapshotSource:
         self._kept = sorted((match[1], name) for match, name in found if match)
         self._raw = next(folder.read([LATEST]), b"") if any(file.name == LATEST for file in files) else b""
         first = next(folder.read([name for _, name in self._kept[:1]]), self._raw)
-        self._first = read_snapshot(read_object(first or b"{}", LATEST, ProblemLog()) or {})
+        self._created, self._updated = _time_of(first), _time_of(self._raw)
         self._begin()
 
     def _begin(self) -> None:
@@ -125,7 +131,7 @@ class SnapshotSource:
     @property
     def header(self) -> Imported:
         """What the first snapshot says about the session."""
-        return self._unit.header(self._first.get("created_at"), {})
+        return self._unit.header(self._created, {"updated_at": self._updated} if self._updated else {})
 
     @property
     def problems(self) -> list[Problem]:
