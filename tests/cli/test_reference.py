@@ -96,6 +96,8 @@ def test_documents(recorded: Recorded, tmp_path: Path) -> None:
         ("PLACE", run("fork", "tea", "tea-2")),
         ("PLACE", run("branch", "tea", "third")),
         ("PLACE", run("rewind", "tea", "green")),
+        ("RECEIPT", run("erase", "tea-2", "--state", "step", "--yes")),
+        ("LEFT", run("show", "tea-2")["erased_state"][0]),
     ]
     path = write_pi(tmp_path / "s.jsonl", "s-1", pi_message("b", "gone", "user", "hi"))
     found += [("FILE", run("import", path)["files"][0])]

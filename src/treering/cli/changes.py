@@ -123,6 +123,8 @@ def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
         else:
             opened.checkout(find_node(opened, to))
         _print_place(out, opened, as_json=as_json)
+        for key in opened.erased_state:
+            out.say("the state of the conversation manager was erased" if key is None else f"state was erased: {key}")
 
 
 @click.command()

@@ -12,6 +12,7 @@ import msgspec
 
 from treering.checkpoint.checkpoint import Entry
 from treering.cli.output import raw
+from treering.format.erasure import Erased
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.session.reader import ContextItem
@@ -39,6 +40,7 @@ def of_standing(view: View) -> Document:
         "last_usage": dict(view.last_usage),
         "state": of_state(view.state),
         "manager": raw(view.manager),
+        "erased_state": of_erased(view.erased_state),
     }
 
 
@@ -62,6 +64,14 @@ def of_state(state: Mapping[str, object]) -> Document:
     return {key: raw(value) for key, value in state.items()}
 
 
+def of_erased(left: Mapping[str | None, Erased]) -> list[Document]:
+    """What is left of erased state; the key of the conversation manager's is null."""
+    return [
+        {"key": key, "sha256": each.sha256, "time_ms": each.time_ms, "reason": each.reason}
+        for key, each in left.items()
+    ]
+
+
 def of_entry(entry: Entry) -> Document:
     """A row of a list of checkpoints."""
     return msgspec.structs.asdict(entry) | {"metadata": raw(entry.metadata)}
@@ -75,4 +85,5 @@ def of_checkpoint(checkpoint: CheckpointView) -> Document:
         "settings": raw(dict(checkpoint.settings)),
         "state": of_state(checkpoint.state),
         "manager": raw(checkpoint.manager),
+        "erased_state": of_erased(checkpoint.erased_state),
     }

@@ -23,25 +23,32 @@ from treering.session.erasing import Receipt
 @json_option
 @click.argument("session")
 @click.argument("node", nargs=-1)
+@click.option(
+    "--state", multiple=True, metavar="KEY", help="All values of this key of the agent's state. May be repeated."
+)
+@click.option("--manager", is_flag=True, help="The state of the conversation manager.")
 @click.option("--reason", default="", metavar="TEXT", help="For whoever finds the place empty; 200 bytes at most.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
 def erase(
-    context: click.Context, *, as_json: bool, session: str, node: tuple[str, ...], reason: str, yes: bool
-) -> None:
-    """Erase payloads for good, from the session and from its forks.
+    context: click.Context, *, as_json: bool, session: str, node: tuple[str, ...], state: tuple[str, ...],
+    manager: bool, reason: str, yes: bool,
+) -> None:  # fmt: skip
+    """Erase payloads and state for good, from the session and from its forks.
 
-    What is left of each is its place, a hash and the time. Without NODE it finishes what was cut short before.
+    What is left of each is its place, a hash and the time. Without NODE, --state and --manager it finishes what was cut
+    short before.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     with open_session(store, session) as opened:
         ids = [_find(opened, each) for each in node]
-        what = f"{counted(len(ids), 'payload')} of {opened.id}"
-        if ids and not yes and not agreed(lambda: f"erase {what}? nothing brings it back"):
+        what = [counted(len(ids), "payload")] if ids else []
+        what += [f"all values of {key!r}" for key in state] + ["the manager's state"] * manager
+        if what and not yes and not agreed(lambda: f"erase {', '.join(what)} of {opened.id}? nothing brings it back"):
             out.say(f"kept {opened.id} as it is")
             context.exit(exits.INTERRUPTED)
-        receipt = opened.erase(*ids, reason=reason)
+        receipt = opened.erase(*ids, state=state, manager=manager, reason=reason)
     if as_json:
         out.document(msgspec.to_builtins(receipt))
     else:
@@ -65,6 +72,7 @@ def _facts(receipt: Receipt) -> list[tuple[str, Field]]:
     facts: list[tuple[str, Field]] = [
         ("session", receipt.session),
         ("erased", Cell(str(len(receipt.ids)), counted(len(receipt.ids), "payload"))),
+        *(("erased state", "the manager's" if key is None else key) for key in receipt.state),
         ("at", iso_time(receipt.time_ms)),
         ("segments", str(receipt.segments)),
     ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
 import click
 
 from treering.cli import documents
@@ -10,8 +12,9 @@ from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
 from treering.cli.settings import Settings, json_option, store_options
-from treering.cli.text import counted, iso_time, local_time
+from treering.cli.text import counted, iso_time, local_time, one_line
 from treering.format import values
+from treering.format.erasure import Erased
 from treering.session.blocking import View
 from treering.session.reader import ContextItem
 from treering.session.reading import CheckpointView, HistoryRow
@@ -150,6 +153,7 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
             *((f"setting {name}", _value(value)) for name, value in view.settings.items()),
             *((f"usage {name}", f"{value:,}") for name, value in view.usage.items()),
             *((f"state {key}", _value(value)) for key, value in view.state.items()),
+            *_erased(view.erased_state),
             *((f"head {name}", id_cell(node)) for name, node in view.heads.items() if name != view.head),
         )
     )
@@ -157,6 +161,12 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
 
 def _value(value: object) -> str:
     return value if isinstance(value, str) else values.encode(value).decode()
+
+
+def _erased(left: Mapping[str | None, Erased]) -> Iterator[tuple[str, Field]]:
+    for key, each in left.items():
+        why = f": {one_line(each.reason)}" if each.reason else ""
+        yield "manager" if key is None else f"state {key}", Cell(f"erased {iso_time(each.time_ms)}{why}", style="dim")
 
 
 def _show_node(out: Output, node: Node, *, as_json: bool) -> None:
@@ -198,5 +208,6 @@ def _show_checkpoint(out: Output, checkpoint: CheckpointView, *, as_json: bool) 
             *((f"metadata {name}", _value(value)) for name, value in entry.metadata.items()),
             *((f"setting {name}", _value(value)) for name, value in checkpoint.settings.items()),
             *((f"state {key}", _value(value)) for key, value in checkpoint.state.items()),
+            *_erased(checkpoint.erased_state),
         )
     )

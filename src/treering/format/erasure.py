@@ -51,7 +51,8 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds since 1970."""
     reason: str = ""
     records: tuple[tuple[int, str], ...] = ()
-    """Positions, and whose payload was there: the id of the record itself, or of the one it held a copy of."""
+    """Positions, and whose payload was there: the id of the record itself, or of the one it held a copy of. Where it
+    was a value of the state, it is nobody's: an id for each would be sent with every append."""
     blobs: tuple[str, ...] = ()
     """SHA-256 of its large parts. No record refers to them any more but those that did already."""
     facts: tuple[str, ...] = ()
@@ -105,7 +106,7 @@ class Burials:
 
     def __init__(self, erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure]) -> None:
         self.erasures = tuple(erasures)
-        self.names = frozenset(name for act in self.erasures for _, name in act.records)
+        self.names = frozenset(name for act in self.erasures for _, name in act.records if name)
         """Ids of the erased records."""
         self.blobs = frozenset(digest for act in self.erasures for digest in act.blobs)
         self._epochs: dict[int, int] = {}
@@ -117,7 +118,7 @@ class Burials:
                 self._acts.setdefault(at, {}).setdefault(name, act)
         self._state_acts: dict[int, list[Erasure]] = {}
         for act in self.of_state():
-            for at in {at for at, _ in act.records}:
+            for at in [at for at, name in act.records if not name]:
                 self._state_acts.setdefault(at, []).append(act)
         self._places = sorted(self._epochs)
 

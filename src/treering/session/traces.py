@@ -120,7 +120,7 @@ class Search:
         self.living |= living
         self.erased |= {erased_of(value).sha256 for value in held.values() if is_erased(value)}
         if living:
-            self._add(record.at, record.id, b"")
+            self._add(record.at, "", b"")
 
     def _add(self, at: int, name: str, body: bytes) -> None:
         if (at, name) not in self.records[-1:]:
