@@ -315,6 +315,31 @@ def test_what_was_erased_stays_erased(damaged: Damaged, lost: str, cut: str) -> 
     assert done.nodes == 9 if lost != "tail" else 8
 
 
+def test_what_is_erased_while_it_is_repaired_is_erased_in_the_new_session(damaged: Damaged) -> None:
+    """Payloads and state, which may have been copied by then; and what was erased before is no state there either."""
+    with damaged.store.session("s") as session:
+        session.commit(["m7"], state={"first": "secret one", "token": "secret two"})
+        session.erase(state=["first"])
+        session.seal()
+        node = session.path()[1]
+    progress: list[int] = []
+
+    def step(done: int) -> None:
+        progress.append(done)
+        if len(progress) == 1:  # somebody who got no further than the tail
+            driver = Stalled(damaged.backend.driver(), lambda each: isinstance(each, Put) and "latest/" in each.key)
+            with contextlib.suppress(UnavailableError):
+                Store(Place(driver)).session("s", shared=True).erase(node, state=["token"])
+
+    damaged.store.repair("s", into="t", progress=step)
+    assert progress
+    for secret in (b'"m1"', b"secret"):
+        assert secret not in everything(damaged, "t")
+    view = damaged.store.view("t")
+    assert view.erased_state.keys() == {"first", "token"}
+    assert view.state["n"] == 7
+
+
 def everything(place: Damaged, session: str) -> bytes:
     """All content of a session's objects."""
     objects = [data for key, data in place.objects.items() if f"/{session}/" in key or f"/{session}." in key]
