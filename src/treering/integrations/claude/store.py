@@ -49,8 +49,8 @@ T = TypeVar("T")
 
 OPEN_MAX: Final = 128
 """Transcripts kept open for appending; each takes some hundred bytes for every entry, and what its model sees."""
-THREADS_MAX: Final = 64
-"""Calls at work at a time; S3 clients keep about as many connections."""
+THREADS_MAX: Final = 32
+"""Calls at work at a time: S3 clients keep 64 connections, and opening a transcript takes two."""
 
 
 class TreeringSessionStore(SessionStore):
