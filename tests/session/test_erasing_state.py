@@ -13,6 +13,7 @@ from treering.errors import ConflictError, NotFoundError, UsageError
 from treering.format.erasure import Erased
 from treering.session import lineage
 from treering.session.blocking import Session, View
+from treering.session.erasing import erase
 from treering.session.store import Place, Store
 
 SECRET = "swordfish"
@@ -237,6 +238,25 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(back
         session.erase()
         session.tidy(everything=True)
     assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_an_erasure_that_got_no_further_than_the_tail_takes_only_what_it_is_about(backend: Backend) -> None:
+    """What was set since an earlier one is in `latest`, and stays while that has yet to follow."""
+    work(backend.store())
+    with backend.store().session("s", shared=True) as session:
+        session.erase(state=["notes"], manager=True)
+        session.commit(["new"], state={"notes": ["clean"]}, manager="clean", label="new")
+        session.tidy()
+        session.seal()
+        node = session.path()[0]
+    driver = backend.driver()
+    writer = Store(Place(driver)).session("s", shared=True)._reader
+    Paused(erase(writer, node, state=["token"]), driver, before=replaces("latest/"))
+    view = backend.store().view("s")
+    assert (view.state["notes"], view.manager) == (["clean"], "clean")
+    assert view.erased_state.keys() == {"token"}
+    view = backend.store().view("s").checkpoint(next(each.id for each in view.checkpoints() if each.label == "t2"))
+    assert view.erased_state.keys() == {"notes", "token", None}
 
 
 def test_handles_that_hold_it_in_memory_do_not_write_it_again(backend: Backend) -> None:

@@ -311,7 +311,7 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
         longest = max(sizes, key=sizes.__getitem__)
         raise UsageError(f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest!r}")
     erasures = _Erased(card.erased, card.erasures or UNSET)
-    erased = (close_line(_encode_with_acts(erasures)),) if card.erased or card.erasures else ()
+    erased = (close_line(_encode_with_acts(erasures)),) if card.erased else ()
     body = b"".join((*erased, *lines))
     _check_writable(len(body), "latest")
     return add_check(front + (compress(body) if body else b""))
