@@ -19,6 +19,7 @@ from treering.importers import Intake, Taken, detect_format, find_format, find_s
 from treering.session.place import Place
 from treering.session.store import Store
 from treering.storage.memory import MemoryDriver
+from treering.testing.importers import check_importer
 
 IMAGE = {"image": {"format": "png", "source": {"bytes": b"\x89PNG\x00\xff"}}}
 
@@ -274,6 +275,15 @@ def test_a_message_that_was_taken_back_later(store: Store, tmp_path: Path) -> No
 
 
 # folders
+
+
+def test_the_importer_keeps_the_rules(layout: Any, tmp_path: Path) -> None:
+    """It is held to what every importer must do, whole and with a damaged file."""
+    talk(layout(tmp_path), conversation_manager=SlidingWindowConversationManager(4))
+    folders = [Path(place) for place in find_sessions(tmp_path)]
+    check_importer(find_format("strands"), folders)
+    sorted(tmp_path.rglob("*_*.json"))[1].write_bytes(b"{")
+    check_importer(find_format("strands"), folders)
 
 
 def test_folders_are_found_beside_other_sessions(store: Store, tmp_path: Path) -> None:

@@ -179,8 +179,13 @@ def located(place: str | os.PathLike[str]) -> Path | StoredFolder:
         return place
     if not is_url(place):
         return Path(place)
-    url = os.fspath(place).rstrip("/")
+    url = _without_slash(os.fspath(place))
     return StoredFolder(open_url(url), url)
+
+
+def _without_slash(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest.rstrip('/')}"
 
 
 def find_stored(url: str, unit_of: UnitOf, storage_options: Mapping[str, Any] | None = None) -> Iterator[StoredFolder]:
@@ -190,7 +195,7 @@ def find_stored(url: str, unit_of: UnitOf, storage_options: Mapping[str, Any] | 
         UsageError: The URL is of no store that is known.
         UnavailableError: The store does not answer.
     """
-    base = url.rstrip("/")
+    base = _without_slash(url)
     driver = open_url(base, storage_options)
     below: dict[str, list[Entry]] = {}
     for entry in run(list_all(""), driver):

@@ -8,7 +8,8 @@
         check_importer(my_format, [path])
 
 It needs no pytest: what fails is an `AssertionError` that names the file and the rule. The files should be of all kinds
-that the program writes, and some of them damaged. None of them is written.
+that the program writes, and some of them damaged. None of them is written. Of a program whose sessions are folders, the
+folders are named.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -25,7 +27,7 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.values import Fields
 from treering.importers.entry import ORDER, RAW, Encode, Entry
-from treering.importers.formats import Format
+from treering.importers.formats import FolderFormat, Format
 from treering.importers.intake import Intake
 from treering.importers.session_file import SessionFile
 from treering.importers.source import HEAD_BYTES, ImportSource, open_stream, read_start
@@ -54,7 +56,7 @@ def check_importer(found: Format, files: Iterable[str | os.PathLike[str]]) -> No
 
     Args:
         found: Its module.
-        files: Session files of its program.
+        files: Session files of its program, or folders.
 
     Raises:
         AssertionError: A rule does not hold; the message says which, and for which file.
@@ -63,9 +65,17 @@ def check_importer(found: Format, files: Iterable[str | os.PathLike[str]]) -> No
     _require(bool(paths), "there are files to check it with", None)
     _check_module(found)
     for path in paths:
-        before = path.read_bytes()
-        _check_file(found, path)
-        _require(path.read_bytes() == before, "reading changes nothing", path)
+        before = _bytes_of(path)
+        if path.is_dir():
+            _check_folder(found, path)
+        else:
+            _check_file(found, path)
+        _require(_bytes_of(path) == before, "reading changes nothing", path)
+
+
+def _bytes_of(path: Path) -> dict[str, bytes]:
+    """All that is stored at a path, by the names of files."""
+    return {str(each): each.read_bytes() for each in (path, *path.rglob("*")) if each.is_file()}
 
 
 def _require(holds: bool, rule: str, path: Path | None) -> None:  # noqa: FBT001  # reads like an assertion
@@ -98,6 +108,24 @@ def _check_file(found: Format, path: Path) -> None:
     with open_stream(path) as stream:
         head = read_start(stream, HEAD_BYTES)
     _require(found.detect(head), "detect knows the file by its beginning", path)
+    _check_source(found, path)
+    _check_records(found, found.open_source(path), path)
+    _check_growth(found, path)
+    _check_view(found, path)
+    _check_store(found, path)
+
+
+def _check_folder(found: Format, path: Path) -> None:
+    files = [file for file in path.rglob("*") if file.is_file()]
+    units = {cast(FolderFormat, found).unit_of(str(file.absolute())) for file in files}
+    _require(str(path.absolute()) in units, "unit_of knows the folder by its files", path)
+    _check_source(found, path)
+    _check_view(found, path)
+    _check_store(found, path)
+
+
+def _check_source(found: Format, path: Path) -> None:
+    """What is told of a session, and what becomes of it."""
     _require(path in found.find(path.parent), "find yields the file", path)
     source = found.open_source(path)
     _require(source.header.format == found.NAME, "the header names the format", path)
@@ -105,10 +133,6 @@ def _check_file(found: Format, path: Path) -> None:
     drafts = list(source.drafts())
     _check_drafts(drafts, path)
     _require(_shape(drafts) == _shape(found.open_source(path).drafts()), "every reading gives the same drafts", path)
-    _check_records(found, source, path)
-    _check_growth(found, path)
-    _check_view(found, path)
-    _check_store(found, path)
 
 
 def _check_drafts(drafts: list[Draft], path: Path) -> None:
