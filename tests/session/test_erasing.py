@@ -175,12 +175,16 @@ def test_killed_at_every_request_it_can_be_finished(*, appends: bool) -> None:
     for requests in range(200):
         backend = memory_backend(appends=appends)
         node = talk(backend.store())
+        store = backend.store()
+        with store.session("s") as asking, store.spawn(asking, "child", task=SECRET) as child:
+            child.append("at work")
         fork(backend, "s", "fork")
+        link = store.view("s").notes("link")[0].id
         before = [row.id for row in backend.store().view("s").nodes()]
         session = Store(Place(KilledDriver(backend.driver(), requests))).session  # type: ignore[arg-type]
         try:
             with session("s", shared=True) as opened:
-                opened.erase(node)
+                opened.erase(node, link)
             finished = True
         except KilledError:
             pass
@@ -188,7 +192,7 @@ def test_killed_at_every_request_it_can_be_finished(*, appends: bool) -> None:
         with backend.store().session("s", shared=True) as opened:
             opened.append("life goes on")
             opened.seal()
-            opened.erase(node)
+            opened.erase(node, link)
         assert holding(backend.snapshot(), "swordfish") == [], f"killed after {requests} requests"
         assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
         if finished:
@@ -331,6 +335,47 @@ def test_what_cannot_be_erased_is_refused_before_anything_is_written(what: str, 
         with pytest.raises((NotFoundError, UsageError)):
             session.erase(node, wanted)
         assert backend.snapshot() == before
+
+
+# subagents
+
+
+def test_the_task_of_a_subagent_leaves_its_card_with_the_link(backend: Backend) -> None:
+    """The link says what the subagent was asked to do, and so does its card; the child goes on."""
+    store = backend.store()
+    with store.session("s") as session:
+        session.append("hello")
+        with store.spawn(session, "child", task=SECRET) as child:
+            child.commit(["at work"], state={"n": 1})
+            child.seal()
+        with store.spawn(session, "other", task="nothing to hide") as child:
+            child.append("at work")
+        store.spawn(session, "never", task=SECRET).close()
+        links = session.notes("link")
+        receipt = session.erase(links[0].id, links[2].id)
+        assert [each.session for each in receipt.forks] == ["child"]
+        assert receipt.missing == ("never",)
+        assert session.erase().missing == ("never",)
+    assert holding(backend.snapshot(), SECRET) == []
+    rows = {row.id: (row.task, row.parent_session) for row in backend.store().each_session()}
+    assert rows == {"s": ("", None), "child": ("", "s"), "other": ("nothing to hide", "s")}
+    with backend.store().session("child") as child:
+        child.append("on")
+        assert (texts(child.context), child.state) == (["at work", "on"], {"n": 1})
+        assert child.info.task == ""
+    assert [found for found in backend.store().verify("child") if found.kind != "waste"] == []
+
+
+def test_a_session_that_has_the_name_of_a_subagent_keeps_its_task(backend: Backend) -> None:
+    """It is another one, which was asked by another one."""
+    store = backend.store()
+    with store.session("s") as session, store.session("t") as other:
+        store.spawn(session, "child", task=SECRET).close()
+        with store.spawn(other, "child", task="its own") as child:
+            child.append("at work")
+        (link,) = session.notes("link")
+        assert session.erase(link.id).forks == ()
+    assert backend.store().view("child").info.task == "its own"
 
 
 # forks

@@ -56,7 +56,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes and notes whose payloads are gone; those that had been erased before are among them."""
     state: tuple[str | None, ...] = ()
     """The keys of the agent's state whose values are gone, likewise; None: the state of the conversation manager."""
-    hashes: Mapping[str, str]
+    hashes: Mapping[str, str] = {}
     """SHA-256 of each payload as it was stored, by id."""
     time_ms: int
     """When, in milliseconds since 1970."""
@@ -71,9 +71,10 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     blobs_shared: tuple[str, ...] = ()
     """Large parts that stay: other records, which were not erased, have them as well."""
     forks: tuple[Receipt, ...] = ()
-    """Of the sessions that copied it."""
+    """Of the sessions that copied it, or have it on their card as the task of a subagent."""
     missing: tuple[str, ...] = ()
-    """Forks that are not there: deleted, or not made yet. One that was being made is refused."""
+    """Such sessions that are not there: deleted, or not made yet. A fork that was being made is refused; of a subagent
+    that has yet to begin, erase the link again."""
     unreachable: Mapping[str, str] = {}
     """Forks that could not be read, and why. Erase again when they can."""
     warnings: tuple[str, ...] = ()
@@ -172,7 +173,9 @@ def _erase(
     return (yield from _with_forks(writer, index, receipt, reason, seen))
 
 
-def _fenced(writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | None = None) -> Steps[int]:
+def _fenced(
+    writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | None = None, facts: Collection[str] = ()
+) -> Steps[int]:
     """Swap the tail; return in how many records payloads were, or 0 if all of them had been erased before.
 
     Args:
@@ -180,6 +183,7 @@ def _fenced(writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | N
         wanted: What to erase.
         reason: Why.
         copied: An act elsewhere of which this is to be a copy, and recorded as one whatever is found.
+        facts: Fields of the card to empty, whatever is found.
     """
     names = set(wanted.ids)
     search: Search | None = None
@@ -196,7 +200,7 @@ def _fenced(writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | N
             continue
         if copied is None:
             require_held(wanted.state - search.held)
-            if not search.records:
+            if not search.records and not facts:
                 return 0
         erasure = Erasure(
             epoch=0,
@@ -204,7 +208,7 @@ def _fenced(writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | N
             reason=reason,
             records=tuple(search.records),
             blobs=tuple(sorted(search.blobs)),
-            facts=tuple(sorted((yield from facts_of(writer, index, names)))),
+            facts=tuple(sorted((yield from facts_of(writer, index, names)).union(facts))),
             state=tuple(sorted(wanted.state, key=by_name)),
             end=writer.view.end if wanted.state else 0,
         )
@@ -264,7 +268,37 @@ def _with_forks(writer: Writer, index: Index, receipt: Receipt, reason: str, see
     if receipt.missing:  # their own links went with them, so those that they were copied to are looked for by name
         orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
         receipt = yield from _follow(writer, dict.fromkeys(orphans), receipt, reason, seen)
-    return receipt
+    return (yield from _with_children(writer, index, receipt, reason, seen))
+
+
+def _with_children(writer: Writer, index: Index, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+    """Erase the task on the cards of subagents whose link was erased: it said the same."""
+    briefs = {note.id: read_brief(note) for note in index.graph.annotations.notes("link")}
+    linked = [briefs[name].get("child") for name in receipt.ids if name in briefs]
+    done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
+    for child in linked:
+        if not isinstance(child, str) or child in seen:
+            continue
+        seen.add(child)
+        try:
+            found = yield from _without_task(writer, child, reason)
+            done += [found] if found is not None else []
+        except NotFoundError:
+            missing.append(child)
+        except TreeringError as error:
+            unreachable[child] = str(error)
+    return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
+
+
+def _without_task(parent: Writer, session: str, reason: str) -> Steps[Receipt | None]:
+    child = Writer.visiting(parent.keys._replace(session=session), parent.policy, shared=True)
+    yield from child.open()
+    if not _is_child(parent, child):
+        return None  # another session has its name by now
+    if child.state.card.task:
+        yield from _fenced(child, _Wanted(), reason, facts=("task",))
+    segments, _ = yield from child.finish_erasing()
+    return Receipt(session=session, ids=(), time_ms=now_ms(), reason=reason, epoch=child.epoch, segments=segments)
 
 
 def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
@@ -297,14 +331,15 @@ def _follow(
                 known = {(act.time, act.state) for act in fork_writer.burials.of_state()}
                 owed = [act for act in acts if (act.time, act.state) not in known]
                 done.append((yield from _erase(fork_writer, _Wanted(copies), reason, seen, owed=owed)))
-            elif fork_writer is None or (linked_at is not None and not _is_fork(writer, fork_writer)):
+            elif fork_writer is None or (linked_at is not None and not _is_child(writer, fork_writer)):
                 missing.append(fork)  # or another session has its name by now
         except TreeringError as error:
             unreachable[fork] = str(error)
     return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
 
 
-def _is_fork(writer: Writer, other: Writer) -> bool:
+def _is_child(writer: Writer, other: Writer) -> bool:
+    """A fork or a subagent's session, by its card."""
     return other.state.card.parent_session == writer.keys.session
 
 
@@ -313,7 +348,7 @@ def _acts_for(writer: Writer, fork: Writer, linked_at: int | None) -> Steps[list
     acts = writer.burials.of_state()
     if linked_at is None:
         return [*acts] if (yield from _shares_state(writer, fork)) else []
-    return [act for act in acts if linked_at < act.end and _is_fork(writer, fork)]
+    return [act for act in acts if linked_at < act.end and _is_child(writer, fork)]
 
 
 def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:

@@ -99,7 +99,9 @@ class Search:
     def _may_hold(self, row: Skeleton) -> bool:
         if row.type in ("node", "note"):
             return row.id in self.names
-        return row.type == "checkpoint" or (row.type == "edit" and row.target in self.names)
+        if row.type == "checkpoint":
+            return bool(self.names or self.state)
+        return row.type == "edit" and row.target in self.names
 
     def _take(self, line: bytes) -> None:
         record = decode_record(line)
