@@ -18,12 +18,12 @@ from strands.types.exceptions import StorageError
 from strands.vended_memory_stores.file_memory_store import FileMemoryStore
 from tests.integrations.strands.fake_model import FakeModel, Redacted
 from tests.servers import S3Server
+from tests.session.at_rest import MAGIC, holding
 from tests.session.backends import Backend, backend_of, files_below, local_backend
 from tests.storage.processes import finish, start
 
 import treering
 from treering.errors import ConflictError, CorruptError, UnavailableError, UsageError
-from treering.format import parcel
 from treering.integrations.strands import TreeringStorage
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
@@ -35,7 +35,6 @@ from treering.storage.requests import Driver
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 
-ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 SECRET = "the launch code is 0000"
 KEYS = ["a", "a/b", "a/b.json", "A", "ab", "é ü/\U0001f600", ".hidden", "con", "a=2fb", "x" * 500, "long/" + "y" * 300]
 
@@ -316,13 +315,8 @@ async def test_nothing_is_left_of_what_was_replaced_or_deleted(place: Backend) -
 
 
 def _holds(place: Backend, text: str) -> bool:
-    """Whether any object holds a text, in a parcel or plainly."""
-    for data in place.snapshot().values():
-        begin = data.find(ZSTD_MAGIC)  # behind the header of a slot, on filesystems that need those
-        content = parcel.decode_parcel(data[begin:], key="k").content if begin >= 0 else data
-        if text.encode() in content:
-            return True
-    return False
+    """Whether any object holds a text; in front of a parcel may be the header of a slot."""
+    return bool(holding({key: data[max(0, data.find(MAGIC)) :] for key, data in place.snapshot().items()}, text))
 
 
 class Counted(NamedTuple):

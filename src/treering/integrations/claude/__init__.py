@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from treering.integrations.claude.store import TreeringSessionStore
+try:
+    from treering.integrations.claude.store import TreeringSessionStore
+except ModuleNotFoundError as error:
+    if error.name != "claude_agent_sdk":
+        raise
+    raise ImportError("the Claude Agent SDK is not installed; pip install 'treering[claude]'") from error
 
 __all__ = ["TreeringSessionStore"]

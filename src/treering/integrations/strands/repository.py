@@ -11,6 +11,7 @@ Rule 2: sessions are opened to be shared: whoever else writes to them is neither
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 from collections import OrderedDict
@@ -28,6 +29,7 @@ from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
 from treering.session.reader import Reader
 from treering.session.reading import Note, notes
+from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Node
 
@@ -165,13 +167,16 @@ class TreeringSessionRepository(SessionRepository):
 
     @_told
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
-        """Add a message, in one request. If it was redacted, only what replaces it is stored.
+        """Add a message, in one request but for sealing. If it was redacted, only what replaces it is stored.
 
         Raises:
             SessionException: There is no such agent, or it has another message of that number.
         """
         revision = [] if session_message.redact_message is None else [_revision(session_message)]
-        self._agent(session_id, agent_id).append(_draft(session_message), *revision)
+        session = self._agent(session_id, agent_id)
+        session.append(_draft(session_message), *revision)
+        with contextlib.suppress(TreeringError):  # what was appended is safe already
+            session.perform(_tidied)
 
     @_told
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_: Any) -> SessionMessage | None:
@@ -349,6 +354,12 @@ def _revision(message: SessionMessage) -> Draft:
     if message.redact_message is not None:
         payload["redacted"] = message.redact_message
     return Draft(type="note", kind=_REVISION, target=_node_name(message.message_id), payload=payload)
+
+
+def _tidied(writer: Writer) -> Steps[None]:
+    """Merge segments if there are many new ones: managers of Strands close nothing, and a list reads every segment."""
+    if writer.should_tidy:
+        yield from writer.tidy()
 
 
 def _names(index: Index) -> list[str]:

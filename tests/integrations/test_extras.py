@@ -1,0 +1,34 @@
+"""Frameworks are extras: nobody loads them without asking, and who asks without having them is told what to install."""
+
+from __future__ import annotations
+
+import pytest
+from tests.storage.processes import finish, start
+
+FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk"}
+
+LOADED = """
+import sys
+import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
+print(*sorted({"strands", "claude_agent_sdk"} & sys.modules.keys()))
+"""
+
+MISSING = """
+import sys
+sys.modules[sys.argv[2]] = None  # as if it were not installed
+try:
+    __import__(f"treering.integrations.{sys.argv[1]}")
+except ImportError as error:
+    print(error)
+"""
+
+
+def test_nothing_loads_a_framework() -> None:
+    """Neither the library nor its command line imports Strands or the Claude Agent SDK."""
+    assert finish(start(LOADED, prelude="")).split() == []
+
+
+@pytest.mark.parametrize("extra", FRAMEWORKS)
+def test_a_missing_framework_is_named(extra: str) -> None:
+    """Without its framework an integration says which extra to install."""
+    assert f"pip install 'treering[{extra}]'" in finish(start(MISSING, extra, FRAMEWORKS[extra], prelude=""))
