@@ -51,7 +51,7 @@ class FakeModel(Model):
     """A model whose replies are a script.
 
     Attributes:
-        shown: A copy of the messages that each request showed to the model.
+        shown: The messages that each request showed to the model; their blocks are not copied.
         prompts: The system prompt of each request.
     """
 
@@ -81,7 +81,7 @@ class FakeModel(Model):
         self, messages: Messages, tool_specs: Any = None, system_prompt: str | None = None, **kwargs: Any
     ) -> AsyncIterator[StreamEvent]:
         """Say the next reply."""
-        self.shown.append(json.loads(json.dumps(messages, default=repr)))
+        self.shown.append([{**message} for message in messages])
         self.prompts.append(system_prompt)
         reply = self._script(messages)
         if isinstance(reply, BaseException):
