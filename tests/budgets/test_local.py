@@ -30,16 +30,17 @@ VERBS = {
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("verb", VERBS)
 def test_an_append_is_one_write_and_one_sync(tmp_path: Path, verb: str) -> None:
-    """Each append of a session is one write of the log and one fdatasync, and nothing is opened or read."""
+    """Each append of a session is one write of the log and one fdatasync, nothing is opened, two bytes are read."""
     trace = tmp_path / "trace"
     code = CODE.replace("{verb}", VERBS[verb])
     finish(start(code, tmp_path / "store", before=("strace", "-f", "-y", "-o", str(trace)), prelude=""))
     lines = trace.read_text().splitlines()
     begin, end = (next(at for at, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
     calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in lines[begin + 1 : end]]
-    assert calls.count("write") == calls.count("fdatasync") == 20
-    assert sum("write(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
-    assert not {"fsync", "openat", "open", "read", "pread64", "unlink", "rename"} & set(calls)
+    assert calls.count("pwrite64") == calls.count("fdatasync") == 20
+    assert sum("pwrite64(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
+    assert not {"fsync", "openat", "open", "read", "write", "unlink", "rename"} & set(calls)
+    assert all(line.rstrip().endswith((" = 1", " = 2")) for line in lines[begin:end] if "pread64(" in line)
 
 
 @pytest.mark.tools

@@ -28,7 +28,7 @@ Tree = dict[str, bytes | None]
 # What reads or only concerns this process. Any other call must be modelled before it is used.
 HARMLESS = {
     "PathLike", "access", "chmod", "close", "fchmod", "fspath", "fstat", "getpid", "lseek", "lstat", "path", "pread",
-    "read", "register_at_fork", "scandir", "stat", "strerror",
+    "read", "readlink", "register_at_fork", "scandir", "stat", "strerror",
 }  # fmt: skip
 LINE_START_BYTES = 60  # of a record's line: its position and the append it belongs to
 SECTOR_BYTES = 64  # real ones are larger; what a disk writes as a whole
@@ -36,6 +36,7 @@ FAILS = {
     "open": (errno.EMFILE, errno.EACCES),
     "mkdir": (errno.EROFS, errno.ENOSPC),
     "write": (errno.ENOSPC, errno.EIO),
+    "pwrite": (errno.ENOSPC, errno.EIO),
     "replace": (errno.EROFS, errno.EIO),
     "link": (errno.EROFS, errno.ENOSPC),
     "unlink": (errno.EROFS, errno.EIO),
@@ -190,22 +191,23 @@ class Disk:
         return fd
 
     def write(self, fd: int, data: bytes) -> int:
-        file = self._files[_identity(fd)]
-        if self._next_fails("write"):
-            with contextlib.suppress(OSError):  # a disk that is full takes what still fits
-                half = os.write(fd, data[: len(data) // 2])
-                file.show(file.seen + bytes(data[:half]))
-                self.note()
-        self._call("write")
-        done = os.write(fd, data)
-        file.show(file.seen + bytes(data[:done]))
-        self.note()
-        return done
+        return self._write(fd, data, len(self._files[_identity(fd)].seen), "write")
 
     def pwrite(self, fd: int, data: bytes, offset: int) -> int:
+        return self._write(fd, data, offset, "pwrite")
+
+    def _write(self, fd: int, data: bytes, offset: int, call: str) -> int:
+        if self._next_fails(call):
+            with contextlib.suppress(OSError):  # a disk that is full takes what still fits
+                self._put(fd, data[: len(data) // 2], offset)
+        self._call(call)
+        return self._put(fd, data, offset)
+
+    def _put(self, fd: int, data: bytes, offset: int) -> int:
         done = os.pwrite(fd, data, offset)
         file = self._files[_identity(fd)]
-        file.show(file.seen[:offset].ljust(offset, b"\0") + data[:done] + file.seen[offset + done :])
+        file.show(file.seen[:offset].ljust(offset, b"\0") + bytes(data[:done]) + file.seen[offset + done :])
+        self.note()
         return done
 
     def ftruncate(self, fd: int, length: int) -> None:

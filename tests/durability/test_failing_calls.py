@@ -89,5 +89,5 @@ def test_a_call_that_fails_once_loses_nothing(call: str, code: int, tmp_path: Pa
         assert disk.failed
         check(disk.crashes.values(), stages, folder, GO_ON_EVERY)
         outcome = ", ".join(sorted(told)) or "the caller need not care"
-        fault_log.record("local disk", f"{call} fails: {errno.errorcode[code]}", outcome)
+        fault_log.record("local disk", f"{call.removeprefix('p')} fails: {errno.errorcode[code]}", outcome)
         fault_log.record("local disk", "power cut after a failed call", "nothing acknowledged lost", len(disk.crashes))

@@ -16,7 +16,20 @@ from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedE
 from treering.storage import local_disk, local_log, rules
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import OS_SYNC, Sync
-from treering.storage.requests import ABSENT, Append, Delete, Deleted, Found, Get, List, Listed, Put, Version, Written
+from treering.storage.requests import (
+    ABSENT,
+    Append,
+    Delete,
+    Deleted,
+    Found,
+    Get,
+    List,
+    Listed,
+    Put,
+    Unchanged,
+    Version,
+    Written,
+)
 from treering.testing.conformance import ask, ask_any, keys_below
 
 LOG = "sessions/x/tail.jsonl"
@@ -387,6 +400,90 @@ def open_logs(root) -> int:
         except FileNotFoundError:  # the one that listed the folder
             continue
     return sum(link.startswith(str(root)) and "tail.jsonl" in link for link in links)
+
+
+# Room behind a log
+
+
+def test_a_log_grows_by_more_than_is_appended(driver: LocalDriver, root: Path) -> None:
+    """So its length seldom changes, which a sync would have to write as well; nobody is shown the room."""
+    version, sizes, said = start_log(driver, LOG), set[int](), b"head\n"
+    for number in range(400):
+        line = f"line {number}, and some more that makes it as long as a short message is\n".encode()
+        version = ask(driver, Append(LOG, line, version), Written).version
+        said += line
+        sizes.add((root / LOG).stat().st_size)
+        assert (root / LOG).stat().st_size <= len(said) + max(4096, len(said) // 2 + 4096)
+    assert len(sizes) <= 10
+    assert all(size % 4096 == 0 for size in sizes)
+    assert ask(driver, Get(LOG), Found) == Found(said, version, len(said))
+
+
+def test_what_another_wrote_into_the_room_is_noticed(driver: LocalDriver, root: Path) -> None:
+    """The file is as long as before; where our lines end there are others now."""
+    version = ask(driver, Append(LOG, b"mine\n", start_log(driver, LOG)), Written).version
+    size = (root / LOG).stat().st_size
+    other = LocalDriver(root)
+    later = ask(other, Append(LOG, b"another's\n", version), Written).version
+    assert (root / LOG).stat().st_size == size
+    assert isinstance(ask_any(driver, Get(LOG, unless=version)), Found)
+    assert isinstance(ask_any(driver, Append(LOG, b"lost\n", version)), ConflictError)
+    last = ask(driver, Append(LOG, b"mine again\n", later), Written).version
+    assert ask(other, Get(LOG), Found).data == b"head\nmine\nanother's\nmine again\n"
+    assert isinstance(ask_any(other, Get(LOG, unless=last)), Unchanged)
+
+
+def test_a_torn_end_in_the_room_is_cut_with_all_that_is_left_of_it(driver: LocalDriver, root: Path) -> None:
+    """A power cut may leave the end of an append and not its beginning; nothing of that follows what comes next."""
+    version = ask(driver, Append(LOG, b"mine\n", start_log(driver, LOG)), Written).version
+    driver.close()
+    with (root / LOG).open("r+b") as file:
+        file.seek(200)
+        file.write(b"the end of a line\n")
+    for number in range(30):
+        version = ask(driver, Append(LOG, f"line {number}\n".encode(), version), Written).version
+    assert ask(driver, Get(LOG), Found).data.endswith(b"\nline 28\nline 29\n")
+
+
+def test_a_line_that_is_being_written_is_not_taken_for_a_torn_one(
+    driver: LocalDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who reads may have passed its beginning when its end comes: what looks torn is read again."""
+    version = start_log(driver, LOG)
+    whole = b"head\n" + b"x" * 5000 + b"\n"
+    looks = [b"head\n" + bytes(4091) + whole[4096:], whole, whole]
+    monkeypatch.setattr(local_disk, "read_all", lambda _: looks.pop(0))
+    assert version != ask(driver, Get(LOG), Found).version == rules.log_version(whole)
+
+
+def test_a_log_replaced_while_it_is_opened_is_not_appended_to(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name may be another file's before it is asked for the first time."""
+    version, link_of = start_log(driver, LOG), local_disk.link_of
+
+    def replaced(fd: int) -> str:
+        monkeypatch.setattr(local_disk, "link_of", link_of)
+        (root / "sessions/x/new").write_bytes(b"head\n")
+        (root / "sessions/x/new").replace(root / LOG)
+        return link_of(fd)
+
+    monkeypatch.setattr(local_disk, "link_of", replaced)
+    ask(driver, Append(LOG, b"line\n", version), Written)
+    assert ask(driver, Get(LOG), Found).data == b"head\nline\n"
+
+
+@pytest.mark.parametrize("link", [True, False])
+def test_a_log_that_was_removed_is_noticed(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch, *, link: bool
+) -> None:
+    """Also where the kernel does not tell the name of an open file."""
+    if not link:
+        monkeypatch.setattr(local_disk, "link_of", lambda _: "")
+    version = ask(driver, Append(LOG, b"one\n", start_log(driver, LOG)), Written).version
+    version = ask(driver, Append(LOG, b"two\n", version), Written).version
+    (root / LOG).unlink()
+    assert isinstance(ask_any(driver, Append(LOG, b"three\n", version)), NotFoundError)
 
 
 def test_a_long_first_line_is_read_whole(driver: LocalDriver) -> None:

@@ -199,7 +199,8 @@ os.path.exists("/end")
     lines = trace.read_text().splitlines()
     begin, end = (next(i for i, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
     calls = [line.partition("(")[0] for line in lines[begin + 1 : end]]
-    assert calls.count("write") == calls.count("fdatasync") == 20
-    assert sum("write(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
-    assert not {"fsync", "openat", "open", "read", "pread64"} & set(calls)
-    assert len(calls) <= 20 * 6
+    assert calls.count("pwrite64") == calls.count("fdatasync") == 20
+    assert sum("pwrite64(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
+    assert not {"fsync", "openat", "open", "read", "write"} & set(calls)
+    assert all(line.rstrip().endswith((" = 1", " = 2")) for line in lines[begin:end] if "pread64(" in line)
+    assert len(calls) <= 20 * 7

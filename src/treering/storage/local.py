@@ -293,7 +293,7 @@ def _version(folder: int, key: str) -> Version:
     except FileNotFoundError:
         return ABSENT
     try:
-        return _version_of(key, local_disk.read_all(fd))
+        return _version_of(key, _read(fd, key))
     finally:
         os.close(fd)
 
@@ -302,8 +302,23 @@ def _version_of(key: str, data: bytes) -> Version:
     return rules.log_version(data) if rules.is_log(key) else local_disk.content_version(data)
 
 
-def _get_whole(fd: int, get: Get) -> Answer:
+def _read(fd: int, key: str) -> bytes:
+    """Read an object; of a log no NUL bytes at the end.
+
+    Lines are written over such bytes while we read, in order, but we may have passed their beginning when their end
+    comes. So what looks torn is read until it looks the same twice: then nobody is at it.
+    """
     data = local_disk.read_all(fd)
+    if not rules.is_log(key):
+        return data
+    before = b""
+    while (torn := data[rules.complete_bytes(data) :].rstrip(b"\0")) != before:
+        before, data = torn, local_disk.read_all(fd)
+    return data.rstrip(b"\0")
+
+
+def _get_whole(fd: int, get: Get) -> Answer:
+    data = _read(fd, get.key)
     version = _version_of(get.key, data)
     return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
 
@@ -311,8 +326,9 @@ def _get_whole(fd: int, get: Get) -> Answer:
 def _get_log(fd: int, get: Get) -> Answer:
     """Answer from the first line and the length where they suffice: who follows a log asks again and again."""
     if get.unless and (known := rules.split_version(get.unless)):
-        digest = rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
-        if known == (digest, os.fstat(fd).st_size):
+        digest, length = known
+        same = digest == rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
+        if same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0"):
             return Unchanged()
     return _get_whole(fd, get)
 

@@ -200,6 +200,24 @@ def write(fd: int, data: bytes) -> None:
         done += os.write(fd, memoryview(data)[done:])
 
 
+def write_at(fd: int, data: bytes, offset: int) -> None:
+    """Write all of `data` at `offset`; one call of the system unless it accepts less."""
+    done = os.pwrite(fd, data, offset)
+    while done < len(data):
+        done += os.pwrite(fd, memoryview(data)[done:], offset + done)
+
+
+def link_of(fd: int) -> str:
+    """Return the path of an open file as the kernel has it now: another one once it was renamed, replaced or removed.
+
+    Empty where there is no such link to read, as on macOS.
+    """
+    try:
+        return os.readlink(f"/proc/self/fd/{fd}")
+    except OSError:
+        return ""
+
+
 def content_version(data: bytes) -> Version:
     """Return the version of a file that is only ever replaced."""
     return Version(hashlib.blake2b(data, digest_size=16).hexdigest())

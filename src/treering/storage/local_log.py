@@ -9,6 +9,10 @@ Rules
    written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
 4. Before a process adds to what it did not write itself, it syncs it, and the log's name: whoever wrote it may have
    been killed before. So a power cut tears one append at most, and what is acknowledged hangs on no other process.
+5. A log that has to grow grows by more than is needed, in the same write: NUL bytes follow its last line. What is
+   written over them later changes neither the file's length nor its place on the disk, so its sync has to write the
+   bytes and nothing else. Where one line ends and the next append begins is seen by the first NUL byte, not by the
+   file's length; a torn end is cut off together with the room behind it.
 """
 
 from __future__ import annotations
@@ -28,6 +32,10 @@ LOGS_KEPT_MAX = 64
 POISON_ENDING = ".poisoned"
 # Versions known to be on disk, remembered to save syncs; forgetting them costs only time.
 _LASTING_MAX = 10_000
+
+# A log grows by half of itself, in whole blocks of common file systems: a small one wastes a block or two.
+_BLOCK_BYTES = 4096
+_ROOM_BYTES_MAX = 64 * 1024
 
 _REOPENS_MAX = 16  # each means that somebody else replaced the log in between
 
@@ -100,35 +108,24 @@ class LocalLogs:
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
         with log.lock:
-            seen = os.stat(log.path, follow_symlinks=False)
-            if (seen.st_dev, seen.st_ino) != log.identity:
+            if not log.has_its_name():
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
-            length = seen.st_size
-            if (request.expect, length) != log.end:  # else it is as we left it
-                found = self._approach(log, request, length)
-                if not isinstance(found, int):
-                    return found
-                length = found
-            if failed := self._write(log, request, length):
+            if (request.expect != log.version or not log.is_as_left()) and (failed := self._approach(log, request)):
                 return failed
-            length += len(request.data)
-            version = rules.join_version(log.digest, length)
-            log.end = version, length
-            self.know(request.key, version)
-            return Written(version)
+            if failed := self._write(log, request):
+                return failed
+            self.know(request.key, log.version)
+            return Written(log.version)
 
-    def _approach(self, log: _Log, request: Append, size: int) -> int | TreeringError:
-        """Make the log, `size` bytes long, end in what is expected, durably, and return the length that it has then."""
-        length: int | None = size
-        if request.expect != rules.join_version(log.digest, size):
-            length = log.cut_torn(request.expect, size)
-        if length is None:
-            return _changed(log, request, size)
+    def _approach(self, log: _Log, request: Append) -> TreeringError | None:
+        """Make the log end in what is expected, durably."""
+        if not log.cut_torn(request.expect):
+            return _changed(log, request)
         if request.expect != self._lasting.get(request.key):
-            return self._settle(log, request.key) or length
-        return length
+            return self._settle(log, request.key)
+        return None
 
     def know(self, key: str, version: Version) -> None:
         """Take note that this version of a log is on disk, name and all: we wrote it."""
@@ -149,12 +146,15 @@ class LocalLogs:
             return self.poison(key, f"sync failed: {error.strerror}")
         return None
 
-    def _write(self, log: _Log, request: Append, length: int) -> TreeringError | None:
+    def _write(self, log: _Log, request: Append) -> TreeringError | None:
+        data, end = request.data, log.length + len(request.data)
+        if end > log.size:
+            data += bytes(_room(end))
         try:
-            local_disk.write(log.fd, request.data)
+            local_disk.write_at(log.fd, data, log.length)
         except OSError as error:
             try:
-                os.ftruncate(log.fd, length)
+                log.cut()
             except OSError as second:
                 return self.poison(request.key, f"a failed write could not be cut off: {second.strerror}")
             return local_disk.explain(error, request.key)
@@ -162,8 +162,9 @@ class LocalLogs:
             self._sync.data(log.fd)
         except OSError as error:
             with contextlib.suppress(OSError):
-                os.ftruncate(log.fd, length)  # so that nobody builds on lines which may not be on disk
+                log.cut()  # so that nobody builds on lines which may not be on disk
             return self.poison(request.key, f"sync failed: {error.strerror}")
+        log.ends(end, max(log.size, log.length + len(data)))
         return None
 
     def _keep(self, key: str) -> _Log:
@@ -194,7 +195,7 @@ class _Log:
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
         folder = local_disk.open_folder(root, folders)
         try:
-            self.fd = local_disk.open_file(folder, name, os.O_RDWR | os.O_APPEND)
+            self.fd = local_disk.open_file(folder, name, os.O_RDWR)
             try:
                 self.lock_fd = local_lock.open_lock(folder)
                 self.lock = local_lock.Locked(self.lock_fd)
@@ -203,29 +204,62 @@ class _Log:
                 raise
         finally:
             os.close(folder)
-        found = os.fstat(self.fd)
-        self.identity = (found.st_dev, found.st_ino)
+        self._link = local_disk.link_of(self.fd)
         self.digest = rules.first_line_digest(_first_line(self.fd))
-        self.end: tuple[Version, int] = ABSENT, 0
-        """Version and length as our last append left them."""
+        self.version = ABSENT
+        """As our last append left it, and so are these two:"""
+        self.length = 0
+        """Of its lines."""
+        self.size = 0
+        """Of the file, with the room behind them."""
 
     @property
     def is_open(self) -> bool:
         """False once another thread closed it."""
         return self.fd >= 0
 
-    def cut_torn(self, version: Version, size: int) -> int | None:
-        """Cut what makes this log, `size` bytes long, more than `version`, and return the length that is left.
+    def has_its_name(self) -> bool:
+        """Tell whether the log is still the file that we opened.
 
-        None, and nothing is cut, if it is another log, or what follows holds a complete line.
+        A `stat` of it would make the next write change its time of modification, and the sync then write that as well,
+        on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
+        name of what is open.
+        """
+        if self._link and self.version != ABSENT:
+            return local_disk.link_of(self.fd) == self._link
+        seen, found = os.stat(self.path, follow_symlinks=False), os.fstat(self.fd)
+        return (seen.st_dev, seen.st_ino) == (found.st_dev, found.st_ino)
+
+    def is_as_left(self) -> bool:
+        """Tell whether nobody added to it or cut it since our last append."""
+        return os.pread(self.fd, 2, self.length - 1) in (b"\n", b"\n\0")
+
+    def ends(self, length: int, size: int) -> None:
+        """Take note of where the lines end, and the file."""
+        self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
+
+    def cut_torn(self, version: Version) -> bool:
+        """Let this log end in `version`: cut off what is torn.
+
+        False, and nothing is cut, if it is another log or a shorter one, or what follows holds a complete line.
         """
         digest, length = rules.split_version(version) or ("", 0)
-        if digest != self.digest or length > size:
-            return None
-        if rules.complete_bytes(local_disk.read(self.fd, length, size - length)):
-            return None
-        os.ftruncate(self.fd, length)
-        return length
+        if digest != self.digest or not length:
+            return False
+        size = os.fstat(self.fd).st_size
+        behind = local_disk.read(self.fd, length - 1, size - length + 1)
+        if behind[:1] != b"\n" or rules.complete_bytes(behind) != 1:
+            return False
+        if behind.strip(b"\0") != b"\n":
+            os.ftruncate(self.fd, length)
+            size = length
+        self.ends(length, size)
+        return True
+
+    def cut(self) -> None:
+        """Cut off what stands behind the lines, the room with it."""
+        os.ftruncate(self.fd, self.length)
+        self.size = self.length
 
     def close(self) -> None:
         """Close both descriptors, once no thread uses them."""
@@ -248,8 +282,14 @@ def _first_line(fd: int) -> bytes:
     return data
 
 
-def _changed(log: _Log, request: Append, size: int) -> ConflictError:
-    got = rules.join_version(log.digest, size)
+def _room(end: int) -> int:
+    """How many bytes to leave free behind a log whose lines end there."""
+    room = min(end // 2, _ROOM_BYTES_MAX)
+    return room + -(end + room) % _BLOCK_BYTES
+
+
+def _changed(log: _Log, request: Append) -> ConflictError:
+    got = rules.log_version(local_disk.read_all(log.fd))
     return ConflictError(f"log has another end. expected={request.expect!r}, got={got!r}", key=request.key)
 
 

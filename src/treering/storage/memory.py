@@ -150,6 +150,8 @@ class MemoryDriver:
 
     def _write(self, key: str, data: bytes) -> Written:
         is_log = self.appends and rules.is_log(key)
+        if is_log:
+            data = data.rstrip(b"\0")
         version = rules.log_version(data) if is_log else Version(f"m{next(self._writes)}")
         self._objects[key] = _Object(bytes(data), version, time.time_ns() // 1_000_000)
         return Written(version)

@@ -7,6 +7,7 @@ Rules of a log (a key ending in `.jsonl`, in a driver that serves `Append`)
 2. Its version is the digest of its first line and the length of its complete lines. Whoever replaces a log gives it a
    first line never used before (a nonce), since the version says nothing else about the bytes in between.
 3. An append cuts a torn end, but never a complete line: that is somebody else's, so it is a conflict.
+4. NUL bytes at the end are no content. A driver may keep some there, as room for what comes; nobody is shown them.
 """
 
 from __future__ import annotations
