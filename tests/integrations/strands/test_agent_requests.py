@@ -68,13 +68,18 @@ def bucket(seaweedfs: S3Server) -> Iterator[Bucket]:
         found.close()
 
 
+def text(number: int, numbers: int) -> str:
+    """Something to say, different for every number, of about 5 bytes for each of `numbers`."""
+    return f"{number} " + json.dumps([number * factor for factor in range(numbers)])
+
+
 def history(count: int, numbers: int) -> list[Any]:
-    """A conversation in Strands' shape, with so many numbers in a message, which are about 5 bytes each."""
+    """A conversation in Strands' shape, with so many numbers in a message."""
     roles = ("user", "assistant")
     return [
         {
             "role": roles[number % 2],
-            "content": [{"text": f"{number} " + json.dumps([number * prime for prime in range(numbers)])}],
+            "content": [{"text": text(number, numbers)}],
             "tracking_id": f"00000000-0000-4000-8000-{number:012}",
         }
         for number in range(count)
@@ -132,7 +137,7 @@ def read(number: int) -> str:
     Args:
         number: Which.
     """
-    return history(number + 1, 430)[-1]["content"][0]["text"] + "." * 400
+    return text(number, 430) + "." * 400
 
 
 CHILD = f"""
