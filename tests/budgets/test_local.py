@@ -45,6 +45,30 @@ def test_an_append_is_one_write_and_one_sync(tmp_path: Path, verb: str) -> None:
 
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+def test_resuming_to_write_neither_syncs_nor_empties_a_file(tmp_path: Path) -> None:
+    """Opening a session again holds it, reads two files and waits for no disk: neither a sync nor a truncation."""
+    store, trace = tmp_path / "store", tmp_path / "trace"
+    write = 'treering.open(sys.argv[1]).session("s").commit(["message"], state={"n": 1})'
+    finish(start(write, store, prelude="import sys, treering\n"))
+    resume = """
+import os, sys, treering
+store = treering.open(sys.argv[1])
+os.path.exists("/begin")
+with store.session("s") as session:
+    assert session.state == {"n": 1}
+os.path.exists("/end")
+"""
+    finish(start(resume, store, before=("strace", "-f", "-y", "-o", str(trace)), prelude=""))
+    lines = trace.read_text().splitlines()
+    begin, end = (next(at for at, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
+    calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in lines[begin + 1 : end]]
+    assert not {"fsync", "fdatasync", "truncate", "ftruncate", "rename", "unlink"} & set(calls)
+    assert calls.count("read") + calls.count("pread64") <= 8
+    assert len(calls) <= 60
+
+
+@pytest.mark.tools
+@pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_resuming_opens_two_files_of_the_session(tmp_path: Path) -> None:
     """A new process resumes from `latest` and the tail; segments are neither listed nor opened."""
     store = tmp_path / "store"

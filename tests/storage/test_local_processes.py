@@ -180,6 +180,17 @@ sys.stdin.read()
     process.stdout.close()
 
 
+def test_who_is_refused_learns_of_the_newest_holder_only(root: Path) -> None:
+    """A holder's line is written over a longer one without emptying the file first, and nothing of that is shown."""
+    driver = LocalDriver(root)
+    driver.hold("sessions/x/hold", shared=False, holder="somebody with a very long name").release()
+    hold = driver.hold("sessions/x/hold", shared=False, holder="short")
+    with pytest.raises(SessionHeldError) as refused:
+        LocalDriver(root).hold("sessions/x/hold", shared=False, holder="us")
+    hold.release()
+    assert "holder='short'" in str(refused.value)
+
+
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_an_append_is_one_write_and_one_sync(root: Path, tmp_path: Path) -> None:

@@ -84,7 +84,8 @@ class FileHold:
         """Take over `fd`, which is closed if the lock is not to be had."""
         try:
             _take(fd, key, shared=shared)
-            os.ftruncate(fd, 0)
+            # Over what stood there, not instead of it: ext4 waits for the disk when a file is emptied and written anew,
+            # which made this the dearest step of resuming. Only the first line counts.
             os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
         except BaseException:
             os.close(fd)
@@ -117,6 +118,6 @@ def _take(fd: int, key: str, *, shared: bool) -> None:
     try:
         fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except BlockingIOError:
-        other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).decode(errors="replace").strip()
+        other = local_disk.read(fd, 0, HOLDER_BYTES_MAX).partition(b"\n")[0].decode(errors="replace")
         remedy = "wait for it, look at it with a view, or open both as shared"
         raise SessionHeldError(f"already held. holder={other!r}", key=key, remedy=remedy) from None
