@@ -172,7 +172,7 @@ class TreeringSessionRepository(SessionRepository):
         Raises:
             SessionException: There is no such agent, or it has another message of that number.
         """
-        revision = [] if session_message.redact_message is None else [_revision(session_message)]
+        revision = [_revision(session_message)] if session_message.redact_message is not None else []
         session = self._agent(session_id, agent_id)
         session.append(_draft(session_message), *revision)
         with contextlib.suppress(TreeringError):  # what was appended is safe already
@@ -204,7 +204,7 @@ class TreeringSessionRepository(SessionRepository):
         if session_message.redact_message is not None or before.redact_message is not None:
             older = session.perform(_revisions, name)
             session.erase(name, *older, reason="redacted")
-            session.append(_revision(session_message))
+            session.append(_revision(session_message, in_place_of_node=True))
         else:
             amended = Draft(type="edit", kind="amend", target=name, payload=session_message.message)
             session.append(amended, _revision(session_message))
@@ -348,11 +348,13 @@ def _draft(message: SessionMessage) -> Draft:
     return Draft(role=said["role"], payload=said, id=_node_name(message.message_id), brief=times)
 
 
-def _revision(message: SessionMessage) -> Draft:
-    """The note beside a node that says how its message is now. What was not redacted is told by an edit of the node."""
+def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Draft:
+    """The note beside a node that says what became of its message, with its words if the node was erased."""
     payload: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
     if message.redact_message is not None:
-        payload["redacted"] = message.redact_message
+        payload["redacted"] = True
+    if in_place_of_node:
+        payload["message"] = message.to_message()
     return Draft(type="note", kind=_REVISION, target=_node_name(message.message_id), payload=payload)
 
 
@@ -394,15 +396,15 @@ def _read(reader: Reader, choose: Callable[[list[str]], list[str]]) -> Steps[lis
 
 def _message(node: Node, revision: Note | None) -> SessionMessage:
     facts: Any = node.brief if revision is None else revision.payload
-    redacted = facts.get("redacted")
-    said: Any = redacted or node.payload
+    said: Any = facts.get("message", node.payload)
+    redacted = facts.get("redacted", False)
     if isinstance(said, Erased):  # and nothing took its place: a redaction was cut short
-        redacted = said = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}
+        said, redacted = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}, True
     then = datetime.fromtimestamp(node.time_ms / 1000, UTC).isoformat()  # erased with the words
     return SessionMessage(
         message=said,
         message_id=int(node.id),
-        redact_message=redacted,
+        redact_message=said if redacted else None,
         created_at=facts.get("created_at", then),
         updated_at=facts.get("updated_at", then),
     )
