@@ -11,13 +11,8 @@ import pytest
 from tests.importers.strands_agents import resumed
 
 from treering.importers import Intake, find_sessions
-from treering.importers.strands_shapes import (
-    agent_state,
-    decode_bytes,
-    orchestrator_state,
-    read_snapshot,
-    serialized_state,
-)
+from treering.importers.strands_shapes import agent_state, decode_bytes, read_snapshot
+from treering.integrations.strands_keys import orchestrator_state, serialized_state
 from treering.session.place import Place
 from treering.session.store import Store
 from treering.storage.memory import MemoryDriver

@@ -9,9 +9,10 @@ from treering.format.values import Fields, fields_of
 from treering.importers.folder import Folder
 from treering.importers.pi import read_time
 from treering.importers.source import Imported, Problem, ProblemLog
-from treering.importers.strands_shapes import decode_bytes, is_typescript, orchestrator_state, read_snapshot
+from treering.importers.strands_shapes import decode_bytes, is_typescript, read_snapshot
 from treering.importers.strands_snapshots import LATEST
 from treering.importers.strands_unit import Record, Unit, import_note, read_object
+from treering.integrations.strands_keys import orchestrator_state
 from treering.session.foreign import checkpoint_draft
 from treering.transcript.node import Draft
 

@@ -2,9 +2,6 @@
 
 The TypeScript SDK keeps the same things under other names: blocks of messages differ, bytes are bare base64, and a
 snapshot says `schemaVersion` where Python says `schema_version`. Nothing that is not known here is changed.
-
-Session names and the keys of a session's state are those of `treering.integrations.strands`, which goes on with what
-was imported. It cannot be asked: it needs Strands itself.
 """
 
 from __future__ import annotations
@@ -16,22 +13,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from treering.format.values import Fields, fields_of
+from treering.integrations.strands_keys import OURS, inward
 
-DEFAULT_AGENT: Final = "default"
-OURS: Final = "strands:"
 NO_INTERRUPTS: Final[Fields] = {"interrupts": {}, "context": {}, "activated": False}
-_RESULTS: Final = "node_results"
 _MEDIA: Final = ("image", "video", "audio", "document")
-
-
-def agent_session(session_id: str, agent_id: str) -> str:
-    """The name of the session that keeps an agent."""
-    return session_id if agent_id == DEFAULT_AGENT else f"{session_id}/{agent_id}"
-
-
-def orchestrator_session(session_id: str, orchestrator_id: str) -> str:
-    """The name of the session that keeps a graph or a swarm."""
-    return f"{session_id}/multi/{orchestrator_id}"
 
 
 def agent_state(data: Fields) -> Fields:
@@ -40,7 +25,7 @@ def agent_state(data: Fields) -> Fields:
     Args:
         data: That of a snapshot in Python's words.
     """
-    state = {_inward(key): value for key, value in fields_of(data.get("state")).items()}
+    state = {inward(key): value for key, value in fields_of(data.get("state")).items()}
     kept = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
     state |= {
         OURS + name: data[name] for name, nothing in kept.items() if data.get(name, nothing) not in (nothing, None)
@@ -50,24 +35,6 @@ def agent_state(data: Fields) -> Fields:
     if stash.get("location") == "external":
         state[f"{OURS}stash_at"] = str(stash.get("storage_type", ""))
     return state
-
-
-def orchestrator_state(serialized: Mapping[str, Any]) -> Fields:
-    """Return the state of a graph or a swarm under the keys of a session's state: each node's result has one."""
-    results = fields_of(serialized.get(_RESULTS))
-    rest = {name: value for name, value in serialized.items() if name != _RESULTS}
-    return rest | {f"{_RESULTS}:{node}": result for node, result in results.items()}
-
-
-def serialized_state(state: Mapping[str, Any]) -> Fields:
-    """Return what `orchestrator_state` was given."""
-    start = f"{_RESULTS}:"
-    results = {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
-    return {name: value for name, value in state.items() if not name.startswith(start)} | {_RESULTS: results}
-
-
-def _inward(key: str) -> str:
-    return key if key and not key.startswith(OURS) else f"{OURS}state:{key}"
 
 
 def decode_bytes(value: Any) -> Any:

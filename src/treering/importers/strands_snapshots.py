@@ -25,8 +25,9 @@ from treering.importers.folder import Folder
 from treering.importers.pi import read_time
 from treering.importers.reader import text_of
 from treering.importers.source import Imported, Problem, ProblemLog, damage_note
-from treering.importers.strands_shapes import OURS, agent_state, read_snapshot
+from treering.importers.strands_shapes import agent_state, read_snapshot
 from treering.importers.strands_unit import Record, Unit, import_note, read_object
+from treering.integrations.strands_keys import OURS
 from treering.session.foreign import checkpoint_draft
 from treering.session.reader import ContextItem
 from treering.transcript.node import Draft

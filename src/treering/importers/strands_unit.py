@@ -14,7 +14,7 @@ from treering.importers.entry import Entry
 from treering.importers.lines import decode
 from treering.importers.pi import read_time
 from treering.importers.source import Imported, ProblemLog
-from treering.importers.strands_shapes import agent_session, orchestrator_session
+from treering.integrations.strands_keys import agent_session, orchestrator_session
 from treering.transcript.node import Draft
 
 FORMAT: Final = "strands"

@@ -1,8 +1,4 @@
-"""What an agent knows besides its messages, as the state of a session: one value per key, so that only changes cost.
-
-The keys of the application's own state stay as they are. What Strands itself keeps stands beside them, under keys that
-begin with `strands:`; a key of the application's that begins so, or is empty, has `strands:state:` put in front.
-"""
+"""What an agent knows besides its messages, as the state of a session: one value per key, so that only changes cost."""
 
 from __future__ import annotations
 
@@ -13,9 +9,8 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
+from treering.integrations.strands_keys import OURS, inward, outward
 
-OURS: Final = "strands:"
-_STATE: Final = "strands:state:"
 STASH: Final = "strands:stash:"
 """In front of a reference: what a context manager put aside under it."""
 _STASH_ELSEWHERE: Final = "strands:stash:"
@@ -63,7 +58,7 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
         UsageError: A value cannot be stored exactly.
     """
     data = agent.take_snapshot(preset="session", exclude=["messages"]).data
-    state: dict[str, object] = {_inward(key): value for key, value in data["state"].items()}
+    state: dict[str, object] = {inward(key): value for key, value in data["state"].items()}
     state |= {OURS + name: data[name] for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
     state |= {STASH + reference: entry for reference, entry in stash.entries.items()}
     if stash.elsewhere:
@@ -91,7 +86,7 @@ def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]
 
 def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
     """The state of the application, without what Strands keeps."""
-    return {_outward(key): value for key, value in state.items() if _is_outward(key)}
+    return {name: value for key, value in state.items() if (name := outward(key)) is not None}
 
 
 def is_interrupted(state: Mapping[str, Any]) -> bool:
@@ -104,15 +99,3 @@ def stash_of(state: Mapping[str, Any]) -> Stash:
     """What a context manager had put aside."""
     entries = {key[len(STASH) :]: value for key, value in state.items() if key.startswith(STASH) and key != STASH}
     return Stash(entries, state.get(_STASH_ELSEWHERE, ""))
-
-
-def _inward(key: str) -> str:
-    return key if key and not key.startswith(OURS) else _STATE + key
-
-
-def _outward(key: str) -> str:
-    return key.removeprefix(_STATE)
-
-
-def _is_outward(key: str) -> bool:
-    return key.startswith(_STATE) or not key.startswith(OURS)

@@ -52,9 +52,10 @@ from treering.integrations.strands.agent_state import (
     snapshot_of,
     stash_of,
 )
-from treering.integrations.strands.names import EXTRA, agent_session, belongs_to, require_session_id
+from treering.integrations.strands.names import EXTRA, belongs_to, require_session_id
 from treering.integrations.strands.recorder import Recorder, System
 from treering.integrations.strands.worker import Worker
+from treering.integrations.strands_keys import agent_session
 
 if TYPE_CHECKING:
     from treering import AsyncStore

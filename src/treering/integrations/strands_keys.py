@@ -1,0 +1,65 @@
+"""Which session keeps what of a Strands session, and under which keys of its state. Importers need no Strands for it.
+
+A Strands session is a bracket around agents and orchestrators; each of them has a session of its own here:
+
+    <session id>                               the agent with Strands' default id: most users see the name they chose
+    <session id>/<agent id>                    any other agent
+    <session id>/multi/<orchestrator id>       a graph or a swarm
+    <session id>/multi/<orchestrator id>/<node id>  what an agent in one of its nodes said, and so on for nodes of nodes
+
+No id may hold a `/`, but for that of a node, where it is escaped; so no two of them have one name.
+
+The keys of an application's own state stay as they are. What Strands itself keeps stands beside them, under keys that
+begin with `strands:`; a key of the application's that begins so, or is empty, has `strands:state:` put in front.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+DEFAULT_AGENT: Final = "default"
+"""The id that Strands gives to an agent which was given none."""
+OURS: Final = "strands:"
+_STATE: Final = "strands:state:"
+_RESULTS: Final = "node_results"
+
+
+def agent_session(session_id: str, agent_id: str) -> str:
+    """The name of the session that keeps an agent."""
+    return session_id if agent_id == DEFAULT_AGENT else f"{session_id}/{agent_id}"
+
+
+def orchestrator_session(session_id: str, orchestrator_id: str) -> str:
+    """The name of the session that keeps a graph or a swarm."""
+    return f"{session_id}/multi/{orchestrator_id}"
+
+
+def node_session(above: str, node_id: str) -> str:
+    """The name of the session that keeps what a node said, below that of its orchestrator or of the node it is in."""
+    return f"{above}/{node_id.replace('%', '%25').replace('/', '%2F')}"
+
+
+def inward(key: str) -> str:
+    """The key of a session's state for a key of an application's."""
+    return key if key and not key.startswith(OURS) else _STATE + key
+
+
+def outward(key: str) -> str | None:
+    """What `inward` was given; None for a key that Strands has for itself."""
+    return None if key.startswith(OURS) and not key.startswith(_STATE) else key.removeprefix(_STATE)
+
+
+def orchestrator_state(serialized: Mapping[str, Any]) -> dict[str, Any]:
+    """The serialized state of a graph or a swarm by keys of a session's state: the result of each node has one."""
+    results = serialized.get(_RESULTS)
+    rest = {name: value for name, value in serialized.items() if name != _RESULTS}
+    parts = results.items() if isinstance(results, dict) else ()
+    return rest | {f"{_RESULTS}:{node}": result for node, result in parts}
+
+
+def serialized_state(state: Mapping[str, Any]) -> dict[str, Any]:
+    """What `orchestrator_state` was given."""
+    start = f"{_RESULTS}:"
+    results = {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
+    return {name: value for name, value in state.items() if not name.startswith(start)} | {_RESULTS: results}
