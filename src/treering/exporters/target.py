@@ -15,6 +15,7 @@ from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
 
 TARGETS: Final = {
+    "claude": "treering.exporters.claude",
     "evva": "treering.exporters.evva",
     "kit": "treering.exporters.kit",
     "omp": "treering.exporters.omp",

@@ -17,10 +17,10 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from hashlib import blake2b
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from uuid import UUID
+from uuid import NAMESPACE_OID, uuid5
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
@@ -189,7 +189,7 @@ class ClaudeSource:
         """Yield the entries of the file with their drafts, in its order."""
         self._log, self.leaf = ProblemLog(), None
         yield None, [header_note(self.header, b"", before=self._before)]
-        course = Course(_ids(self.header.session_id))
+        course = Course(ids())
         reader = _Reader(course, self._log, self.header.created_ms)
         with self._open() as stream:
             for value in read_values(stream, self._log.report, is_entry):
@@ -216,7 +216,7 @@ class _Reader:
             if not value.damage:
                 self._log.report(value.line, value.offset, "no_object", "this is no entry, kept as a note")
             kind = value.damage or "no_object"
-            name = self._course.aside()
+            name = str(uuid5(NAMESPACE_OID, f"damage {value.line} {value.offset}"))
             return None, [damage_note(name, kind, value.line, value.offset, value.raw, after=value.after)]
         record = value.value
         spot = self._course.add(record)
@@ -236,17 +236,10 @@ class _Reader:
         return entry, [with_source(draft, entry, write_entry, encode, optional=())]
 
 
-def _ids(session: str) -> Callable[[], str]:
-    """Return what makes ids like those of Claude Code, the same on every reading of a file."""
-    made = 0
-
-    def new_id() -> str:
-        nonlocal made
-        made += 1
-        seed = f"{session}/{made}".encode("utf-8", "surrogatepass")
-        return str(UUID(bytes=blake2b(seed, digest_size=16).digest(), version=5))
-
-    return new_id
+def ids() -> Callable[[], str]:
+    """Return what makes ids for entries that have none: the same on every reading, also of a copy of the file."""
+    numbers = count(1)
+    return lambda: str(uuid5(NAMESPACE_OID, f"entry {next(numbers)}"))
 
 
 # what a file says about itself
@@ -369,12 +362,10 @@ def _family(path: Path) -> list[tuple[int, Path]]:
 
 def restore(entries: Sequence[Entry]) -> str | None:
     """Return the entry at which Claude Code goes on, see `Course.leaf`."""
-    ids: dict[str, str | None] = {}
-    course = Course(_ids(""))
-    for entry in entries:
-        ids[course.add(entry.record).id] = entry.id
+    course = Course(ids())
+    names = {course.add(entry.record).id: entry.id for entry in entries}
     leaf = course.leaf()
-    return None if leaf is None else ids[leaf]
+    return None if leaf is None else names[leaf]
 
 
 def listing(file: SessionFile) -> dict[str, object]:

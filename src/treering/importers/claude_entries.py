@@ -237,10 +237,6 @@ class Course:
         run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
 
-    def aside(self) -> str:
-        """Return an id for what is no entry."""
-        return self._new_id()
-
     def _free_name(self, own: str) -> str:
         if own and own not in self._runs and own not in self._anchors:
             return own
@@ -423,6 +419,7 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
     brief |= {"queued": True} if _traits(entry).joins and not is_result(entry) else {}
     brief |= {"side": _writer(entry)} if is_side(entry) else {}
     brief |= {"meta": True} if entry.get("isMeta") is True else {}
+    brief |= {"summary": True} if entry.get("isCompactSummary") is True else {}
     if entry.get("type") == "assistant":
         message = fields_of(entry.get("message"))
         answer, model = _word(message.get("id")), _word(message.get("model"))
