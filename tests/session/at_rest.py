@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+import msgspec
+
 from treering.format.frames import decompress_frame, skippable_payload, walk
-from treering.storage.requests import ABSENT, Answer, Batch, Driver, Put, Request, Steps
+from treering.format.register import Tail, decode_tail, encode_tail
+from treering.ids import new_nonce
+from treering.storage.requests import ABSENT, Answer, Batch, Driver, Found, Get, Put, Request, Steps, Written
 from treering.storage.wrapper import DriverWrapper
+from treering.testing.conformance import ask
 
 T = TypeVar("T")
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
@@ -37,6 +42,15 @@ def holding(objects: Mapping[str, bytes], *secrets: str) -> list[str]:
 def replaces(part: str) -> Callable[[Request], bool]:
     """Chooses writes of objects with this in their key, but for those that only put a tombstone where nothing is."""
     return lambda request: isinstance(request, Put) and part in request.key and request.expect != ABSENT
+
+
+def put_back(driver: Driver, session: str, before: bytes) -> None:
+    """Write the log of a session anew as it was before: the sync of what came then failed, so it was never safe."""
+    key = f"sessions/{session}/tail.jsonl"
+    now = ask(driver, Get(key), Found)
+    tail = decode_tail(before, key=key, compressed=False)
+    anew = Tail(header=msgspec.structs.replace(tail.header, nonce=new_nonce()), lines=tail.lines)
+    ask(driver, Put(key, encode_tail(anew, compressed=False), now.version), Written)
 
 
 class Paused(Generic[T]):

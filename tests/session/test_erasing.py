@@ -8,16 +8,14 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import msgspec
 import pytest
 from tests.servers import S3Server
-from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
+from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, put_back, replaces
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased, Erasure
 from treering.format.record import decode_record
-from treering.format.register import Tail, decode_tail, encode_tail
 from treering.journal.erase import fence
 from treering.journal.resume import resume
 from treering.session import erasing, lineage
@@ -27,6 +25,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Delete, Found, Get, Put, Request
 from treering.storage.run import run
 from treering.storage.s3 import S3Driver
+from treering.testing.conformance import ask
 from treering.transcript.node import assistant, tool, user
 
 SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "what the model saw was swordfish"
@@ -477,21 +476,16 @@ def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None
 def test_a_copy_that_was_never_safe_is_not_erased_in_place_of_the_record_that_came_after_it() -> None:
     """Its sync failed, it is gone, and another record took its place before the tail was swapped."""
     backend = memory_backend(appends=True)
-    driver, tail = backend.driver(), "sessions/s/tail.jsonl"
+    driver = backend.driver()
     with backend.store().session("s") as session:
         one = session.append(SECRET)
-    (before,) = driver.execute((Get(tail),))
-    assert isinstance(before, Found)
+    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
     session = backend.store().session("s")
     session.amend(one, EDITED)
     kill(session)
     eraser = Store(Place(driver)).session("s", shared=True)._reader
     paused = Paused(erasing.erase(eraser, one), driver, replaces("/tail"))
-    (seen,) = driver.execute((Get(tail),))
-    assert isinstance(seen, Found)
-    short = decode_tail(before.data, key=tail, compressed=False)
-    written_anew = Tail(header=msgspec.structs.replace(short.header, nonce="another"), lines=short.lines)
-    driver.execute((Put(tail, encode_tail(written_anew, compressed=False), seen.version),))
+    put_back(driver, "s", before)
     with backend.store().session("s", shared=True) as session:
         safe = session.append("three")
     assert paused.go_on().records == 1

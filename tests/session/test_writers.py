@@ -6,14 +6,16 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.session.backends import Backend, kill, texts
+from tests.session.at_rest import put_back
+from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering.errors import ConflictError, HeadMovedError, SessionDeletedError, SessionHeldError
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
-from treering.storage.requests import Answer, Batch, Hold
+from treering.storage.requests import Answer, Batch, Found, Get, Hold
 from treering.storage.wrapper import DriverWrapper
+from treering.testing.conformance import ask
 
 
 class Unheld(DriverWrapper):
@@ -384,3 +386,23 @@ def test_a_shared_writer_far_behind_finds_its_own_head_again(backend: Backend) -
     first.commit(["a"], state={"n": 1})
     assert first.state == {"who": "first", "n": 1}
     assert texts(first.context) == ["root", "a"]
+
+
+def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
+    """Positions of one log are not looked up in another: the session is looked at again first."""
+    backend = memory_backend(appends=True)
+    driver = backend.driver()
+    with backend.store().session("s") as session:
+        one = session.append("one")
+    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
+    session = backend.store().session("s")
+    session.append("never safe", "neither")
+    kill(session)
+    view = backend.store().view("s")
+    put_back(driver, "s", before)
+    with backend.store().session("s", shared=True) as session:
+        safe = session.append("safe")
+        session.append("and this")
+        assert [row.id for row in view.nodes()][:2] == [one, safe]
+        assert view.get(safe).payload == session.get(safe).payload
+        assert texts(view.context) == ["one", "safe", "and this"]

@@ -316,7 +316,11 @@ class Actors:
                 raise
 
     def excuse(self, error: Exception) -> None:
-        """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing."""
+        """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing.
+
+        On a disk a record is seen before its sync may fail: who wants to change it then is told that it is not there.
+        """
         gone = not isinstance(error, NotFoundError) or error.kind == "session" or bool(self.ghost.dead)
+        gone = gone or (self.ghost.volatile and error.kind == "node")  # type: ignore[union-attr]
         if self.strict or not gone:
             raise error

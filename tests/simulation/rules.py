@@ -810,6 +810,15 @@ RULES = (
         LAPTOP,
         seed=454,
     ),
+    Rule(
+        "one-log",
+        "Positions of a log are not looked up in one that replaced it.",
+        "session/reader.py",
+        "            if not _may_have_vanished(self.view, found.tail):",
+        "            if True:",
+        LAPTOP,
+        seed=52511,
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from treering.format import values
 from treering.format.erasure import NONE, Burials, Erased, erased_of, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
+from treering.format.register import Tail
 from treering.ids import time_of
 from treering.journal.read import record_at, records_at, skeletons
 from treering.journal.resume import resume
@@ -128,7 +129,7 @@ class Reader:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
         state, tail, end = self.state, view.tail, self.state.end
         known = self._view
-        vanished = known is not None and (_may_have_vanished(known, view) or known.epoch != view.epoch)
+        vanished = known is not None and (_may_have_vanished(known, view.tail) or known.epoch != view.epoch)
         if vanished:
             self._index = None
         self._look_at(view)
@@ -192,8 +193,9 @@ class Reader:
         if self._view is None and self._state is not None:
             return Index()
         while self._index is None:
-            _, rows = yield from skeletons(self.keys, self.view.life)
-            self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
+            found, rows = yield from skeletons(self.keys, self.view.life)
+            if not _may_have_vanished(self.view, found.tail):  # else others may have their places by now
+                self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
             if self._index is None:
                 yield from self._look_again()
         return self._index
@@ -397,9 +399,9 @@ def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:
     return {digest for body in bodies for digest in blobs_in(body)}
 
 
-def _may_have_vanished(before: View, now: View) -> bool:
+def _may_have_vanished(before: View, now: Tail) -> bool:
     """Whether records that `before` shows may be gone: a log shows them before they are safe, and is then replaced."""
-    return not before.durable and (before.tail.header.nonce != now.tail.header.nonce or now.end < before.end)
+    return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
 
 
 def _blob(answer: object, digest: str) -> bytes | None:
