@@ -65,6 +65,17 @@ def test_a_fork_is_the_path_with_all_that_belongs_to_it(backend: Backend) -> Non
     assert not backend.store().view("copy").problems()
 
 
+def test_a_fork_may_have_facts_of_its_own(backend: Backend) -> None:
+    """What is not said about a fork is as in its parent."""
+    with backend.store().session("s", title="T", project="p", cwd="/x", extra={"a": 1}) as session:
+        session.append("a")
+        session.fork("same")
+        session.fork("other", title="", project="q", extra={"b": 2})
+    same, other = (backend.store().view(name).info for name in ("same", "other"))
+    assert (same.title, same.project, same.cwd, same.extra) == ("T", "p", "/x", {"a": 1})
+    assert (other.title, other.project, other.cwd, other.extra) == ("", "q", "/x", {"b": 2})
+
+
 def test_a_fork_of_an_earlier_node(backend: Backend) -> None:
     """A fork can begin anywhere, with the context and state of that place."""
     with backend.store().session("s") as session:

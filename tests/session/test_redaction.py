@@ -86,7 +86,7 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
         "record_extension": lambda: session.record_extension(text, deep(text)),
         "amend": lambda: session.amend(node, message("user", text)),
         "branch": lambda: session.branch("other", summary=text),
-        "fork": lambda: session.fork(f"fork of {session.id}", title=text),
+        "fork": lambda: session.fork(f"fork of {session.id}", title=text, project=text, extra={"e": text}),
         "erase": lambda: session.erase(node, reason=text),
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -117,9 +117,17 @@ class AsyncSession(_AsyncReads[Writer]):
     seal = awaited(Writer.seal)
     tidy = awaited(Writer.tidy)
 
-    async def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
+    async def fork(
+        self,
+        session: str,
+        *,
+        at: str | None = None,
+        title: str | None = None,
+        project: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
-        await self.perform(lineage.fork, session, at=at, title=title)
+        await self.perform(lineage.fork, session, at=at, title=title, project=project, extra=extra)
 
     async def erase(self, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = "") -> Receipt:
         """Erase payloads of nodes and notes, or state, for good; see `treering.session.erasing.erase`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -124,9 +124,17 @@ class Session(_Reads[Writer]):
     seal = blocking(Writer.seal)
     tidy = blocking(Writer.tidy)
 
-    def fork(self, session: str, *, at: str | None = None, title: str | None = None) -> None:
+    def fork(
+        self,
+        session: str,
+        *,
+        at: str | None = None,
+        title: str | None = None,
+        project: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
         """Make a new session from the path to a node; see `treering.session.lineage.fork`."""
-        self.perform(lineage.fork, session, at=at, title=title)
+        self.perform(lineage.fork, session, at=at, title=title, project=project, extra=extra)
 
     def erase(self, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = "") -> Receipt:
         """Erase payloads of nodes and notes, or state, for good; see `treering.session.erasing.erase`."""

@@ -6,7 +6,8 @@ then `latest` is created and the session exists, whole. A load that dies halfway
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -229,7 +230,15 @@ def checkpoint_record(parent: Checkpoint | None, new: Checkpoint, time_ms: int =
     )  # fmt: skip
 
 
-def fork(writer: Writer, session: str, *, at: str | None = None, title: str | None = None) -> Steps[SessionKeys]:
+def fork(
+    writer: Writer,
+    session: str,
+    *,
+    at: str | None = None,
+    title: str | None = None,
+    project: str | None = None,
+    extra: Mapping[str, object] | None = None,
+) -> Steps[SessionKeys]:
     """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
 
     The parent gets a link to it first, so that everything that was copied can be found from there.
@@ -239,6 +248,8 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
         session: Name of the new one.
         at: The node to fork at; by default where the session stands.
         title: Of the new one; by default the same.
+        project: Likewise.
+        extra: Likewise; further facts on its card.
 
     Raises:
         UsageError: It is the same name.
@@ -247,8 +258,10 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     """
     if session == writer.keys.session:
         raise UsageError(f"a fork needs another name. session={session!r}")
-    if title and writer.options.redaction is not None:
-        title = writer.options.redaction.text(title, "title")
+    given = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
+    card = _child_card(writer, session, at, {name: value for name, value in given.items() if value is not None})
+    if writer.options.redaction is not None:
+        card = writer.options.redaction.card(card)
     writer.options.hooks.call("before_fork", session=session, node=at)
     yield from flush(writer)
     node = writer.at_node if at is None else at
@@ -257,7 +270,7 @@ def fork(writer: Writer, session: str, *, at: str | None = None, title: str | No
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
     yield from flush(writer)
-    card = _child_card(writer, session, node, title)
+    card = msgspec.structs.replace(card, parent_node=node)
     for _ in range(RACES_MAX):
         try:
             yield from _copy_path(writer, Loader(keys, writer.policy, card), node)
@@ -322,20 +335,18 @@ def _belonging(index: Index, rows: Iterable[Skeleton]) -> list[Skeleton]:
     return sorted([*path, *notes, *edits], key=lambda row: row.at)
 
 
-def _child_card(writer: Writer, session: str, node: str | None, title: str | None) -> Card:
-    parent = writer.state.card
+def _child_card(writer: Writer, session: str, node: str | None, given: Mapping[str, Any]) -> Card:
+    parent, now = writer.state.card, now_ms()
+    facts: dict[str, Any] = {name: getattr(parent, name) for name in ("title", "project", "cwd", "extra")}
     return Card(
         session=session,
         life="",
         write="",
-        title=parent.title if title is None else title,
-        project=parent.project,
-        cwd=parent.cwd,
-        created=now_ms(),
-        updated=now_ms(),
+        created=now,
+        updated=now,
         parent_session=writer.keys.session,
         parent_node=node,
-        extra=dict(parent.extra),
+        **(facts | dict(given)),
     )
 
 
@@ -367,5 +378,5 @@ def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
     node = writer.at_node
     yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)
     yield from flush(writer)
-    card = _child_card(writer, session, node, title="")
+    card = _child_card(writer, session, node, {"title": ""})
     return msgspec.structs.replace(card, task=task, extra={})
