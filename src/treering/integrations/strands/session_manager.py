@@ -53,11 +53,14 @@ from treering.integrations.strands.agent_state import (
     stash_of,
 )
 from treering.integrations.strands.names import EXTRA, belongs_to, require_session_id
+from treering.integrations.strands.orchestrator import Orchestrators
 from treering.integrations.strands.recorder import Recorder, System
 from treering.integrations.strands.worker import Worker
 from treering.integrations.strands_keys import agent_session
 
 if TYPE_CHECKING:
+    from strands.multiagent import MultiAgentBase
+
     from treering import AsyncStore
 
 _log: Final = logging.getLogger(__name__)
@@ -111,6 +114,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._store = store if isinstance(store, Store) else Store(store._place)  # noqa: SLF001  # of the same package
         self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
         self._agents: dict[str, _Attached] = {}
+        self._orchestrators = Orchestrators(self._store, session_id, self._options)
 
     def __repr__(self) -> str:
         """Name the session and who has it."""
@@ -126,6 +130,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         registry.add_callback(
             [BidiAgentStopEvent, BidiBeforeConnectionRestartEvent], self._on_live_boundary, order=HookOrder.SDK_LAST
         )
+        self._orchestrators.register_hooks(registry)
 
     # what Strands says
 
@@ -193,6 +198,18 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         attached, message = self._attached(agent), copy.deepcopy(redact_message)
         attached.worker.run(asyncio.run, _forget(agent, message))
         attached.worker.run(attached.recorder.redact, message, *attached.facts(agent))
+
+    def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
+        """Load a graph or a swarm from its session, if there is one. Two reads, and nothing is written.
+
+        Raises:
+            SessionException: Another one of this manager has the same id, or the session keeps something else.
+        """
+        self._orchestrators.initialize(source)
+
+    def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
+        """Record what changed of a graph's or a swarm's state; nothing if nothing did."""
+        self._orchestrators.sync(source)
 
     # time travel
 
@@ -274,7 +291,8 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         other, attached = TreeringSessionManager(self._store, session_id), self._attached(agent)
         node = None if at is None else attached.recorder.node_of(at)
         name = agent_session(other.session_id, agent.agent_id)
-        attached.worker.run(attached.recorder.session.fork, name, at=node, title=title)
+        about, fork = _about(session_id, agent.agent_id), attached.recorder.session.fork
+        attached.worker.run(fork, name, at=node, title=title, project=session_id, extra=about)
         return other
 
     def view(self, agent_id: str = "default") -> View:
@@ -296,6 +314,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
 
     def close(self) -> None:
         """Give back what agents hold. Their sessions are left as if nothing had to be read again but two objects."""
+        self._orchestrators.close()
         agents, self._agents = self._agents, {}
         for attached in agents.values():
             attached.worker.run(attached.recorder.session.close)
@@ -313,8 +332,12 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
 
     def _open(self, agent_id: str) -> Recorder:
         name = agent_session(self.session_id, agent_id)
-        options: OpenOptions = {**self._options, "extra": {EXTRA: {"session": self.session_id, "agent": agent_id}}}
-        return Recorder(self._store.session(name, **options))
+        options: OpenOptions = {**self._options, "extra": _about(self.session_id, agent_id)}
+        session = self._store.session(name, **options)
+        about = session.info.extra.get(EXTRA)
+        if isinstance(about, dict) and "keeps" in about:
+            raise SessionException(f"this session is kept by another class of ours. session={name!r}, keeps={about!r}")
+        return Recorder(session)
 
     def _attached(self, agent: LocalAgent) -> _Attached:
         attached = self._agents.get(agent.agent_id)
@@ -353,6 +376,11 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
             _log.debug("agent %r: its conversation manager refuses its state", agent.agent_id, exc_info=True)
         text = "agent %r: state of a %r was left out, it is not for a %r; the messages are as they were"
         _log.warning(text, agent.agent_id, manager.get("__name__"), type(current).__name__)
+
+
+def _about(session_id: str, agent_id: str) -> dict[str, object]:
+    """What the card of an agent's session says."""
+    return {EXTRA: {"session": session_id, "agent": agent_id}}
 
 
 def _snapshot(data: dict[str, Any]) -> Snapshot:
