@@ -19,9 +19,9 @@ __all__ = ["seaweedfs"]
 S3 = pytest.param("seaweedfs", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])
 
 
-def s3_backend(server: S3Server) -> Backend:
-    """A prefix of its own on a server."""
-    prefix = f"{server.bucket}/claude-{os.urandom(6).hex()}"
+def s3_backend(server: S3Server, place: str = "") -> Backend:
+    """A part of a bucket on a server, by default one of its own."""
+    prefix = place or f"{server.bucket}/claude-{os.urandom(6).hex()}"
 
     def driver() -> RetryingDriver:
         return RetryingDriver(S3Driver(prefix, storage_options=server.storage_options))

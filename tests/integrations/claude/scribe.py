@@ -33,7 +33,6 @@ class Scribe:
         self.agent = agent
         self.entries: list[Entry] = []
         self.tip: str | None = None
-        self._answers = 0
 
     @property
     def key(self) -> Any:
@@ -65,21 +64,18 @@ class Scribe:
 
     def answer(self, text: str) -> Entry:
         """An answer in one block."""
-        return self._block({"type": "text", "text": text})
+        return self._block({"type": "text", "text": text}, _answer_id())
 
     def call(self, *commands: str) -> list[Entry]:
         """An answer that calls a tool several times at once: an entry for each call."""
-        self._answers += 1
+        answer = _answer_id()
         calls = [
             {"type": "tool_use", "id": f"toolu_{uuid.uuid4().hex[:12]}", "name": "Bash", "input": {"command": command}}
             for command in commands
         ]
-        return [self._block(call, answer=f"msg_{self.session[:8]}_{self._answers}") for call in calls]
+        return [self._block(call, answer) for call in calls]
 
-    def _block(self, block: Entry, *, answer: str = "") -> Entry:
-        if not answer:
-            self._answers += 1
-            answer = f"msg_{self.session[:8]}_{self._answers}"
+    def _block(self, block: Entry, answer: str) -> Entry:
         message = {"id": answer, "type": "message", "role": "assistant", "model": "claude-fake-1", "content": [block]}
         return self.write("assistant", message=message, requestId="req_1")
 
@@ -125,3 +121,7 @@ class Scribe:
             self.attach()
         self.answer(f"done: {text}")
         return self.entries[start:]
+
+
+def _answer_id() -> str:
+    return f"msg_{uuid.uuid4().hex[:12]}"

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import threading
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
@@ -74,7 +75,7 @@ async def test_two_hosts_append_to_one_session(kind: str, make_backend: Any) -> 
 
 @pytest.mark.tools
 async def test_several_processes(tmp_path: Any) -> None:
-    """Processes that write one session at once lose nothing: what all of them send is there once, the rest from each."""
+    """Processes that write one session at once lose nothing, and what all of them send is there once."""
     processes = [start(WRITER, tmp_path, who) for who in "abc"]
     for process in processes:
         finish(process)
@@ -151,14 +152,23 @@ async def test_after_a_fork(tmp_path: Any) -> None:
     """A forked child uses the store it was given: it opens what it needs anew."""
     store, scribe = opened_on(tmp_path), Scribe()
     await store.append(scribe.key, scribe.turn("one"))
+    assert await asyncio.to_thread(_in_a_child, lambda: store.append(scribe.key, scribe.turn("by the child"))) == 0
+    await store.append(scribe.key, scribe.turn("two"))
+    loaded: Any = await opened_on(tmp_path).load(scribe.key)
+    assert [entry["message"]["content"] for entry in loaded if entry["type"] == "user"] == [
+        "one",
+        "by the child",
+        "two",
+    ]
+
+
+def _in_a_child(work: Callable[[], Coroutine[Any, Any, None]]) -> int:
+    """Do something in a forked process; return how it ended."""
     child = os.fork()
     if child == 0:
         try:
-            asyncio.run(TreeringSessionStore.append(store, scribe.key, scribe.turn("by the child")))
+            asyncio.run(work())
             os._exit(0)
         finally:
             os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
-    await store.append(scribe.key, scribe.turn("two"))
-    loaded: Any = await opened_on(tmp_path).load(scribe.key)
-    assert [entry["message"]["content"] for entry in loaded if entry["type"] == "user"] == ["one", "by the child", "two"]
+    return os.waitpid(child, 0)[1]

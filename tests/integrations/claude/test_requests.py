@@ -39,8 +39,7 @@ async def test_three_thousand_appends(kind: str, make_backend: object) -> None:
 
 
 async def test_an_append_is_one_request(backend: Backend) -> None:
-    """Each further append is one request, also with titles, tool results and many entries; going on elsewhere costs a
-    few reads once."""
+    """Each further append is one request, also with titles and many entries; another process reads a little first."""
     scribe = Scribe()
     store, counts = counted(backend)
     await store.append(scribe.key, scribe.turn("one", "ls"))

@@ -8,10 +8,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from tests.integrations.claude.conftest import opened
-from tests.integrations.claude.scribe import Scribe, key_of
+from tests.integrations.claude.scribe import key_of
 from tests.session.backends import Backend, memory_backend
 
 from treering.errors import UnavailableError
@@ -114,8 +113,7 @@ async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
 
 @given(st.integers(0, 2**32))
 def test_retries_of_two_processes(seed: int) -> None:
-    """Two processes on a failing network send the same entries, each until it is told that they are recorded: all are
-    there once."""
+    """Two processes send the same entries on a failing network until they are told that all are recorded: once each."""
     rng = random.Random(seed)
     inner = memory_backend().driver()
     plan = seeded_plan(rng, 0.2)

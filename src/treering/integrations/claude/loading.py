@@ -1,30 +1,29 @@
 """Read a transcript back: its entries as they came, one segment at a time.
 
-Whoever goes elsewhere in a session with Treering (`checkout`, `switch`, `branch`, `rewind`) wants Claude to go on from
-there. Claude Code goes on from the last message of a transcript, so what such a move leaves behind is left out from
-then on; moving back brings it back. Moves that the transcript itself tells of, by messages that follow an earlier one,
-are Claude's own: all of it is given back.
+All of it is given back as it was appended, but for what somebody did with Treering since:
+
+Rule 1: whoever goes elsewhere (`checkout`, `switch`, `branch`, `rewind`) wants Claude to go on from there, and Claude
+Code goes on from the last message of a transcript. So what the last such move left behind is left out, unless what was
+said after it builds on that. Moves that the transcript itself tells of, by messages that follow an earlier one, are
+Claude's own and leave out nothing.
+Rule 2: an amended message is given back as amended. A retracted one is left out, and what followed it follows what it
+followed. In place of an erased one stands a stub, so that those behind it still have something to follow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from treering.errors import NotFoundError
+from treering.format.erasure import Erased
 from treering.format.record import Record, decode_record, read_brief, skeleton_of_record
 from treering.format.values import Fields
 from treering.integrations.claude.entries import entry_of
 from treering.journal.read import read_lines
+from treering.session.payload import decode_payload
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
-
-
-class _Read(NamedTuple):
-    at: int
-    node: str | None
-    """The node that it is, or is about."""
-    entry: Fields
 
 
 def load(reader: Reader) -> Steps[list[Fields] | None]:
@@ -37,42 +36,95 @@ def load(reader: Reader) -> Steps[list[Fields] | None]:
         yield from reader.look()
     except NotFoundError:
         return None
-    found: list[_Read] = []
-    parents: dict[str, str | None] = {}
-    moved: Record | None = None
-    end, known = 0, None
+    found, end, known = _Found(), 0, None
     while True:
         known, lines = yield from read_lines(reader.keys, end, known, life=reader.view.life)
         if not lines:
-            break
+            return found.entries() or None
         end += len(lines)
         yield from reader.fetch_blobs(lines)
         for line in lines:
-            record = decode_record(line)
-            moved = record if _is_move(record) else moved
-            if record.type == "node":
-                parents[record.id] = record.parent
-            entry = entry_of(record, reader.blobs)
-            if entry:
-                found.append(_Read(record.at, record.id if record.type == "node" else record.target, entry))
-    return [read.entry for read in _in_view(found, parents, moved)] or None
+            found.add(decode_record(line), reader.blobs)
+
+
+class _Row(NamedTuple):
+    at: int
+    node: str | None
+    """The node that it is, or is about."""
+    entry: Fields
+
+
+class _Found:
+    """What was read so far."""
+
+    def __init__(self) -> None:
+        self._rows: list[_Row] = []
+        self._parents: dict[str, tuple[int, str | None]] = {}  # of each node: its position, and its parent
+        self._amended: dict[str, object] = {}
+        self._retracted: set[str] = set()
+        self._moved: Record | None = None
+
+    def add(self, record: Record, blobs: Mapping[str, bytes | None]) -> None:
+        """Take in the next record, whose large parts are at hand."""
+        if record.type == "head" and _is_move(record):
+            self._moved = record
+        elif record.type == "edit" and record.target is not None:
+            self._edit(record, record.target, blobs)
+        elif record.type == "node":
+            self._parents[record.id] = record.at, record.parent
+        entry = entry_of(record, blobs)
+        if entry:
+            self._rows.append(_Row(record.at, record.id if record.type == "node" else record.target, entry))
+
+    def _edit(self, record: Record, target: str, blobs: Mapping[str, bytes | None]) -> None:
+        payload = decode_payload(bytes(record.body), blobs)
+        undone = read_brief(skeleton_of_record(record, 0)).get("undo") is True or isinstance(payload, Erased)
+        if record.kind == "retract":
+            (self._retracted.discard if undone else self._retracted.add)(target)
+        elif record.kind == "amend":
+            self._amended.pop(target, None)
+            if not undone:
+                self._amended[target] = payload
+
+    def entries(self) -> list[Fields]:
+        """Return the entries as they are to be seen now."""
+        seen = [row for row in self._rows if row.node not in self._retracted]
+        if self._moved is not None:
+            path, at = self._path(self._moved), self._moved.at
+            seen = [row for row in seen if row.at > at or row.node is None or row.node in path]
+        if self._amended or self._retracted:
+            return list(self._edited(seen))
+        return [row.entry for row in seen]
+
+    def _path(self, moved: Record) -> set[str]:
+        """The nodes above that to which somebody moved, and above those recorded since."""
+        path: set[str] = set()
+        since = [parent for at, parent in self._parents.values() if at > moved.at]
+        for start in (moved.target, *since):
+            node = start
+            while node is not None and node not in path:
+                path.add(node)
+                node = self._parents.get(node, (0, None))[1]
+        return path
+
+    def _edited(self, rows: Iterable[_Row]) -> Iterable[Fields]:
+        above = {
+            row.entry.get("uuid"): row.entry.get("parentUuid") for row in self._rows if row.node in self._retracted
+        }
+        for row in rows:
+            entry, parent = row.entry, row.entry.get("parentUuid")
+            passed: set[object] = set()
+            while parent in above and parent not in passed:
+                passed.add(parent)
+                parent = above[parent]
+            if passed:
+                entry = entry | {"parentUuid": parent}
+            if row.node in self._amended and "message" in entry:
+                entry = entry | {"message": self._amended[row.node]}
+            yield entry
 
 
 def _is_move(record: Record) -> bool:
-    """Whether a record says that somebody went elsewhere, and not that Claude's user did."""
-    if record.type != "head":
-        return False
+    """Whether somebody went elsewhere with Treering."""
     brief = read_brief(skeleton_of_record(record, 0))
     return record.kind != "drop" and brief.get("by") != "claude" and brief.get("current") is not False
-
-
-def _in_view(found: list[_Read], parents: Mapping[str, str | None], moved: Record | None) -> list[_Read]:
-    """Leave out what the last move left behind."""
-    if moved is None:
-        return found
-    path: set[str | None] = {None}
-    node = moved.target
-    while node is not None and node not in path:
-        path.add(node)
-        node = parents.get(node)
-    return [read for read in found if read.at > moved.at or read.node in path]

@@ -38,6 +38,7 @@ class Recorded:
         """The place of the next entry, if it was asked for already."""
         self._rows: list[_Row] = []
         self._places: dict[str, int] = {}  # of each uuid in `_rows`
+        self._repeated: int | None = None  # all that came with the last batch came before; what stands behind that
 
     def _new_id(self) -> str:
         return self._writer.state.new_id()
@@ -73,12 +74,12 @@ class Recorded:
         """Tell which entries came before.
 
         An entry with a `uuid` did if that is known. One without did if it stands in the same place: beside entries
-        that came before, where an equal one was recorded.
+        that came before, in this batch or the last one, where an equal one was recorded.
         """
         known = [self._places.get(uuid) if (uuid := _uuid(entry)) else None for entry in entries]
         found = [place is not None for place in known]
         alike = {}  # place in `_rows`, by place in `entries`
-        place = next((place - before for before, place in enumerate(known) if place is not None), None)
+        place = next((place - before for before, place in enumerate(known) if place is not None), self._repeated)
         for number, entry in enumerate(entries):
             if known[number] is not None:
                 place = known[number]
@@ -89,8 +90,9 @@ class Recorded:
                 alike[number] = place
             place = place + 1 if place is not None else None
         stored = yield from _entries_at(self._writer, [self._rows[place].at for place in alike.values()])
-        for number, place in alike.items():
-            found[number] = stored[self._rows[place].at] == entries[number]
+        for number, at in alike.items():
+            found[number] = stored[self._rows[at].at] == entries[number]
+        self._repeated = place if all(found) else None
         return found
 
 

@@ -32,7 +32,7 @@ from claude_agent_sdk import (
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError
 from treering.format.register import Card
-from treering.format.values import Fields
+from treering.format.values import Fields, fields_of
 from treering.importers.claude import NAME
 from treering.integrations.claude import catalogue
 from treering.integrations.claude.loading import load
@@ -193,17 +193,19 @@ class TreeringSessionStore(SessionStore):
     def _writer(self, address: Address, entries: Sequence[Entry]) -> Writer:
         place, now = self._place.namespace(address.project), now_ms()
         cwd = next((cwd for entry in entries if isinstance(cwd := entry.get("cwd"), str)), "")
+        parent, node = _forked_from(entries)
+        if address.subpath:
+            parent, node = address._replace(subpath="").name, None
         card = Card(
             session=address.name, life="", write="", project=address.project, cwd=cwd, created=now, updated=now,
-            parent_session=Address(address.project, address.session).name if address.subpath else None,
-            extra={"imported": NAME},
+            parent_session=parent, parent_node=node, extra={"imported": NAME},
         )  # fmt: skip
         options = Options(shared=True, redaction=place.redaction)
         return Writer(place.keys(address.name), find_policy(NAME), card, options, place.prepare)
 
     def _link(self, key: SessionKey, address: Address) -> None:
         """Let the conversation name a subagent that is about to begin, if there is a conversation."""
-        parent = Address(address.project, address.session)
+        parent = address._replace(subpath="")
         opened = self._opened(key, parent, ())
         with opened.lock:
             self._run(opened.transcript.link(address.name))
@@ -253,6 +255,17 @@ class TreeringSessionStore(SessionStore):
 
     def _run(self, steps: Steps[T]) -> T:
         return run(steps, self._place.driver)
+
+
+def _forked_from(entries: Sequence[Entry]) -> tuple[str | None, str | None]:
+    """The session that these are copies from, by the SDK's way to fork, and the last node copied."""
+    copied = [fields_of(entry.get("forkedFrom")) for entry in entries]
+    session, node = next(
+        ((fields.get("sessionId"), fields.get("messageUuid")) for fields in reversed(copied) if fields), (None, None)
+    )
+    if not isinstance(session, str) or not session:
+        return None, None
+    return Address("", session).name, node if isinstance(node, str) else None
 
 
 class _Open:
