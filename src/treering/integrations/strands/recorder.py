@@ -77,6 +77,11 @@ class Recorder:
         """There is nothing to go on from."""
         return self.session.node is None and self.session.checkpoint_id is None
 
+    @property
+    def shown(self) -> tuple[Shown, ...]:
+        """What the session shows to the model."""
+        return self._shown
+
     def load(self) -> Loaded:
         """What an agent is to go on with; open tool calls are closed."""
         state = self.session.state

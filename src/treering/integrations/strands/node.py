@@ -1,0 +1,144 @@
+"""What an agent in a node of a graph or swarm says: a session of its own, linked with that of the orchestrator.
+
+Strands lets no agent in a node have a session manager, so these are hooks beside it. An orchestrator makes its agents
+forget: a node that runs again begins with an empty conversation. So each run is a branch of its own, which begins where
+the agent's list of messages begins to differ from what is recorded.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from strands import Agent
+from strands.hooks import AfterInvocationEvent, AfterModelCallEvent, BeforeModelCallEvent, MessageAddedEvent
+
+from treering import NotFoundError, Session, Store
+from treering.integrations.strands.agent_state import NO_STASH, Known, capture
+from treering.integrations.strands.conversation import tracking_id
+from treering.integrations.strands.recorder import Recorder, System
+from treering.integrations.strands.worker import Worker
+
+if TYPE_CHECKING:
+    from strands.types.agent import LocalAgent
+    from strands.types.content import Message
+
+TASK_CHARACTERS_MAX: Final = 200
+"""Of what a node is there for, on the card of its session."""
+
+
+class Above(Protocol):
+    """The orchestrator that a node is part of."""
+
+    @property
+    def session(self) -> Session:
+        """Its session."""
+
+    @property
+    def worker(self) -> Worker:
+        """The thread that records in it."""
+
+
+class Node:
+    """Listens to one agent, while its orchestrator is at work.
+
+    Args:
+        store: Where its session is.
+        above: The orchestrator.
+        name: Of its session.
+        agent: The agent.
+    """
+
+    def __init__(self, store: Store, above: Above, name: str, agent: Agent) -> None:
+        self._store = store
+        self._above = above
+        self._name = name
+        self._agent = agent
+        self._worker = Worker(name)
+        self._recorder: Recorder | None = None
+        self._system: System | None = None
+        self._listens = False
+        """An agent may be asked by others, too; what it says then belongs to somebody else."""
+        self._asked: Message | None = None
+        """A copy of the message that the model is answering."""
+        agent.add_hook(self._on_message_added, MessageAddedEvent)
+        agent.add_hook(self._on_model_asked, BeforeModelCallEvent)
+        agent.add_hook(self._on_model_answered, AfterModelCallEvent)
+        agent.add_hook(self._on_invocation_ended, AfterInvocationEvent)
+
+    def begin(self) -> None:
+        """The orchestrator begins: prompt and tools may have changed."""
+        self._listens, self._system = True, None
+
+    def end(self) -> None:
+        """The orchestrator is done."""
+        self._listens = False
+
+    def close(self) -> None:
+        """Give back the session."""
+        if self._recorder is not None:
+            self._worker.run(self._recorder.session.close)
+        self._worker.close()
+
+    async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
+        if self._listens:
+            await self._worker.arun(self._add, copy.deepcopy(event.message), *self._facts())
+
+    async def _on_model_asked(self, event: BeforeModelCallEvent) -> None:
+        messages = event.agent.messages
+        self._asked = copy.deepcopy(messages[-1]) if self._listens and messages else None
+
+    async def _on_model_answered(self, event: AfterModelCallEvent) -> None:
+        """Erase what a guardrail took back while the model answered: no hook tells of it."""
+        asked, self._asked = self._asked, None
+        if asked is None or self._recorder is None:
+            return
+        now = next((each for each in event.agent.messages if tracking_id(each) == tracking_id(asked)), None)
+        if now is not None and now["content"] != asked["content"]:
+            await self._worker.arun(self._recorder.redact, copy.deepcopy(now), *self._facts())
+
+    async def _on_invocation_ended(self, event: AfterInvocationEvent) -> None:  # noqa: ARG002  # the agent is known
+        recorder = self._recorder
+        if self._listens and recorder is not None:
+            try:
+                await self._worker.arun(recorder.checkpoint, *self._facts())
+            finally:
+                await self._worker.arun(recorder.session.release)
+
+    def _facts(self) -> tuple[list[Any], Known, System]:
+        """What there is to record of the agent now."""
+        agent = self._agent
+        if self._system is None:
+            self._system = System.of(agent.system_prompt_content, agent.tool_registry.get_all_tools_config())
+        known = capture(agent, stash=NO_STASH, system=self._system.digest)
+        return copy.deepcopy(list(agent.messages)), known, self._system
+
+    # in the thread
+
+    def _add(self, message: Message, messages: list[Any], known: Known, system: System) -> None:
+        if self._recorder is None:
+            self._recorder = Recorder(self._opened())
+        self._go_along(self._recorder, {tracking_id(each) for each in messages} - {tracking_id(message)})
+        self._recorder.add(message, messages, known, system, drawn=True)
+
+    def _go_along(self, recorder: Recorder, before: set[str]) -> None:
+        """Stand at the last message of those that the agent had before, or in front of the first one."""
+        shown = [each.node for each in recorder.shown]
+        kept = [each.node for each in recorder.shown if each.tracking_id in before]
+        if shown and (not kept or kept[-1] != shown[-1]):
+            recorder.session.claim()
+            recorder.session.checkout(kept[-1] if kept else None)
+            recorder.look()
+
+    def _opened(self) -> Session:
+        """The session of this node: as it was left, or a new one that is linked with the orchestrator's."""
+        try:
+            return self._store.session(self._name, create=False, hold=False)
+        except NotFoundError:
+            return self._above.worker.run(self._spawned)
+
+    def _spawned(self) -> Session:
+        task = (self._agent.description or self._agent.name)[:TASK_CHARACTERS_MAX]
+        session = self._store.spawn(self._above.session, self._name, task=task)
+        session.release()
+        return session

@@ -1,0 +1,180 @@
+"""Graphs and swarms: how far one had come, and what each of its nodes said, which Strands keeps nowhere.
+
+| Strands says                     | we do                                                                  | requests |
+|----------------------------------|------------------------------------------------------------------------|----------|
+| an orchestrator was made         | load its state before an answer to an interrupt comes; write nothing   | 2 GET    |
+| a node or an invocation ended    | record what changed of its state, as a checkpoint                      | 0 or 1   |
+| an agent in a node spoke         | append that to the node's session, linked with the orchestrator's one  | 1        |
+| an agent in a node ended         | a checkpoint in the session of the node                                | 0 or 1   |
+
+Rule 1: states are copied on the event loop and recorded in the order in which they were copied, by one thread for each
+orchestrator: nodes that end at once cannot put an older state behind a newer one.
+Rule 2: what was not loaded is never written. A state that cannot be loaded raises before there is an orchestrator.
+Rule 3: a session keeps one orchestrator. That of another id or kind is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from strands import Agent
+from strands.hooks import (
+    AfterMultiAgentInvocationEvent,
+    AfterNodeCallEvent,
+    BeforeMultiAgentInvocationEvent,
+    HookRegistry,
+    MultiAgentInitializedEvent,
+)
+from strands.multiagent import MultiAgentBase
+from strands.types.exceptions import SessionException
+
+from treering import OpenOptions, Session, Store
+from treering.format import values
+from treering.integrations.strands.names import EXTRA
+from treering.integrations.strands.node import Node
+from treering.integrations.strands.worker import Worker
+from treering.integrations.strands_keys import node_session, orchestrator_session, orchestrator_state, serialized_state
+
+_IDENTITY: Final = ("id", "type")
+"""Of a serialized state: what must be the same in the orchestrator that it is loaded into."""
+
+
+class Orchestrators:
+    """The graphs and swarms of one session manager.
+
+    Args:
+        store: Where to keep them.
+        session_id: Of the manager.
+        options: For new sessions.
+    """
+
+    def __init__(self, store: Store, session_id: str, options: OpenOptions) -> None:
+        self._store = store
+        self._session_id = session_id
+        self._options = options
+        self._kept: dict[str, _Kept] = {}
+
+    def register_hooks(self, registry: HookRegistry) -> None:
+        """Ask to be told of all that is to be recorded."""
+        registry.add_callback(MultiAgentInitializedEvent, self._on_initialized)
+        registry.add_callback(BeforeMultiAgentInvocationEvent, self._on_invocation_begins)
+        registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
+        registry.add_callback(AfterMultiAgentInvocationEvent, self._on_invocation_ended)
+
+    def initialize(self, source: MultiAgentBase) -> None:
+        """Load an orchestrator from its session, if there is one, and listen to its nodes.
+
+        Raises:
+            SessionException: Another orchestrator of this manager has the same id, the id holds a `/`, or the session
+                keeps something else.
+        """
+        if source.id in self._kept or "/" in source.id:
+            raise SessionException(f"The id of an orchestrator must be unique, and have no `/`. got={source.id!r}")
+        name = orchestrator_session(self._session_id, source.id)
+        facts = {EXTRA: {"session": self._session_id, "orchestrator": source.id}}
+        options: OpenOptions = {**self._options, "extra": facts}
+        worker = Worker(source.id)
+        session = worker.run(lambda: self._store.session(name, **options))
+        kept = _Kept(session, worker)
+        try:
+            kept.load(source)
+        except BaseException:
+            kept.close()
+            raise
+        kept.nodes += [Node(self._store, kept, each, agent) for each, agent in _agents_in(name, source)]
+        self._kept[source.id] = kept
+
+    def sync(self, source: MultiAgentBase) -> None:
+        """Record what changed of an orchestrator's state."""
+        kept = self._found(source)
+        kept.worker.run(kept.save, _copied(source))
+
+    def close(self) -> None:
+        """Give back what orchestrators and their nodes hold."""
+        while self._kept:
+            self._kept.popitem()[1].close()
+
+    def _found(self, source: MultiAgentBase) -> _Kept:
+        kept = self._kept.get(source.id)
+        if kept is None:
+            raise SessionException(f"orchestrator is not attached to this session. id={source.id!r}")
+        return kept
+
+    def _on_initialized(self, event: MultiAgentInitializedEvent) -> None:
+        self.initialize(event.source)
+
+    async def _on_invocation_begins(self, event: BeforeMultiAgentInvocationEvent) -> None:
+        kept = self._found(event.source)
+        await kept.worker.arun(kept.session.claim)
+        for node in kept.nodes:
+            node.begin()
+
+    async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
+        kept = self._found(event.source)
+        await kept.worker.arun(kept.save, _copied(event.source))
+
+    async def _on_invocation_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
+        kept = self._found(event.source)
+        for node in kept.nodes:
+            node.end()
+        try:
+            await kept.worker.arun(kept.save, _copied(event.source))
+        finally:
+            await kept.worker.arun(kept.session.release)
+
+
+class _Kept:
+    """One orchestrator's session, the thread that records in it, and what it is known to hold."""
+
+    def __init__(self, session: Session, worker: Worker) -> None:
+        self.session = session
+        self.worker = worker
+        self.nodes: list[Node] = []
+        self._known: dict[str, bytes] = {key: values.encode(value) for key, value in session.state.items()}
+
+    def load(self, source: MultiAgentBase) -> None:
+        """Load what the session holds into an orchestrator."""
+        if not self._known:
+            return
+        found, own = serialized_state(self.session.state), source.serialize_state()
+        for name in _IDENTITY:
+            if found.get(name) != own.get(name):
+                raise SessionException(
+                    f"session keeps another orchestrator. {name}={found.get(name)!r}, got={own.get(name)!r}"
+                )
+        source.deserialize_state(found)
+
+    def save(self, state: Mapping[str, bytes]) -> None:
+        """Record what changed, with a checkpoint; nothing if nothing did."""
+        changed = {key: values.decode(value) for key, value in state.items() if self._known.get(key) != value}
+        dropped = [key for key in self._known if key not in state]
+        if changed or dropped:
+            self.session.claim()
+            self.session.commit(state=changed, drop=dropped)
+            self._known = dict(state)
+
+    def close(self) -> None:
+        """Give back the session, and those of the nodes."""
+        for node in self.nodes:
+            node.close()
+        self.worker.run(self.session.close)
+        self.worker.close()
+
+
+def _copied(source: MultiAgentBase) -> dict[str, bytes]:
+    """A copy of an orchestrator's state as it is now: what it is made of changes while it is recorded."""
+    return {key: values.encode(value) for key, value in orchestrator_state(source.serialize_state()).items()}
+
+
+def _agents_in(name: str, source: MultiAgentBase) -> Iterator[tuple[str, Agent]]:
+    """The agents in an orchestrator's nodes, also inside of nodes, with the names of their sessions.
+
+    An orchestrator inside of a node that has a session manager of its own keeps its nodes itself.
+    """
+    for node_id, node in getattr(source, "nodes", {}).items():
+        executor, own = node.executor, node_session(name, node_id)
+        if isinstance(executor, Agent):
+            yield own, executor
+        elif isinstance(executor, MultiAgentBase) and getattr(executor, "session_manager", None) is None:
+            yield from _agents_in(own, executor)
