@@ -20,7 +20,7 @@ from tests.session.backends import Backend, backend_of
 from tests.storage.processes import finish, start
 
 import treering
-from treering.errors import CorruptError, UnavailableError
+from treering.errors import CorruptError, SessionHeldError, UnavailableError
 from treering.integrations.strands import TreeringSessionRepository, repository as module
 from treering.session.store import Place, Store
 from treering.storage.faulty import Fault, FaultyDriver
@@ -132,7 +132,7 @@ def test_what_is_there_is_not_made_again(place: Backend, kept: TreeringSessionRe
     for one in (kept, anew(place)):
         with pytest.raises(SessionException, match="exists already"):
             one.create_session(Session("s", SessionType.AGENT))
-        with pytest.raises(SessionException):
+        with pytest.raises(SessionException, match="exists already"):
             one.create_agent("s", agent_of(state={}))
         with pytest.raises(SessionException):
             one.create_message("s", "a", said(0, "another"))
@@ -327,6 +327,28 @@ def test_sessions_of_others_are_left_alone(place: Backend) -> None:
     assert len(store.view("s").context) == 1
 
 
+def test_a_session_that_is_in_use_is_named(tmp_path: Path) -> None:
+    """Who holds a session that is about to be made or deleted is told at once, and nothing is changed."""
+    with TreeringSessionRepository(treering.open(tmp_path)) as made:
+        made.create_session(Session("s", SessionType.AGENT))
+    with treering.open(tmp_path).session("s"):
+        with pytest.raises(SessionException, match="held") as caught:
+            made.delete_session("s")
+        assert isinstance(caught.value.__cause__, SessionHeldError)
+    assert made.read_session("s") is not None
+
+
+def test_lists_know_what_a_repository_keeps(place: Backend, kept: TreeringSessionRepository) -> None:
+    """After `close` the list of sessions says how many messages each agent has, and what was asked first."""
+    kept.create_message("s", "a", said(0, "fix the login"))
+    kept.create_message("s", "a", said(1))
+    kept.close()
+    rows = {row.id: row for row in place.store().each_session()}
+    assert rows.keys() == {"s", "s/agents/a"}
+    assert (rows["s/agents/a"].messages, rows["s/agents/a"].first_prompt) == (2, "fix the login")
+    assert rows["s/agents/a"].parent_session == "s"
+
+
 def test_damage_is_told(tmp_path: Path) -> None:
     """A damaged session is an error that says so, and not one that does not exist."""
     with TreeringSessionRepository(treering.open(tmp_path)) as made:
@@ -358,7 +380,7 @@ with TreeringSessionRepository(treering.open(sys.argv[1])) as made:
 
 
 def test_two_processes_lose_nothing(tmp_path: Path) -> None:
-    """Two processes that add messages to one agent at once lose none, and a third one finds them in order."""
+    """Two processes that add messages to one agent at once lose none, and leave one line without branches."""
     with TreeringSessionRepository(treering.open(tmp_path)) as made:
         made.create_session(Session("s", SessionType.AGENT))
         made.create_agent("s", agent_of())
@@ -366,6 +388,7 @@ def test_two_processes_lose_nothing(tmp_path: Path) -> None:
             finish(process)
         found = made.list_messages("s", "a")
     assert [message.to_message()["content"][0]["text"] for message in found] == [str(n) for n in range(40)]
+    assert len(treering.open(tmp_path).view("s/agents/a").leaves()) == 1
 
 
 def test_only_so_many_sessions_are_open(monkeypatch: pytest.MonkeyPatch) -> None:

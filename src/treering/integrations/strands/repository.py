@@ -6,7 +6,8 @@ agent knows is its state. `TreeringSessionManager` does more with fewer requests
 
 Rule 1: what replaces a redacted message is a note beside its node, and the node is erased first. So there is no moment
 at which a message looks redacted and its words are still stored.
-Rule 2: sessions are opened to be shared: whoever else writes to them is neither shut out nor undone.
+Rule 2: sessions are not held between calls. If somebody else wrote meanwhile, the call is made again on what there is
+now, so that nobody is shut out or undone, and the transcript is one line.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from strands.session import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import ConflictError, NotFoundError, SessionHeldError, TreeringError
 from treering.format.erasure import Erased
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
 from treering.session.reader import Reader
 from treering.session.reading import Note, notes
-from treering.session.writer import Writer
+from treering.session.writer import RACES_MAX, Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Node
 
@@ -56,6 +57,13 @@ def _told(method: F) -> F:
     def call(self: TreeringSessionRepository, *args: Any, **kwargs: Any) -> Any:
         with self.lock:
             try:
+                for _ in range(RACES_MAX):
+                    try:
+                        return method(self, *args, **kwargs)
+                    except SessionHeldError:
+                        raise
+                    except ConflictError:
+                        self.let_go()
                 return method(self, *args, **kwargs)
             except TreeringError as error:
                 raise SessionException(str(error)) from error
@@ -132,6 +140,8 @@ class TreeringSessionRepository(SessionRepository):
         """
         session = self._session(session_id)
         name = _agent_name(session_id, session_agent.agent_id)
+        if self._look(name) is not None:
+            raise SessionException(f"agent exists already. agent_id={session_agent.agent_id!r}")
         with self._store.spawn(session, name, task=session_agent.agent_id) as new:
             _record(new, session_agent, session_agent.created_at)
 
@@ -289,7 +299,7 @@ class TreeringSessionRepository(SessionRepository):
     def _opened(self, name: str) -> OpenSession | None:
         if name not in self._open:
             try:
-                self._open[name] = self._store.session(name, create=False, shared=True, hold=False)
+                self._open[name] = self._store.session(name, create=False, hold=False)
             except NotFoundError:
                 return None
             if len(self._open) > OPEN_MAX:
@@ -299,16 +309,18 @@ class TreeringSessionRepository(SessionRepository):
 
     def _let_go(self, name: str) -> None:
         if name in self._open:
-            try:
+            with contextlib.suppress(ConflictError, NotFoundError):  # somebody else writes to it, or deleted it
                 self._open.pop(name).close()
-            except NotFoundError:
-                return  # deleted by somebody else
+
+    def let_go(self) -> None:
+        """Close the sessions that are open; whoever needs one opens it again."""
+        for name in tuple(self._open):
+            self._let_go(name)
 
     @_told
     def close(self) -> None:
-        """Let others have the sessions. The repository can be used again."""
-        for name in tuple(self._open):
-            self._let_go(name)
+        """Bring the lists of sessions up to date. The repository can be used again."""
+        self.let_go()
 
     def __enter__(self) -> Self:
         return self
