@@ -213,6 +213,11 @@ def last_prompt(talk: Talk, leaf: str) -> None:
     talk.mark("last-prompt", lastPrompt="u2", leafUuid=uuid(leaf))
 
 
+def _left(talk: Talk) -> str | None:
+    last_prompt(talk, "a2")
+    return talk.cursor
+
+
 def _kept(talk: Talk) -> None:
     segment = {"headUuid": uuid("u2b"), "anchorUuid": uuid("cs"), "tailUuid": uuid("a2b")}
     talk.boundary("c", preservedSegment=segment)
@@ -233,7 +238,7 @@ def _synthetic(talk: Talk) -> None:
 SEEN: dict[str, tuple[Any, list[str]]] = {
     "newest branch": (lambda _: None, NEWER),
     "last prompt": (lambda talk: last_prompt(talk, "a2"), OLDER),
-    "last prompt, and newer entries": (lambda talk: (last_prompt(talk, "a2"), talk.user("u3")), OLDER),
+    "last prompt, and newer entries": (lambda talk: talk.user("u3", after=_left(talk)), OLDER),
     "last prompt in the middle": (lambda talk: last_prompt(talk, "a1"), NEWER),
     "last prompt nowhere": (lambda talk: last_prompt(talk, "nowhere"), NEWER),
     "error of the API": (_synthetic, NEWER),
