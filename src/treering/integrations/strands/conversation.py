@@ -125,7 +125,7 @@ def name_all(messages: Sequence[Message]) -> list[str]:
 
 def message_of(item: ContextItem) -> Message:
     """A message as Strands expects it, also one that was erased or did not come from Strands."""
-    message: dict[str, Any] = dict(item.message) if isinstance(item.message, Mapping) else {}
+    message: dict[str, Any] = dict(item.message) if isinstance(item.message, Mapping) else {"content": item.message}
     content = message.get("content")
     if not isinstance(content, list):
         message["content"] = [{"text": content if isinstance(content, str) else ""}]
