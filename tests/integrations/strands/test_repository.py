@@ -328,7 +328,7 @@ def test_sessions_of_others_are_left_alone(place: Backend) -> None:
 
 
 def test_a_session_that_is_in_use_is_named(tmp_path: Path) -> None:
-    """Who holds a session that is about to be made or deleted is told at once, and nothing is changed."""
+    """Who holds a session that is about to be deleted is named, and nothing is changed."""
     with TreeringSessionRepository(treering.open(tmp_path)) as made:
         made.create_session(Session("s", SessionType.AGENT))
     with treering.open(tmp_path).session("s"):

@@ -24,7 +24,7 @@ from strands.session import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from treering.errors import ConflictError, NotFoundError, SessionHeldError, TreeringError
+from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format.erasure import Erased
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
@@ -58,12 +58,9 @@ def _told(method: F) -> F:
         with self.lock:
             try:
                 for _ in range(RACES_MAX):
-                    try:
+                    with contextlib.suppress(ConflictError):
                         return method(self, *args, **kwargs)
-                    except SessionHeldError:
-                        raise
-                    except ConflictError:
-                        self.let_go()
+                    self.let_go()
                 return method(self, *args, **kwargs)
             except TreeringError as error:
                 raise SessionException(str(error)) from error
