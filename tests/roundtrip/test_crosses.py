@@ -6,12 +6,14 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, settings, strategies as st
 from tests.conftest import find_shared
 from tests.golden.folder import SYSTEMS, Golden, find_golden
+from tests.importers.claude_sessions import Chance
 from tests.importers.reading import lines
 from tests.roundtrip.test_others_generated import KINDS, documents, files
 from tests.roundtrip.test_pi_generated import sessions
@@ -19,9 +21,10 @@ from tests.roundtrip.test_pi_generated import sessions
 import treering
 from treering.errors import TreeringError
 from treering.exporters import Exported, export
+from treering.exporters.target import TARGETS
 from treering.ids import new_nonce
 from treering.importers import SessionFile, read
-from treering.importers.formats import FORMATS, find_format
+from treering.importers.formats import find_format
 from treering.transcript.parts import parts_of
 
 SPEAKERS = {"user", "assistant", "human", "ai"}
@@ -55,7 +58,7 @@ def test_a_file_becomes_one_of_every_other_program(golden: Golden, store: treeri
     except TreeringError:
         return  # no session; what is said of it is compared elsewhere
     store.load("s", source.drafts(), leaf=lambda: source.leaf, policy=found.POLICIES[0])
-    for name in FORMATS:
+    for name in TARGETS:
         path = tmp_path / f"out-{name}"
         done = export(store.view("s"), path, format=name)
         _compare(store.view("s"), read(path, format=name), done)
@@ -129,12 +132,19 @@ def test_any_session_of_evva_becomes_one_of_every_other_program(data: bytes) -> 
     _cross("evva", data, ".json")
 
 
+@settings(max_examples=15)
+@given(random=st.randoms(use_true_random=False), turns=st.integers(1, 5))
+def test_any_session_of_claude_becomes_one_of_every_other_program(random: Random, turns: int) -> None:
+    """Whatever happened in a session, no program's format refuses it."""
+    _cross("claude", Chance(random, turns).data, ".jsonl")
+
+
 def _cross(name: str, data: bytes, suffix: str) -> None:
     with tempfile.TemporaryDirectory() as folder, closing(treering.open(f"memory://{new_nonce()}")) as store:
         path = Path(folder, f"given{suffix}")
         path.write_bytes(data)
         source = find_format(name).open_source(path)
         store.load("s", source.drafts(), leaf=lambda: source.leaf, policy=find_format(name).POLICIES[0])
-        for target in FORMATS:
+        for target in TARGETS:
             done = export(store.view("s"), Path(folder, f"out-{target}"), format=target)
             assert done.same_context or any(left.seen for left in done.left_out)
