@@ -250,3 +250,20 @@ def test_nothing_was_said(store: treering.Store, tmp_path: Path) -> None:
         session.set_mode("plan")
     done, path = written(store, tmp_path, "own")
     assert (done.entries, texts(path), done.same_context) == (1, [], True)
+
+
+def test_an_answer_becomes_one_of_pi(store: treering.Store, tmp_path: Path) -> None:
+    """Numbers, the reason to stop, images and results have the names that pi has for them."""
+    found = Talk()
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "R0lG"}}
+    found.add("user", "u1", message={"role": "user", "content": [image]})
+    found.call("a1")
+    found.result("r1", "a1")
+    found.entries[1]["message"] |= {"stop_reason": "tool_use", "usage": {"output_tokens": 7}}
+    Intake(store).take(found.save(tmp_path))
+    export(store.view(SESSION), tmp_path / "pi.jsonl", format="pi")
+    messages: list[Any] = [entry.record["message"] for entry in read(tmp_path / "pi.jsonl").entries]
+    assert messages[0]["content"] == [{"type": "image", "data": "R0lG", "mimeType": "image/gif"}]
+    assert (messages[1]["stopReason"], messages[1]["usage"]["output"]) == ("toolUse", 7)
+    assert (messages[1]["provider"], messages[1]["model"]) == ("anthropic", "claude-opus-5")
+    assert (messages[2]["role"], messages[2]["toolCallId"]) == ("toolResult", "toolu_a1")

@@ -25,8 +25,12 @@ _NUMBERS: Final = {
     "output_tokens": "output",
     "cache_read_tokens": "cacheRead",
     "cache_write_tokens": "cacheWrite",
+    "cache_read_input_tokens": "cacheRead",
+    "cache_creation_input_tokens": "cacheWrite",
 }
-"""Of usage, as Operator-Use names them, and as pi does."""
+"""Of usage, as Operator-Use or Anthropic's API name them, and as pi does."""
+_STOPS: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "toolUse", "max_tokens": "length"}
+"""Why an answer ended, as Anthropic's API and as pi have it."""
 _ROLES: Final = {
     "ai": "assistant",
     "developer": "system",
@@ -137,13 +141,18 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 def _known(message: Fields) -> Fields:
     """Return a message in the common shape; of another program's fields, those that pi has, too."""
-    if not shape_of(message):
+    if message.get("type") == "message":  # an answer of Anthropic's API, as Claude Code keeps it
+        stop = _STOPS.get(str(message.get("stop_reason")))
+        stopped = {"provider": "anthropic"} | ({"stopReason": stop} if stop else {})
+    elif shape_of(message):
+        stopped = {}
+    else:
         return message
     known = common(message)
     numbers = fields_of(known.get("usage"))
     named = {new: numbers[old] for old, new in _NUMBERS.items() if old in numbers}
     model = {name: known[name] for name in ("model", "provider") if isinstance(known.get(name), str)}
-    return {"role": known.get("role"), "content": known.get("content"), **model} | (
+    return {"role": known.get("role"), "content": known.get("content"), **model, **stopped} | (
         {"usage": usage_of(named)} if named else {}
     )
 
@@ -192,6 +201,9 @@ def _block(part: Any) -> object:
         return {"type": "text", "text": linked(part)}
     if part.get("type") == "image" and "media_type" in part:
         return {"type": "image", "data": part.get("data", ""), "mimeType": part["media_type"]}
+    if part.get("type") == "image" and fields_of(part.get("source")).get("data"):
+        source = part["source"]
+        return {"type": "image", "data": source["data"], "mimeType": source.get("media_type", "image/png")}
     return _call(part) if part.get("type") in _CALLS else part
 
 
