@@ -34,6 +34,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.testing.conformance import at_once
 
 SECRET = "the launch code is 0000"
 KEYS = ["a", "a/b", "a/b.json", "A", "ab", "é ü/\U0001f600", ".hidden", "con", "a=2fb", "x" * 500, "long/" + "y" * 300]
@@ -91,6 +92,21 @@ async def test_a_large_value_is_one_object_and_smaller(place: Backend) -> None:
     await storage_of(place).write("k", value)
     assert await storage_of(place).read("k") == value
     assert sum(map(len, place.snapshot().values())) < len(value) / 100
+
+
+def test_threads_with_loops_of_their_own_share_a_storage(place: Backend) -> None:
+    """Strands runs some calls in threads, each with its own event loop: they all read and write through one storage."""
+    storage = storage_of(place)
+
+    def work(number: int) -> bytes | None:
+        async def write_and_read() -> bytes | None:
+            await storage.write(f"k/{number}", str(number).encode())
+            return await storage.read(f"k/{number}")
+
+        return asyncio.run(write_and_read())
+
+    assert at_once(8, work) == [str(number).encode() for number in range(8)]
+    assert len(asyncio.run(storage.list("k/"))) == 8
 
 
 async def test_a_key_that_is_none_is_refused(place: Backend) -> None:
