@@ -233,6 +233,31 @@ def test_on_disk_a_second_writer_is_told_before_the_model_is_asked(tmp_path: Pat
     assert said(agent_on(backend).messages) == ["start", "done", "go", "yes", "afterwards", "done"]
 
 
+def test_on_disk_only_work_keeps_others_out(tmp_path: Path) -> None:
+    """An agent that does nothing at the moment holds nothing, whatever it was asked before."""
+    backend = backend_of("local", tmp_path)
+    agent = agent_on(backend)
+    agent("a")
+    manager = manager_of(agent)
+    manager.checkpoint(agent, label="here")
+    manager.branch(agent, "b")
+    manager.fork(agent, "copy")
+    agent.messages[0]["content"] = [{"text": "blocked"}]
+    manager.redact_latest_message(agent.messages[0], agent)
+    other = agent_on(backend)
+    other("b")
+    assert said(other.messages) == ["blocked", "done", "b", "done"]
+
+
+def test_a_session_of_a_repository_is_refused(backend: Backend) -> None:
+    """A session that another of our classes keeps in its own way is not taken for an agent's."""
+    about = {"strands": {"keeps": "repository"}}
+    with backend.store().session("s", extra=about) as session:
+        session.commit(state={"k": 1})
+    with pytest.raises(SessionException, match="another class"):
+        agent_on(backend)
+
+
 def test_the_same_message_again_is_a_revision(backend: Backend) -> None:
     """A message that is added a second time under its tracking id is shown as it is now; the first is kept."""
     agent = agent_on(backend)

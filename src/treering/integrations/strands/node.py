@@ -126,9 +126,7 @@ class Node:
         shown = [each.node for each in recorder.shown]
         kept = [each.node for each in recorder.shown if each.tracking_id in before]
         if shown and (not kept or kept[-1] != shown[-1]):
-            recorder.session.claim()
-            recorder.session.checkout(kept[-1] if kept else None)
-            recorder.look()
+            recorder.go(lambda session: session.checkout(kept[-1] if kept else None))
 
     def _opened(self) -> Session:
         """The session of this node: as it was left, or a new one that is linked with the orchestrator's."""

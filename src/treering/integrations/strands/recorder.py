@@ -9,7 +9,8 @@ Rule 3: loading writes nothing. Repairs are part of what the agent shows, and so
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from strands.types.content import Message
@@ -66,11 +67,13 @@ class Recorder:
         self._known = Known({}, None)
         self._unfinished = False
         """Something was recorded since the last checkpoint."""
+        self._works = False
+        """An invocation is going on, for which the session is held."""
         self._made: set[str] = set()
         """Tracking ids of repairs: no record of the session has one, until it is recorded."""
         self._erased: set[str] = set()
         """Tracking ids whose nodes were erased: a message that has one is recorded under another name."""
-        self.look()
+        self._look()
 
     @property
     def is_new(self) -> bool:
@@ -81,6 +84,30 @@ class Recorder:
     def shown(self) -> tuple[Shown, ...]:
         """What the session shows to the model."""
         return self._shown
+
+    def begin(self) -> None:
+        """Keep others from the session until `end`, where the store knows such a thing.
+
+        Raises:
+            SessionHeldError: Somebody else has it.
+        """
+        self.session.claim()
+        self._works = True
+
+    def end(self) -> None:
+        """Let others have the session. Whoever goes on second from one place is told so when they record something."""
+        self._works = False
+        self.session.release()
+
+    @contextmanager
+    def held(self) -> Iterator[Session]:
+        """The session, held at least for this block."""
+        self.session.claim()
+        try:
+            yield self.session
+        finally:
+            if not self._works:
+                self.session.release()
 
     def load(self) -> Loaded:
         """What an agent is to go on with; open tool calls are closed."""
@@ -121,8 +148,8 @@ class Recorder:
         if found is None or self._shown[found].message == message:
             return
         node = self._shown[found].node
-        self.session.claim()
-        self.session.amend(node, message)
+        with self.held() as session:
+            session.amend(node, message)
         self._shown = (*self._shown[:found], Shown(node, message), *self._shown[found + 1 :])
         self._unfinished = True
 
@@ -140,8 +167,8 @@ class Recorder:
         old = next((each for each in self._shown if each.tracking_id == name), None)
         if old is None:
             return  # it was not recorded yet
-        self.session.claim()
-        self.session.erase(old.node, reason=REDACTED)
+        with self.held() as session:
+            session.erase(old.node, reason=REDACTED)
         self._erased.add(name)
         self._shown = tuple(Shown(each.node, None) if each is old else each for each in self._shown)
         self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
@@ -150,7 +177,13 @@ class Recorder:
         """The node of a message by its tracking id, or `name` itself if the session shows none of that id."""
         return next((each.node for each in self._shown if each.tracking_id == name), name)
 
-    def look(self) -> None:
+    def go(self, move: Callable[[Session], None]) -> None:
+        """Take the session elsewhere, and see what it shows there."""
+        with self.held() as session:
+            move(session)
+        self._look()
+
+    def _look(self) -> None:
         """See what the session shows where it stands."""
         session = self.session
         self._shown = tuple(Shown(item.node, message_of(item)) for item in session.context)
@@ -187,11 +220,11 @@ class Recorder:
         says_more = bool(changed or dropped or more or label)
         if not (drafts or says_more or (ends and self._unfinished)):
             return
-        self.session.claim()
-        if says_more or ends:
-            self.session.commit(drafts, state=changed, drop=dropped, label=label, new_ids=True, **more)
-        else:
-            self.session.append(*drafts, new_ids=True)
+        with self.held() as session:
+            if says_more or ends:
+                session.commit(drafts, state=changed, drop=dropped, label=label, new_ids=True, **more)
+            else:
+                session.append(*drafts, new_ids=True)
         self._unfinished = not (says_more or ends)
         self._shown, self._known = found.shown, known
 

@@ -140,7 +140,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
     async def _on_invocation_begins(self, event: BeforeInvocationEvent) -> None:
         attached = self._attached(event.agent)
         attached.begin(event.messages)
-        await attached.worker.arun(attached.recorder.session.claim)
+        await attached.worker.arun(attached.recorder.begin)
 
     async def _on_message_added(self, event: MessageAddedEvent[LocalAgent]) -> None:
         attached, message = self._attached(event.agent), copy.deepcopy(event.message)
@@ -164,7 +164,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         try:
             await attached.worker.arun(attached.recorder.checkpoint, *facts)
         finally:
-            await attached.worker.arun(attached.recorder.session.release)
+            await attached.worker.arun(attached.recorder.end)
 
     # what Strands calls
 
@@ -291,8 +291,13 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         other, attached = TreeringSessionManager(self._store, session_id), self._attached(agent)
         node = None if at is None else attached.recorder.node_of(at)
         name = agent_session(other.session_id, agent.agent_id)
-        about, fork = _about(session_id, agent.agent_id), attached.recorder.session.fork
-        attached.worker.run(fork, name, at=node, title=title, project=session_id, extra=about)
+        about = _about(session_id, agent.agent_id)
+
+        def fork() -> None:
+            with attached.recorder.held() as session:
+                session.fork(name, at=node, title=title, project=session_id, extra=about)
+
+        attached.worker.run(fork)
         return other
 
     def view(self, agent_id: str = "default") -> View:
@@ -350,8 +355,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         agent.load_snapshot(_snapshot({}))  # raises now if the agent cannot be loaded
         attached = self._attached(agent)
         self.sync_agent(agent)
-        attached.worker.run(move, attached.recorder.session)
-        attached.worker.run(attached.recorder.look)
+        attached.worker.run(attached.recorder.go, move)
         self._load(agent, attached)
 
     def _load(self, agent: LocalAgent, attached: _Attached) -> None:
