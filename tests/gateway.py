@@ -8,7 +8,7 @@ import socket
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Self, TypeAlias
 from urllib.parse import urlsplit
@@ -65,7 +65,7 @@ class Gateway:
         plan: What to do with those behind the script; asked from several threads, once for each request.
         lands: Asked before each request is passed on whether the oldest late one takes effect now.
         late: Requests that may still take effect, oldest first.
-        released: Set it to let hanging requests end.
+        released: Set it to let hanging requests end; `quiet` waits until they did.
         meet: If set, requests wait there for each other before they are passed on.
         seen: Every request that arrived, which is what went over the wire.
     """
@@ -74,6 +74,8 @@ class Gateway:
         self.drops = drops or set()
         self.late: deque[Sent] = deque()
         self.released = threading.Event()
+        self._served = threading.Condition()
+        self._serving = 0
         self.reset()
         self._behind = behind
         self._listener = _Listener(("127.0.0.1", 0), _Handler)
@@ -111,6 +113,25 @@ class Gateway:
         with contextlib.suppress(IndexError):
             while True:
                 self.forward(self.late.popleft())
+
+    @contextlib.contextmanager
+    def serving(self) -> Iterator[None]:
+        """One more request is being served."""
+        with self._served:
+            self._serving += 1
+        try:
+            yield
+        finally:
+            with self._served:
+                self._serving -= 1
+                self._served.notify_all()
+
+    def quiet(self) -> None:
+        """Let hanging requests end and late ones take effect, and wait until nothing is under way."""
+        self.released.set()
+        with self._served:
+            assert self._served.wait_for(lambda: not self._serving, WAIT_SECONDS_MAX)
+        self.settle()
 
     def choose(self, seen: Seen) -> Act:
         """Say what to do with a request that arrived."""
@@ -161,6 +182,10 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Listener
 
     def _serve(self) -> None:
+        with self.server.gateway.serving():
+            self._serve_one()
+
+    def _serve_one(self) -> None:
         gateway = self.server.gateway
         released = gateway.released
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
