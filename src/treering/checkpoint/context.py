@@ -19,7 +19,7 @@ import msgspec
 from treering.errors import CorruptError
 
 
-class Item(msgspec.Struct, frozen=True):
+class Item(msgspec.Struct, frozen=True, gc=False):
     """One message of the context."""
 
     node: str
@@ -57,7 +57,7 @@ def without(context: Context, node: str) -> Context:
 
 def without_messages(context: Context, nodes: Collection[str]) -> Context:
     """Return `context` without the inline edits of some nodes: their payloads were erased."""
-    if not any(item.message is not None and item.node in nodes for item in context.items):
+    if not nodes or not any(item.message is not None and item.node in nodes for item in context.items):
         return context
     return context.with_items([Item(item.node, item.view) if item.node in nodes else item for item in context.items])
 
@@ -79,6 +79,8 @@ def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
     patience diff does). A moved or doubled item may be written again; the result is exact anyhow.
     """
     start, short = 0, min(len(old), len(new))
+    if old[:short] == new[:short]:  # most changes append; items that are the same object are not looked into
+        start = short
     while start < short and old[start] == new[start]:
         start += 1
     end = 0

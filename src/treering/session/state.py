@@ -212,7 +212,9 @@ class SessionState:
             self.checkpoint, self.context_at = None, UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
-        self.context, self.context_at = self.checkpoint.context, skeleton.target
+        if self.checkpoint.context != self.context:  # else it stays the object that is known to lack no lines
+            self.context = self.checkpoint.context
+        self.context_at = skeleton.target
         self._forget()
 
     def held_record(self, checkpoint: str) -> Record:
