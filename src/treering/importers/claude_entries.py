@@ -33,6 +33,13 @@ from treering.transcript.node import Draft
 
 LINKED: Final = frozenset({"user", "assistant", "progress", "system", "attachment"})
 """Types of entries that are links of the chain, if they have a `uuid`."""
+TYPES: Final = LINKED | {
+    "agent-name", "agent_metadata", "ai-title", "api-request", "api-request-blob", "api-request-shape", "atis-latch",
+    "bridge-session", "content-replacement", "cost-state", "custom-title", "file-history-snapshot", "frame-link",
+    "last-prompt", "mode", "permission-mode", "pr-link", "queue-operation", "relocated", "result", "started", "summary",
+    "tag", "worktree-state",
+}  # fmt: skip
+"""All types that were seen so far; new ones come with every version."""
 SPEAKERS: Final = frozenset({"user", "assistant"})
 TITLES: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 """Types of entries that name the session, and their fields; what a model made up counts until the user gives one."""

@@ -62,7 +62,6 @@ _SURROGATE: Final = re.compile(
 _HEADERS: Final = frozenset({"session", "session_header", "title"})
 """What may stand in front of entries, right or wrong."""
 _BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
-_ID: Final = re.compile(rb'"id"\s*:\s*"([^"\\]{1,200})"')
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -308,10 +307,10 @@ def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) ->
 
 
 def _is_ours(problem: Problem) -> bool:
-    """Tell a problem of our own store, which is none of the file: what it cuts, folds, or stands in for."""
+    """Tell a problem of our own store, which is none of the file: what it cuts, folds, stands in for, or joins."""
     cut = problem.kind == "too_long" and not problem.message.startswith("line")
     folded = problem.kind == "nesting" and problem.message.startswith("parts")
-    return cut or folded or problem.kind == "late_note"
+    return cut or folded or problem.kind in ("late_note", "orphan")  # the tree is looked at apart
 
 
 _REMEDIES: Final = {
@@ -381,12 +380,11 @@ def _is_infinite(value: object) -> bool:
     return isinstance(value, float) and value in (float("inf"), float("-inf"))
 
 
-def names_in(raw: bytes, parent: str) -> tuple[str, str | None] | None:
+def names_in(raw: bytes, shape: Shape) -> tuple[str, str | None] | None:
     """Return the id that damaged bytes still show, and the parent next to it."""
-    own = _ID.search(raw)
+    own, above = (re.search(rb'"%b"\s*:\s*"([^"\\]{1,200})"' % name.encode(), raw) for name in (shape.id, shape.parent))
     if own is None:
         return None
-    above = re.search(rb'"%b"\s*:\s*"([^"\\]{1,200})"' % re.escape(parent.encode()), raw)
     return own[1].decode("utf-8", "replace"), above[1].decode("utf-8", "replace") if above else None
 
 

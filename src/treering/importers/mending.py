@@ -90,12 +90,15 @@ class _Tree:
 
     # ids
 
+    def _own(self, entry: Entry) -> str:
+        return text_at(entry.record, self._shape.id)
+
     def _unique_ids(self) -> list[str]:
-        taken = {text_at(entry.record, "id") for entry in self._entries}
+        taken = {self._own(entry) for entry in self._entries}
         used: set[str] = set()
         names = []
         for entry in self._entries:
-            name = text_at(entry.record, "id")
+            name = self._own(entry)
             if not name or name in used:
                 name = self._new_id(taken)
             names.append(name)
@@ -121,7 +124,7 @@ class _Tree:
         for at, entry in enumerate(self._entries):
             named = text_at(entry.record, self._shape.parent)
             parents.append(names.get(named, named) or None)
-            own = text_at(entry.record, "id")
+            own = self._own(entry)
             if own and own != self._ids[at]:
                 names = {**names, own: self._ids[at]}
             self._names.append(names)
@@ -131,7 +134,7 @@ class _Tree:
 
     def _named_by_damage(self) -> dict[str, str | None]:
         """What damaged bytes say of entries that are lost: their ids and parents."""
-        found = (names_in(raw, self._shape.parent) for _, raw in self._chart.lost)
+        found = (names_in(raw, self._shape) for _, raw in self._chart.lost)
         return {pair[0]: pair[1] for pair in found if pair is not None}
 
     def _attach(self, at: int, lost: str) -> str | None:
@@ -158,9 +161,16 @@ class _Tree:
         """The last entry of the conversation in front of the nearest damage above, or else in front of this one."""
         cut = max((place for place, _ in self._chart.lost if place <= at), default=at) or at
         for place in chain(range(cut - 1, -1, -1), range(at - 1, cut - 1, -1)):
-            if self._entries[place].type not in self._unattachable and not self._is_below(place, at):
+            if self._is_attachable(place, at) and not self._is_below(place, at):
                 return self._ids[place]
         return None
+
+    def _is_attachable(self, place: int, at: int) -> bool:
+        """Tell whether an entry may be the parent of another, as far as its kind tells that."""
+        entry, below = self._entries[place], self._entries[at]
+        if entry.type in self._unattachable or (self._shape.loose and not self._own(entry)):
+            return False
+        return all((entry.record.get(name) or None) == (below.record.get(name) or None) for name in self._shape.lane)
 
     def _is_below(self, place: int, top: int) -> bool:
         """Tell whether an entry is another one, or below it."""
@@ -201,8 +211,8 @@ class _Tree:
     def _record(self, at: int, entry: Entry) -> Fields:
         """The record as it stands in the copy; the entry's own one if nothing changes."""
         changed: Fields = {}
-        if text_at(entry.record, "id") != self._ids[at]:
-            changed["id"] = self._ids[at]
+        if self._own(entry) != self._ids[at] and (self._own(entry) or not self._shape.loose):
+            changed[self._shape.id] = self._ids[at]
         named = text_at(entry.record, self._shape.parent) or None
         if named != self._parents[at]:
             changed[self._shape.parent] = self._parents[at]
@@ -226,7 +236,7 @@ class _Tree:
             return record
         remedy = f"it is kept in an entry of the type {carrier.type!r}"
         self._chart.report(entry.line, entry.offset, "refused_type", message, remedy)
-        envelope = ("id", self._shape.parent, self._chart.format.RULES.time)
+        envelope = (self._shape.id, self._shape.parent, self._chart.format.RULES.time)
         kept = {"type": carrier.type} | {name: record[name] for name in envelope if name in record}
         data = self._chart.format.encode(record).decode("utf-8", "replace") if carrier.as_text else dict(record)
         return kept | {carrier.name: f"unknown.{entry.type}", carrier.data: data}
@@ -290,7 +300,8 @@ def _lines(made: Plan) -> bytes:
     elif not _is_text(header):
         header = chart.format.encode(chart.header)
     # A title slot keeps its padding: its program rewrites it in place.
-    return b"\n".join([*([chart.slot] if chart.slot else []), header, *made.lines, b""])
+    front = [line for line in (chart.slot, header) if line]
+    return b"\n".join([*front, *made.lines, b""])
 
 
 def _document(made: Plan) -> bytes:

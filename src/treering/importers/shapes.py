@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from treering.importers import kit, omp, operator, pi
+from treering.importers import claude_entries, kit, omp, operator, pi
 from treering.importers.formats import Format
 
 
@@ -29,6 +29,7 @@ class Carrier(msgspec.Struct, frozen=True):
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """How entries of a tree point to each other, and which of them the program takes."""
 
+    id: str = "id"
     parent: str
     pointers: tuple[str, ...]
     """Other fields that hold ids of entries."""
@@ -44,6 +45,10 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Files of versions below this have no tree."""
     id_bytes: int = 4
     """Of the ids that are made for entries without one; they are written in hexadecimal."""
+    loose: bool = False
+    """Entries without an id are right as they are: they stand beside the tree."""
+    lane: tuple[str, ...] = ()
+    """Fields that tell conversations in one file apart; entries of one are not attached to those of another."""
 
 
 _PI: Final = Shape(
@@ -55,6 +60,16 @@ _PI: Final = Shape(
 )
 
 SHAPES: Final[Mapping[str, Shape]] = {
+    "claude": Shape(
+        id="uuid",
+        parent="parentUuid",
+        pointers=("logicalParentUuid", "leafUuid", "messageId", "sourceToolAssistantUUID"),
+        asides=frozenset(),
+        types=claude_entries.TYPES,
+        id_bytes=16,
+        loose=True,
+        lane=("isSidechain", "agentId"),
+    ),
     "pi": _PI,
     "omp": msgspec.structs.replace(
         _PI,
