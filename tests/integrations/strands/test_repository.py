@@ -287,7 +287,12 @@ def test_a_deleted_session_is_gone_for_everybody(place: Backend, kept: TreeringS
     kept.create_message("s", "a", said(0))
     other = anew(place)
     assert other.list_messages("s", "a")
+    late = anew(place)
+    assert late.list_messages("s", "a")
     kept.delete_session("s")
+    for _ in range(2):
+        with pytest.raises(SessionException, match="agent does not exist"):
+            late.create_message("s", "a", said(1))
     assert (other.read_session("s"), other.read_agent("s", "a")) == (None, None)
     assert [row.id for row in place.store().sessions().rows] == []
     other.create_session(Session("s", SessionType.AGENT))

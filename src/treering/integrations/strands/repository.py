@@ -24,7 +24,7 @@ from strands.session import SessionRepository
 from strands.types.exceptions import SessionException
 from strands.types.session import Session, SessionAgent, SessionMessage, SessionType
 
-from treering.errors import ConflictError, NotFoundError, TreeringError
+from treering.errors import ConflictError, NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
@@ -58,7 +58,7 @@ def _told(method: F) -> F:
         with self.lock:
             try:
                 for _ in range(RACES_MAX):
-                    with contextlib.suppress(ConflictError):
+                    with contextlib.suppress(ConflictError, SessionDeletedError):
                         return method(self, *args, **kwargs)
                     self.let_go()
                 return method(self, *args, **kwargs)
@@ -195,7 +195,9 @@ class TreeringSessionRepository(SessionRepository):
 
     @_told
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
-        """Replace a message; the time of its creation stays. If it was redacted, what it said before is erased.
+        """Replace a message; the time of its creation stays.
+
+        If it was redacted, what it said before is erased; else that stays in the journal, and is shown no more.
 
         Raises:
             SessionException: There is no such message.
