@@ -294,6 +294,23 @@ def test_the_newest_of_every_head_is_kept(store: Store) -> None:
         assert texts(session.context) == ["m0", "m1", "m2", "side"]
 
 
+def test_a_branch_without_a_checkpoint_of_its_own_keeps_its_state(store: Store) -> None:
+    """What tells its state was made on another head, which has newer ones."""
+    with store.session("s", shared=True) as first, store.session("s", shared=True) as second:
+        first.commit(["one"], state={"n": 1})
+        second.refresh()
+        for number in (2, 3):
+            first.commit([f"{number}"], state={"n": number})
+        second.append("aside")
+        assert (second.head, second.state) == ("main-2", {"n": 1})
+        first.refresh()
+        assert len(first.prune(Keep(last=1)).plan.pruned) == 1
+    with store.session("s") as session:
+        assert session.state == {"n": 3}
+        session.switch("main-2")
+        assert session.state == {"n": 1}
+
+
 def test_going_on_after_the_newest_was_pruned_elsewhere(backend: Backend) -> None:
     """Commits after pruning are whole, whatever they would have been a change of."""
     session = backend.store().session("s")

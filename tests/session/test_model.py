@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
+from tests.session.at_rest import holding
 from tests.session.backends import Backend, kill, local_backend, memory_backend, texts
 from tests.session.oracle import names_of
 
-from treering.errors import HeadMovedError, SessionDeletedError
-from treering.session.blocking import Session
+from treering.checkpoint.prune import Keep
+from treering.errors import HeadMovedError, NotFoundError, SessionDeletedError
+from treering.session.blocking import Session, View
 
 WRITERS = st.sampled_from([0, 1])
 
@@ -26,6 +29,10 @@ class Model:
         self.heads: dict[str, str | None] = {}
         self.points: dict[str, str] = {}
         """Nodes by the label of a checkpoint that was made there."""
+        self.possible: dict[str, list[dict[str, object]]] = {}
+        """Nodes whose checkpoint may have been pruned, with the states that may be found there now."""
+        self.erased: dict[str, str] = {}
+        """Ids of erased nodes by what they said."""
 
     def path(self, node: str | None) -> list[str]:
         """Nodes from a root down to `node`."""
@@ -34,6 +41,24 @@ class Model:
             found.append(node)
             node = self.parents[node]
         return found[::-1]
+
+    def shown(self, node: str | None) -> list[str]:
+        """What a model sees at a node."""
+        return ["[erased]" if text in self.erased else text for text in self.path(node)]
+
+    def prune(self) -> None:
+        """What a checkpoint kept is certain only where heads stand, and at labels. Elsewhere one above may tell."""
+        certain = {*self.heads.values(), *self.points.values(), None}
+        for text in self.parents:
+            if text not in certain:
+                above = self.path(text)
+                states = [state for each in above for state in self.possible.get(each, [self.states[each]])]
+                self.possible[text] = [{}, *states]
+
+    def drop(self, key: str) -> None:
+        """No node has that key in its state any more."""
+        for state in [*self.states.values(), *(state for states in self.possible.values() for state in states)]:
+            state.pop(key, None)
 
     def free_name(self, base: str) -> str:
         """A name for a head beside `base`."""
@@ -80,9 +105,21 @@ class Sessions(RuleBasedStateMachine):
             here.head = model.free_name(here.head)
         for text in new:
             model.parents[text] = here.node
-            model.states[text] = model.states[here.node]
+            model.states[text] = dict(model.states[here.node])
             here.node = model.heads[here.head] = text
         model.states[here.node] = {**model.states[here.node], **state}
+
+    def _names(self, reader: Session | View) -> dict[str, str]:
+        """Ids of all nodes by what they say, or said before that was erased."""
+        return {text: node for text, node in names_of(reader).items() if text} | self.model.erased
+
+    def _arrived(self, writer: int) -> None:
+        """Find out which of the states is left at a node whose checkpoint may have been pruned."""
+        here, model = self.standing[writer], self.model
+        if here.node in model.possible:
+            states = model.possible.pop(here.node)
+            assert self.sessions[writer].state in states
+            model.states[here.node] = self.sessions[writer].state
 
     # rules
 
@@ -123,6 +160,7 @@ class Sessions(RuleBasedStateMachine):
             here.head = session.head
         if here.head in self.model.heads:
             here.node = self.model.heads[here.head]
+        self._arrived(writer)
 
     @precondition(lambda self: self.model.parents)
     @rule(writer=WRITERS, data=st.data())
@@ -131,8 +169,9 @@ class Sessions(RuleBasedStateMachine):
         session, here, model = self.sessions[writer], self.standing[writer], self.model
         self.refresh(writer)
         node = data.draw(st.sampled_from([None, *model.parents]))
-        session.checkout(None if node is None else names_of(session)[node])
+        session.checkout(None if node is None else self._names(session)[node])
         here.node = model.heads[here.head] = node
+        self._arrived(writer)
 
     @precondition(lambda self: self.model.heads)
     @rule(writer=WRITERS, data=st.data(), stale=st.booleans())
@@ -146,6 +185,7 @@ class Sessions(RuleBasedStateMachine):
             here.head = data.draw(st.sampled_from(known))
             session.switch(here.head)
             here.node = model.heads[here.head]
+            self._arrived(writer)
 
     @rule(writer=WRITERS)
     def branch(self, writer: int) -> None:
@@ -169,6 +209,39 @@ class Sessions(RuleBasedStateMachine):
         self.refresh(writer)
         self.sessions[writer].tidy(everything=True)
 
+    @precondition(lambda self: self.model.parents)
+    @rule(writer=WRITERS, last=st.integers(1, 3))
+    def prune(self, writer: int, last: int) -> None:
+        """Give up old checkpoints; where heads stand, and at labels, nothing changes."""
+        for each in (0, 1):
+            self.refresh(each)
+        self.sessions[writer].prune(Keep(last=last))
+        self.model.prune()
+
+    @precondition(lambda self: self.model.parents)
+    @rule(writer=WRITERS, data=st.data())
+    def erase(self, writer: int, data: st.DataObject) -> None:
+        """Erase what a node says: no object has it any more, in the session and in its forks."""
+        text = data.draw(st.sampled_from(sorted(self.model.parents)))
+        self.refresh(writer)
+        node = self._names(self.sessions[writer])[text]
+        self.sessions[writer].erase(node)
+        self.model.erased[text] = node
+        assert holding(self.backend.snapshot(), f'"{text}"') == []
+        for each in (0, 1):
+            self.refresh(each)
+
+    @precondition(lambda self: any("a" in state for state in self.model.states.values()))
+    @rule(writer=WRITERS)
+    def erase_state(self, writer: int) -> None:
+        """Erase what a key of the state ever was; a checkpoint that had it may have been pruned since."""
+        self.refresh(writer)
+        with suppress(NotFoundError):
+            self.sessions[writer].erase(state=["a"])
+        self.model.drop("a")
+        for each in (0, 1):
+            self.refresh(each)
+
     @rule(writer=WRITERS, killed=st.booleans())
     def reopen(self, writer: int, *, killed: bool) -> None:
         """Open the session anew, after a kill or a close; it stands at the current head."""
@@ -179,6 +252,7 @@ class Sessions(RuleBasedStateMachine):
         here.head = session.head
         here.node = model.heads.get(here.head)
         assert here.head in model.heads or not model.heads
+        self._arrived(writer)
 
     @rule(writer=WRITERS, value=st.integers(0, 9))
     def keep(self, writer: int, value: int) -> None:
@@ -207,7 +281,7 @@ class Sessions(RuleBasedStateMachine):
         name = f"fork {self._texts(1)[0]}"
         session.fork(name)
         view = self.backend.store().view(name)
-        assert texts(view.context) == self.model.path(here.node)
+        assert texts(view.context) == self.model.shown(here.node)
         assert view.state == self.model.states[here.node]
         assert self.backend.store().verify(name) == []
 
@@ -234,7 +308,7 @@ class Sessions(RuleBasedStateMachine):
     def writers_stand_where_they_should(self) -> None:
         """Each writer sees the context and state of the node it stands on."""
         for session, here in zip(self.sessions, self.standing, strict=True):
-            assert texts(session.context) == self.model.path(here.node)
+            assert texts(session.context) == self.model.shown(here.node)
             assert session.state == self.model.states[here.node]
 
     @invariant()
@@ -243,7 +317,7 @@ class Sessions(RuleBasedStateMachine):
         if not self.model.heads:
             return
         view = self.backend.store().view("s")
-        names = {node: text for text, node in names_of(view).items()}
+        names = {node: text for text, node in self._names(view).items()}
         assert {names[row.id]: names.get(row.parent or "") for row in view.nodes()} == self.model.parents
         assert list(map(names.__getitem__, (row.id for row in view.nodes()))) == list(self.model.parents)
         assert {head: names.get(node or "") for head, node in view.heads.items()} == self.model.heads

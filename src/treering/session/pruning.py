@@ -36,7 +36,8 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
 
     Args:
         writer: The session.
-        keep: What must stay. The newest checkpoint of every head always does.
+        keep: What must stay. The checkpoint that tells the state where a head stands does, too, unless `keep` names
+            other heads.
         dry_run: Only say what would be given up.
     """
     yield from flush(writer)
@@ -53,7 +54,7 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
 def planned(reader: Reader, keep: Keep) -> Steps[Plan]:
     """What a `prune` would give up."""
     index = yield from reader.index()
-    return (yield from _plan(reader, index, _with_labels(keep, index)))
+    return (yield from _plan(reader, index, _with_labels(_with_branches(keep, index), index)))
 
 
 def _plan(reader: Reader, index: Index, keep: Keep) -> Steps[Plan]:
@@ -63,6 +64,13 @@ def _plan(reader: Reader, index: Index, keep: Keep) -> Steps[Plan]:
     rules = Keep(last=1, labelled=False, heads=(), ids=frozenset(kept))
     chosen = plan(every, (yield from _references(reader, index)), rules)
     return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
+
+
+def _with_branches(keep: Keep, index: Index) -> Keep:
+    """Keep what tells the state where heads stand, also of one that has no checkpoint of its own yet."""
+    heads = {head: node for head, node in index.heads.heads.items() if keep.heads is None or head in keep.heads}
+    told = {index.nearest_checkpoint(index.graph.path(node), head=head)[0] for head, node in heads.items()}
+    return msgspec.structs.replace(keep, ids=frozenset(keep.ids).union(name for name in told if name is not None))
 
 
 def _with_labels(keep: Keep, index: Index) -> Keep:
