@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,7 @@ from tests.importers.claude_sessions import SESSION, Chance, Talk, call, uuid
 
 import treering
 from treering.errors import UsageError
-from treering.importers import Intake, detect_format, find_format, read
+from treering.importers import Intake, detect_format, discover, find_format, read, recent
 from treering.importers.claude import ClaudeSource
 from treering.importers.claude_entries import Course, write_entry
 from treering.importers.source import open_stream
@@ -490,6 +491,20 @@ def test_where_the_files_are(tmp_path: Path) -> None:
     claude = find_format("claude")
     assert claude.folders(tmp_path, {}) == [tmp_path / ".claude" / "projects"]
     assert claude.folders(tmp_path, {"CLAUDE_CONFIG_DIR": "/there"}) == [Path("/there/projects")]
+
+
+def test_subagents_are_not_where_one_was(tmp_path: Path) -> None:
+    """The last session about a folder is one that somebody can go on with, though a subagent wrote last."""
+    folder = tmp_path / ".claude" / "projects" / "-repo"
+    (folder / SESSION / "subagents").mkdir(parents=True)
+    main = branched().save(folder)
+    side = branched().save(folder / SESSION / "subagents", "agent-a1")
+    os.utime(main, (1, 1))
+    os.utime(side, (2, 2))
+    found = recent(Path("/repo"), tmp_path, {})
+    assert found is not None
+    assert (found.program, found.path, found.session) == ("claude", str(main), SESSION)
+    assert [(each.program, each.sessions) for each in discover(tmp_path, {})] == [("claude", 2)]
 
 
 def test_a_first_entry_larger_than_what_is_looked_at(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from treering.importers.discovery import breadcrumbs, discover as discover_folde
 def discover(*, as_json: bool) -> None:
     """List the session folders of other programs on this computer.
 
-    Looks where pi, oh-my-pi, Operator-Use, kit, evva and Strands keep their sessions, and reads no session for it.
+    Looks where pi, oh-my-pi, Operator-Use, kit, evva, Claude Code and Strands keep their sessions, and reads none.
     """
     out, home = Output(), Path.home()
     found = discover_folders(home, environment())

@@ -65,8 +65,8 @@ def import_(
 ) -> None:  # fmt: skip
     """Make sessions of the files of other programs.
 
-    Reads session files of pi, oh-my-pi, Operator-Use, kit and evva, plain or compressed by gzip, and folders of them;
-    of Strands Agents folders of its sessions, also below s3://bucket/prefix.
+    Reads session files of pi, oh-my-pi, Operator-Use, kit, evva and Claude Code, plain or compressed by gzip, and
+    folders of them; of Strands Agents folders of its sessions, also below s3://bucket/prefix.
 
     A file that was imported and is as it was is not read again; one that has grown adds its new records. A file that
     cannot be read is reported, and the others are imported.

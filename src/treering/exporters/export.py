@@ -56,7 +56,7 @@ def export(
     Args:
         view: The session.
         path: The file.
-        format: `pi`, `omp`, `operator`, `kit` or `evva`.
+        format: `pi`, `omp`, `operator`, `kit`, `evva` or `claude`.
         overwrite: Replace the file if it exists.
 
     Raises:

@@ -199,7 +199,7 @@ def _look(path: Path, name: str | None, modified_ms: int, cwd: Path | None) -> R
         header = found.open_source(path).header
     except TreeringError:
         return None
-    if cwd is not None and not _is_same(header.cwd, cwd):
+    if cwd is not None and (header.extra.get("subagent") or not _is_same(header.cwd, cwd)):
         return None
     return Recent(program=found.NAME, path=str(path), session=header.session_id, modified_ms=modified_ms)
 
