@@ -37,6 +37,72 @@ CALL = {"type": "tool_call", "id": "c1", "name": "ls", "input": {"path": "."}}
                 {"type": "image", "data": None},
             ],
         ),
+        (
+            {
+                "role": "assistant",
+                "content": [{"text": "hi"}, {"toolUse": {"toolUseId": "c1", "name": "ls", "input": {"path": "."}}}],
+            },
+            "converse",
+            [{"type": "text", "text": "hi"}, CALL],
+        ),
+        (
+            {
+                "content": [
+                    {"toolResult": {"toolUseId": "c1", "status": "error", "content": [{"text": "a"}, {"json": 1}]}}
+                ]
+            },
+            "converse",
+            [
+                {
+                    "type": "tool_result",
+                    "tool_call_id": "c1",
+                    "content": [{"type": "text", "text": "a"}, {"json": 1}],
+                    "is_error": True,
+                }
+            ],
+        ),
+        (
+            {
+                "content": [
+                    {"reasoningContent": {"reasoningText": {"text": "hm", "signature": "s"}}},
+                    {"reasoningContent": {"redactedContent": b"\0"}},
+                ]
+            },
+            "converse",
+            [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "redacted_thinking", "data": "AA=="}],
+        ),
+        (
+            {
+                "content": [
+                    {"image": {"format": "png", "source": {"bytes": b"\0"}}},
+                    {"video": {"format": "mp4", "source": {"location": {"type": "s3", "uri": "s3://b/k"}}}},
+                    {"document": {"name": "d", "format": "txt", "source": {"bytes": b"\0"}}},
+                    {"guardContent": {"image": {"format": "jpeg", "source": {"bytes": b"\0"}}}},
+                ]
+            },
+            "converse",
+            [
+                {"type": "image", "format": "png", "data": "AA==", "mimeType": "image/png"},
+                {"type": "video", "format": "mp4", "url": "s3://b/k"},
+                {"type": "document", "name": "d", "format": "txt", "data": "AA=="},
+                {"type": "image", "format": "jpeg", "data": "AA==", "mimeType": "image/jpeg"},
+            ],
+        ),
+        (
+            {
+                "content": [
+                    {"citationsContent": {"content": [{"text": "a"}, {"text": "b"}], "citations": [1]}},
+                    {"guardContent": {"text": {"text": "g"}}},
+                    {"cachePoint": {"type": "default"}},
+                    {"hologram": 1},
+                    7,
+                ]
+            },
+            "converse",
+            [{"type": "text", "text": "ab", "citations": [1]}, {"type": "text", "text": "g"}, None, {"hologram": 1}, 7],
+        ),
+        ({"content": [{"toolUse": None}]}, "converse", [{"toolUse": None}]),
+        ({"content": [{"type": "text", "text": "typed"}]}, "", [{"type": "text", "text": "typed"}]),
         ({"contents": "odd"}, "operator", []),
         (
             {"role": "assistant", "parts": [{"type": "text", "data": {"text": "hi"}}, {"type": "finish", "data": {}}]},
