@@ -446,9 +446,23 @@ def test_direct_calls_of_tools_are_recorded(backend: Backend) -> None:
 
 
 def test_the_first_prompt_is_in_the_list(backend: Backend) -> None:
-    """A list of sessions shows what the user asked first."""
+    """A list of sessions shows what the user asked first, though nobody closes session managers."""
     manager = TreeringSessionManager(backend.store(), "s", title="Adding", cwd="/")
-    with manager:
-        managed(manager)("what is one and two?")
+    agent = managed(manager)
+    agent("what is one and two?")
     (row,) = backend.store().sessions().rows
     assert (row.id, row.title, row.first_prompt, row.cwd) == ("s", "Adding", "what is one and two?", "/")
+    assert (row.messages, row.checkpoints) == (2, 2)
+
+
+def test_the_first_invocation_costs_one_request_more() -> None:
+    """The card is written once; the invocations after that cost a request for each message and one for the end."""
+    backend = memory_backend()
+    store, counts = backend.counted()
+    agent = managed(TreeringSessionManager(store, "s"))
+    agent("a")
+    assert [type(request).__name__ for request in counts.requests[-3:]] == ["Put"] * 3
+    assert [request.key.partition("/")[0] for request in counts.requests[-3:]] == ["sessions", "sessions", "latest"]  # type: ignore[union-attr]
+    counts.reset()
+    agent("b")
+    assert counts.total == 3

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from strands.types.content import Message
 
-from treering import Draft, Session
+from treering import Draft, Session, TreeringError
 from treering.format import values
 from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted
 from treering.integrations.strands.conversation import (
@@ -69,6 +69,8 @@ class Recorder:
         """Something was recorded since the last checkpoint."""
         self._works = False
         """An invocation is going on, for which the session is held."""
+        self._unlisted = self.is_new
+        """The card that lists read says nothing of what was recorded yet."""
         self._made: set[str] = set()
         """Tracking ids of repairs: no record of the session has one, until it is recorded."""
         self._erased: set[str] = set()
@@ -97,6 +99,10 @@ class Recorder:
     def end(self) -> None:
         """Let others have the session. Whoever goes on second from one place is told so when they record something."""
         self._works = False
+        if self._unlisted and not self.is_new:
+            self._unlisted = False
+            with suppress(TreeringError):  # what was recorded is safe, and the next seal shows it
+                self.session.perform(Writer.cover, seal=False)
         self.session.release()
 
     @contextmanager

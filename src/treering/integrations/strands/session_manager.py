@@ -6,6 +6,7 @@
 | a message was added                       | append it, with a checkpoint if the agent's state changed   | 1        |
 | a message was replaced                    | amend it                                                    | 1        |
 | an invocation ended                       | append a checkpoint if anything changed since the last one  | 0 or 1   |
+| the first one of a session                | also write its card, so that lists show the first prompt    | 1 more   |
 | the context was reduced after an overflow | the same                                                    | 0 or 1   |
 | a live connection stops or restarts       | the same                                                    | 0 or 1   |
 | a guardrail redacted what the user said   | erase it wherever it is stored, and append what it says now | several  |
