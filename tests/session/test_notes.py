@@ -7,6 +7,7 @@ from tests.session.backends import Backend, kill
 
 import treering
 from treering.session.store import Store
+from treering.transcript.node import Draft
 
 
 def test_labels_are_set_changed_and_cleared(backend: Backend) -> None:
@@ -138,3 +139,33 @@ def test_a_note_is_the_first_record(backend: Backend) -> None:
     with backend.store().session("s") as session:
         assert session.info.title == "T"
         assert session.get(session.append("a")).parent is None
+
+
+def test_facts_join_the_card(backend: Backend) -> None:
+    """A note puts facts of an integration on the card, field by field; null takes one off, and so does erasing it."""
+    session = backend.store().session("s", extra={"kept": 1})
+    session.note("card", {"fields": ["mine/a", "mine/b"]}, payload={"mine": {"a": 1, "b": "x"}})
+    named = session.note("card", {"fields": ["mine/a", "mine/c"]}, payload={"mine": {"a": None, "c": "secret"}})
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.info.extra == {"kept": 1, "mine": {"b": "x", "c": "secret"}}
+    with backend.store().session("s") as session:
+        session.erase(named)
+        assert session.info.extra == {"kept": 1, "mine": {"b": "x"}}
+        session.append("a")
+    (row,) = backend.store().sessions().rows
+    assert row.extra == {"kept": 1, "mine": {"b": "x"}}
+    assert not any(b"secret" in data for data in backend.snapshot().values())
+
+
+def test_notes_that_repeat_a_node_are_erased_with_it(backend: Backend) -> None:
+    """A note that says what it is a copy of loses its payload together with that; others keep theirs."""
+    with backend.store().session("s") as session:
+        node = session.append("secret")
+        copy = Draft(type="note", kind="x", payload={"text": "secret"}, links={"copy_of": node})
+        session.append(copy, Draft(type="note", kind="y", payload={"text": "other"}))
+        session.erase(node)
+        (erased,), (other,) = session.notes("x"), session.notes("y")
+        assert isinstance(erased.payload, treering.Erased)
+        assert other.payload == {"text": "other"}
+    assert not any(b"secret" in data for data in backend.snapshot().values())

@@ -38,7 +38,11 @@ _NO_BRIEF: Final = b"{}"
 # Keys of a brief that others build on, by type and kind of the record; those of any kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_ALL: Final = frozenset({"model_change", "thinking_change", "mode_change"})
-_KEPT_NOTE: Final = {"link": frozenset({"fork", "child"}), "extension": frozenset({"extension"})}
+_KEPT_NOTE: Final = {
+    "link": frozenset({"fork", "child"}),
+    "extension": frozenset({"extension"}),
+    "card": frozenset({"fields"}),
+}
 # What a note says of the session as a whole, or of its target, is taken back.
 _TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})
 

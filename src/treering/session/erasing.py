@@ -35,6 +35,7 @@ from treering.session.info import SessionInfo
 from treering.session.traces import (
     Search,
     by_name,
+    copies_in_notes,
     edits_in_context,
     facts_of,
     require_erasable,
@@ -189,7 +190,7 @@ def _fenced(
     search: Search | None = None
     for _ in range(RACES_MAX):
         index = yield from writer.index()
-        names |= edits_in_context(index, names)
+        names |= edits_in_context(index, names) | copies_in_notes(index, names)
         if search is None or search.index is not index:  # records that it saw may be gone, and others in their places
             search = Search(names, wanted.state, index)
         rows = rows_by_id(index)

@@ -163,8 +163,12 @@ class Loader:
             kept, self._held = kept or self._held, None
         yield from self._record_held()
         context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
-        move = Record(at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node)
-        yield from self.add(move)
+        yield from self.add(
+            Record(
+                at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node,
+                brief=Raw(b'{"by":"load"}'),  # nobody went there: what is beside the path was not left behind
+            )
+        )  # fmt: skip
         yield from self.seal()
         self.state.lines |= yield from self._context_lines([item.node for item in context.items])
         self.state.context, self.state.context_at = context, node

@@ -23,7 +23,11 @@ ORIGIN = "origin"
 UPKEEP = {("edit", "prune"), ("note", ORIGIN)}
 """Records that are no activity: a session does not become younger by being tidied."""
 CARD = "card"
-"""Kind of the note whose payload joins the further facts on the card: objects by name, their fields one by one."""
+"""Kind of the note whose payload joins the further facts on the card: objects by name, their fields one by one.
+
+`fields` in its brief names them, as `name/field`, so that they can be taken back when the note is erased."""
+EXTRA = "extra/"
+"""In front of that, where fields of the card are named."""
 
 
 class Tally:
@@ -81,11 +85,21 @@ class Tally:
         elif skeleton.kind == ORIGIN:
             self._originate(decode_payload(bytes(record.body), {}))
         elif skeleton.kind == CARD:
-            self._join(decode_payload(bytes(record.body), {}))
+            facts = decode_payload(bytes(record.body), {})
+            if isinstance(facts, Erased):
+                fields = read_brief(skeleton).get("fields")
+                self.take_back([f"{EXTRA}{field}" for field in fields] if isinstance(fields, list) else ())
+            else:
+                self._join(facts)
 
     def take_back(self, facts: Collection[str]) -> None:
         """Let the card say nothing that was erased."""
-        self._set({name: NOTE if name == "first_prompt" else "" for name in facts})
+        for fact in facts:
+            if fact.startswith(EXTRA):
+                name, _, field = fact.removeprefix(EXTRA).partition("/")
+                self._join({name: {field: None}})
+            else:
+                self._set({fact: NOTE if fact == "first_prompt" else ""})
 
     def _originate(self, facts: object) -> None:
         """Take over what the file says that the session was made of: when it was last active, and its parent.

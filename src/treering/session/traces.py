@@ -11,7 +11,7 @@ from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines, skeletons
 from treering.session.index import Index
-from treering.session.tally import FACTS, first_prompt
+from treering.session.tally import CARD, EXTRA, FACTS, first_prompt
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
@@ -28,6 +28,11 @@ def edits_in_context(index: Index, names: Collection[str]) -> set[str]:
     """Nodes that show another content for one of these, and hold the rest of its message: imported from pi."""
     briefs = {row.id: read_brief(row) for row in index.graph if row.kind == "context_edit"}
     return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
+
+
+def copies_in_notes(index: Index, names: Collection[str]) -> set[str]:
+    """Notes that repeat what one of these says."""
+    return {note.id for note in index.graph.annotations.notes() if (note.links or {}).get("copy_of") in names}
 
 
 def require_erasable(rows: Mapping[str, Skeleton], name: str, index: Index) -> None:
@@ -141,7 +146,15 @@ def facts_of(writer: Writer, index: Index, names: set[str]) -> Steps[set[str]]:
                 facts.add(field)
     if (yield from _gives_first_prompt(writer, index, names)):
         facts.add("first_prompt")
-    return facts
+    return facts | _further_facts(index, names)
+
+
+def _further_facts(index: Index, names: set[str]) -> set[str]:
+    last: dict[str, str] = {}
+    for note in index.graph.annotations.notes(CARD):
+        fields = read_brief(note).get("fields")
+        last |= {str(field): note.id for field in fields} if isinstance(fields, list) else {}
+    return {f"{EXTRA}{field}" for field, note in last.items() if note in names}
 
 
 def _gives_first_prompt(writer: Writer, index: Index, names: set[str]) -> Steps[bool]:

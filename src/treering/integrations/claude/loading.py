@@ -127,4 +127,4 @@ class _Found:
 def _is_move(record: Record) -> bool:
     """Whether somebody went elsewhere with Treering."""
     brief = read_brief(skeleton_of_record(record, 0))
-    return record.kind != "drop" and brief.get("by") != "claude" and brief.get("current") is not False
+    return record.kind != "drop" and "by" not in brief and brief.get("current") is not False

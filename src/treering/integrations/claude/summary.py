@@ -15,6 +15,8 @@ from claude_agent_sdk import SessionKey, SessionStoreEntry, SessionSummaryEntry,
 from treering.format import values
 from treering.format.register import Card
 from treering.integrations.claude.recorded import Entry
+from treering.session.tally import CARD
+from treering.transcript.node import Draft
 
 FACTS: Final = "claude"
 """Where the summary is among the further facts of a card."""
@@ -36,7 +38,7 @@ class Summary:
         return Summary(self._key, summary_on(card.extra))
 
     def add(self, entry: Entry) -> dict[str, Any] | None:
-        """Take in one entry; return the facts for the card if something changed, None where one is gone."""
+        """Take in one entry; return what it changed, with null for what is gone; None if nothing."""
         if _LARGE in self.data:
             return None
         before = SessionSummaryEntry(session_id=self._key["session_id"], mtime=0, data=self.data)
@@ -46,7 +48,18 @@ class Summary:
         changed = {name: value for name, value in after.items() if name not in self.data or self.data[name] != value}
         changed |= dict.fromkeys(self.data.keys() - after.keys())
         self.data = after
-        return {FACTS: changed} if changed else None
+        return changed or None
+
+
+def changed_card(changed: Mapping[str, Any], entry: str) -> Draft:
+    """Return the note that puts changes on the card, made by the entry with this id."""
+    return Draft(
+        type="note",
+        kind=CARD,
+        brief={"fields": [f"{FACTS}/{name}" for name in changed]},
+        links={"copy_of": entry},
+        payload={FACTS: dict(changed)},
+    )
 
 
 def summary_on(extra: Mapping[str, Any]) -> dict[str, Any] | None:

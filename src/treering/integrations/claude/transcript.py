@@ -25,7 +25,7 @@ from treering.ids import time_of
 from treering.importers.claude_entries import Spot, read_entry
 from treering.integrations.claude.entries import is_entry
 from treering.integrations.claude.recorded import Entry, Recorded
-from treering.integrations.claude.summary import Summary
+from treering.integrations.claude.summary import Summary, changed_card
 from treering.session.reader import Restored
 from treering.session.recording import Change, Recording
 from treering.session.verbs import rebuilt
@@ -191,7 +191,7 @@ class _Append(Recording):
         self.draft(draft)
         self._bytes += len(self.records[-1].body)
         if self._summary is not None and (changed := self._summary.add(entry)):
-            self.draft(Draft(type="note", kind="card", payload=changed, links={"copy-of": spot.id}))
+            self.draft(changed_card(changed, spot.id))
 
     def finish(self) -> Steps[None]:
         """Keep what the model sees where only the whole path tells it; and at first, by which policy that is known."""
