@@ -7,12 +7,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import machine
+from benchmarks import machine, plots, report
 from benchmarks.measure import Results
 from benchmarks.stage import Stage
 from benchmarks.tasks import FULL, QUICK, TASKS
 
-RESULTS = Path(__file__).parent / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks/results"
+PAGES = (ROOT / "README.md", ROOT / "docs/explanation/performance.md")
 
 
 def main() -> None:
@@ -29,7 +31,13 @@ def main() -> None:
             print(f"{time.monotonic() - begun:6.0f} s  {name}", flush=True)
             results.add(TASKS[name].run(stage, QUICK if options.quick else FULL, name))
             results.store(folder / "results.json")
-    print(f"{time.monotonic() - begun:6.0f} s  done: {folder}")
+    pictures = plots.draw(results, folder)
+    (folder / "report.md").write_text(report.report(results) + "".join(f"\n![]({name})\n" for name in pictures))
+    if not (options.quick or options.names or options.out):
+        for page in PAGES:
+            report.renew(page, results)
+    print(report.goals(results))
+    print(f"{time.monotonic() - begun:6.0f} s  done: {folder / 'report.md'}")
 
 
 def _options() -> argparse.Namespace:

@@ -40,9 +40,15 @@ class Spread(NamedTuple):
         middle, low, high = (number(value * scale) for value in self)
         return middle if low == high else f"{middle} ({low} to {high})"
 
+    def short(self, scale: float = 1) -> str:
+        """Return the median alone."""
+        return number(self.median * scale)
+
 
 def number(value: float) -> str:
-    """Return a number with three digits that count."""
+    """Return a number with three digits that count; a whole one with all of them."""
+    if float(value).is_integer():
+        return f"{value:,.0f}"
     digits = 0 if value == 0 else max(0, 2 - math.floor(math.log10(abs(value))))
     return f"{value:,.{digits}f}"
 

@@ -1,50 +1,158 @@
-"""What was measured, as JSON and as Markdown."""
+"""What was measured, as Markdown: a report, and the tables that other pages show."""
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import ModuleType
+from typing import NamedTuple
 
-import msgspec
-import zstandard
+from benchmarks.goals import COLUMNS, judge
+from benchmarks.measure import Cell, Results, exponent
+from benchmarks.stage import DISK, SLOW
+from benchmarks.table import CONTESTANTS
+from benchmarks.tasks import TASKS, ZSTD_FRAMES
 
-from benchmarks.measure import Table
+BEGIN = "<!-- benchmarks: from here on written by `make bench` -->\n"
+END = "<!-- benchmarks: until here -->\n"
+NOTHING = "-"
 
-# The tables of README.md stand behind this line; what stands before it is written by hand.
-MARK = "<!-- From here on written by `python -m benchmarks --readme`. -->\n"
+
+class Unit(NamedTuple):
+    """How a metric is shown."""
+
+    name: str
+    scale: float = 1
 
 
-def machine() -> str:
-    """Return what the figures depend on most."""
+UNITS = {
+    "seconds": Unit("ms", 1e3),
+    "cpu": Unit("ms of processor", 1e3),
+    "requests": Unit("requests"),
+    "up": Unit("kB up", 1e-3),
+    "down": Unit("kB down", 1e-3),
+    "memory": Unit("MB of memory, peak", 1e-6),
+    "device_bytes": Unit("bytes to the device"),
+    "calls": Unit("system calls"),
+    "syncs": Unit("of them syncs"),
+    "bytes": Unit("MB", 1e-6),
+    "bytes_aside": Unit("MB without `latest`", 1e-6),
+    "nodes": Unit("nodes"),
+    "checkpoints": Unit("checkpoints"),
+    "acknowledged": Unit("acknowledged"),
+    "kept": Unit("of them kept"),
+    "in the context": Unit("of them in the context"),
+}
+BY_SIZE = ("seconds", "requests", "down", "bytes", "bytes_aside")
+"""Metrics that are shown for every size, where there are several."""
+
+BESIDE = {
+    "append, ms": (Cell("append", "", DISK, 1_000), "seconds"),
+    "resume, ms": (Cell("resume", "", DISK, 10_000), "seconds"),
+    "resume at 100,000, ms": (Cell("resume", "", DISK, 100_000), "seconds"),
+    "resume on S3 at +25 ms, ms": (Cell("resume on S3", "", SLOW, 1_000), "seconds"),
+    "its requests": (Cell("resume on S3", "", SLOW, 1_000), "requests"),
+    "new process, ms": (Cell("new process", "", DISK, 1_000), "seconds"),
+    "MB for 1,000": (Cell("storage", "", DISK, 1_000), "bytes"),
+}
+"""Columns of the table that other pages show: a cell whose contestant is left open, and a metric of it."""
+
+
+def report(results: Results) -> str:
+    """Return the whole report."""
+    sections = [_section(results, task) for task in TASKS if any(cell.task == task for cell in results.figures)]
+    head = f"# Measured\n\n{_machine(results)}\n\n{READING}\n## Goals\n\n{goals(results)}"
+    return "\n".join([head, *sections])
+
+
+READING = """Contestants take turns, and ratios are taken within a round. Shown are medians and, in brackets, quartiles.
+A dash means that it is not offered, or would take too long. `n^b` is the growth that fits best: 0 is flat, 1 is linear.
+Each contestant has a process of its own; what is imported and which client is open at the start is said with each task.
+"""
+
+
+def _machine(results: Results) -> str:
+    about = results.about
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     return (
-        f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, Python {platform.python_version()}, "
-        f"msgspec {msgspec.__version__}, zstandard {zstandard.__version__}"
+        f"On {about['system']}, {about['processors']} processors, load {about['load']} at the start, "
+        f"Python {about['python']}, {versions}."
     )
 
 
-def store(path: Path, tables: Sequence[Table]) -> None:
-    """Write tables as JSON, for programs."""
-    path.write_text(json.dumps({"machine": machine(), "tables": [table._asdict() for table in tables]}, indent=1))
+def goals(results: Results) -> str:
+    """Return the table of goals."""
+    return table(COLUMNS, [verdict.row for verdict in judge(results)])
 
 
-def markdown(name: str, about: str, tables: Sequence[Table]) -> str:
-    """Return a section about one benchmark; `about` is the docstring of its module."""
-    return f"## {name}\n\n{about.strip()}\n\n" + "\n".join(map(_table, tables))
+def beside(results: Results) -> str:
+    """Return the table of contestants that other pages show."""
+    rows = [
+        (name, *(_figure(results, name, *column) for column in BESIDE.values())) for name in (*CONTESTANTS, ZSTD_FRAMES)
+    ]
+    return table(("", *BESIDE), [row for row in rows if any(figure != NOTHING for figure in row[1:])])
 
 
-def _table(table: Table) -> str:
-    rows = [table.columns, tuple("---" for _ in table.columns), *table.rows]
-    lines = ["| " + " | ".join(map(str, row)) + " |" for row in rows]
-    note = f"\n{table.note}\n" if table.note else ""
-    return f"**{table.title}**\n\n" + "\n".join(lines) + f"\n{note}"
+def _figure(results: Results, name: str, cell: Cell, metric: str) -> str:
+    try:
+        return results.spread(cell._replace(contestant=name), metric).short(UNITS[metric].scale)
+    except KeyError:
+        return NOTHING
 
 
-def renew(path: Path, benchmarks: Mapping[str, ModuleType], results: Mapping[str, Sequence[Table]]) -> None:
-    """Put new tables into README.md, in place of all that were there."""
-    head = path.read_text().partition(MARK)[0]
-    sections = [markdown(name, benchmarks[name].__doc__ or "", tables) for name, tables in results.items()]
-    path.write_text(head + MARK + f"\nMeasured on {machine()}.\n\n" + "\n".join(sections))
+def _section(results: Results, task: str) -> str:
+    cells = [cell for cell in results.figures if cell.task == task]
+    places = list(dict.fromkeys(cell.place for cell in cells))
+    tables = [_of_place(results, [cell for cell in cells if cell.place == place], place) for place in places]
+    return f"## {task.capitalize()}\n\n{TASKS[task].about}\n\n" + "\n".join(tables)
+
+
+def _of_place(results: Results, cells: Sequence[Cell], place: str) -> str:
+    sizes = sorted({cell.size for cell in cells})
+    names = list(dict.fromkeys(cell.contestant for cell in cells))
+    metrics = [metric for metric in UNITS if any(metric in results.figures[cell] for cell in cells)]
+    if len(sizes) == 1:
+        columns = (f"{place}, {sizes[0]:,}", *(UNITS[metric].name for metric in metrics))
+        rows = [(cell.contestant, *(_shown(results, cell, metric) for metric in metrics)) for cell in cells]
+        return table(columns, rows)
+    tables = []
+    for metric in (metric for metric in metrics if metric in BY_SIZE):
+        columns = (f"{place}, {UNITS[metric].name}", *(f"{size:,}" for size in sizes), "growth")
+        tables.append(table(columns, [_by_size(results, cells, name, metric, sizes) for name in names]))
+    return "\n".join(tables)
+
+
+def _by_size(results: Results, cells: Iterable[Cell], name: str, metric: str, sizes: Sequence[int]) -> tuple[str, ...]:
+    mine = {cell.size: cell for cell in cells if cell.contestant == name}
+    shown = [_shown(results, mine[size], metric) if size in mine else NOTHING for size in sizes]
+    return name, *shown, growth(results, mine.values(), metric)
+
+
+def growth(results: Results, cells: Iterable[Cell], metric: str) -> str:
+    """Return the growth over at least three sizes, as a power of the size."""
+    points = [(cell.size, results.spread(cell, metric).median) for cell in cells if metric in results.figures[cell]]
+    points = sorted(point for point in points if point[1] > 0)
+    return f"n^{exponent(*zip(*points, strict=True)):.2f}" if len(points) > 2 else NOTHING
+
+
+def _shown(results: Results, cell: Cell, metric: str) -> str:
+    if metric not in results.figures[cell]:
+        return NOTHING
+    return results.spread(cell, metric).text(UNITS[metric].scale)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, tuple("---" for _ in columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def summary(results: Results) -> str:
+    """Return what pages show between the marks."""
+    return f"{BEGIN}\n{goals(results)}\n{beside(results)}\n{_machine(results)}\n\n{END}"
+
+
+def renew(page: Path, results: Results) -> None:
+    """Put the tables of this run into a page, in place of what stands between its marks."""
+    text = page.read_text()
+    head, tail = text[: text.index(BEGIN)], text[text.index(END) + len(END) :]
+    page.write_text(head + summary(results) + tail)

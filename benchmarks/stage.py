@@ -10,12 +10,12 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from benchmarks.proxy import Proxy
 from benchmarks.server import BUCKET, environment, seaweedfs
 from benchmarks.table import CONTESTANTS
-from benchmarks.worker import MARK, Worker
+from benchmarks.worker import MARK, Where, Worker
 from benchmarks.workload import WINDOW
 
 DISK, S3, SLOW = "disk", "S3", "S3 +25 ms"
@@ -33,8 +33,8 @@ class Stage:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._stack = contextlib.ExitStack()
-        self._workers: dict[tuple[str, str], Worker] = {}
-        self._prepared: set[tuple[str, str, str]] = set()
+        self._workers: dict[str, Worker] = {}
+        self._prepared: set[tuple[str, str]] = set()
 
     def __enter__(self) -> Self:
         port = self._stack.enter_context(seaweedfs(self.folder / "seaweedfs"))
@@ -45,29 +45,29 @@ class Stage:
     def __exit__(self, *exception: object) -> None:
         self._stack.__exit__(*exception)
 
-    def place(self, name: str, place: str, area: str = "sessions") -> str:
-        """Return the folder or URL where a contestant keeps its sessions."""
+    def where(self, name: str, place: str, area: str = "sessions", window: int = WINDOW) -> Where:
+        """Return where a contestant keeps its sessions."""
         slug = re.sub(r"\W+", "-", CONTESTANTS[name].beside or name)
         if place == DISK:
             folder = self.folder / area / slug
             folder.mkdir(parents=True, exist_ok=True)
-            return str(folder)
-        return f"s3://{BUCKET}/{area}/{slug}"
+            return Where(str(folder), window)
+        return Where(f"s3://{BUCKET}/{area}/{slug}", window)
 
-    def worker(self, name: str, place: str) -> Worker:
+    def worker(self, name: str) -> Worker:
         """Return the process of a contestant."""
-        key = (name, DISK if place == DISK else S3)
-        if key not in self._workers:
-            self._workers[key] = self.enter(self.start(name, self.place(name, place)))
-        return self._workers[key]
+        if name not in self._workers:
+            self._workers[name] = self._stack.enter_context(self.start(name))
+        return self._workers[name]
 
-    def enter(self, worker: Worker) -> Worker:
-        """Keep a process until the end."""
-        return self._stack.enter_context(worker)
+    def start(self, name: str, before: tuple[str, ...] = ()) -> Worker:
+        """Start another process for a contestant, to be entered and left as a context."""
+        return Worker(name, environment=self.environment, before=before)
 
-    def start(self, name: str, place: str, *, window: int = WINDOW, before: tuple[str, ...] = ()) -> Worker:
-        """Start a process for a contestant, to be entered and left as a context."""
-        return Worker(name, place, window=window, environment=self.environment, before=before)
+    def tell(self, name: str, place: str, action: str, *arguments: object) -> Any:
+        """Let a contestant do something that is not measured."""
+        self.proxy.latency = 0
+        return self.worker(name).do(self.where(name, place), action, *arguments)
 
     def able(self, method: str, place: str, size: int, only: Iterable[str] = ()) -> Iterator[str]:
         """Yield the contestants that can do something at a place with a session of that size."""
@@ -75,7 +75,7 @@ class Stage:
             here = entry.disk if place == DISK else entry.s3
             chosen = name in only if only else not entry.special
             most = entry.history if method == "travel" else entry.largest
-            if here and chosen and size <= most and self.worker(name, place).do("offers", method):
+            if here and chosen and size <= most and self.tell(name, place, "offers", method):
                 yield name
 
     def session(self, name: str, place: str, size: int, purpose: str = "read") -> str:
@@ -83,22 +83,18 @@ class Stage:
         entry, session = CONTESTANTS[name], f"{purpose}-{size}"
         if entry.beside:
             self.session(entry.beside, place, size, purpose)
-        key = (name, DISK if place == DISK else S3, session)
-        if key not in self._prepared:
-            self.proxy.latency = 0
-            self.worker(name, place).do("write", session, size)
+        key = (self.where(name, place).place, session)
+        if not entry.beside and key not in self._prepared:
+            self.tell(name, place, "write", session, size)
             self._prepared.add(key)
         return session
 
-    def do(self, name: str, place: str, action: str, *arguments: object) -> dict[str, float]:
+    def do(self, name: str, place: str, action: str, *arguments: object, area: str = "sessions") -> dict[str, float]:
         """Let a contestant do something; add what it sent and received, for one repetition."""
-        return self.told(self.worker(name, place), place, action, *arguments)
-
-    def told(self, worker: Worker, place: str, action: str, *arguments: object) -> dict[str, float]:
-        """Let a process do something; add what it sent and received, for one repetition."""
+        where = self.where(name, place, area)
         self.proxy.latency = LATENCY[place]
         self.proxy.reset()
-        figures: dict[str, float] = worker.do(action, *arguments)
+        figures: dict[str, float] = self.worker(name).do(where, action, *arguments)
         repeats = figures.pop("repeats")
         if place != DISK:
             figures |= {what: count / repeats for what, count in self.proxy.wire._asdict().items()}
@@ -108,7 +104,8 @@ class Stage:
         """Let a new process resume a session; from its start to its end."""
         entry = CONTESTANTS[name]
         code = "from benchmarks.cold import main; main()"
-        arguments = [entry.module, entry.kind, self.place(name, place), str(WINDOW), session]
+        place_, window = self.where(name, place)
+        arguments = [entry.module, entry.kind, place_, str(window), session]
         self.proxy.latency = LATENCY[place]
         self.proxy.reset()
         begun = time.perf_counter()
@@ -130,18 +127,17 @@ class Stage:
 
     def system_calls(self, name: str, count: int) -> dict[str, float]:
         """Let a contestant append messages under strace; return the calls that one took."""
-        trace, place = self.folder / "strace", self.place(name, DISK)
-        with self.start(name, place, before=("strace", "-f", "-qq", "-o", str(trace))) as worker:
-            worker.do("write", "traced-100", 100)
-            worker.do("begin", "traced-100")
-            worker.do("append", 2)
-            worker.do("append", count)
-            worker.do("end")
+        trace, where = self.folder / "strace", self.where(name, DISK, "traced")
+        with self.start(name, ("strace", "-f", "-qq", "-o", str(trace))) as worker:
+            worker.do(where, "write", "traced-100", 100)
+            worker.do(where, "begin", "traced-100")
+            worker.do(where, "append", 2)
+            worker.do(where, "append", count)
+            worker.do(where, "end")
         lines = trace.read_text(errors="replace").splitlines()
         first, last = [at for at, line in enumerate(lines) if MARK in line][-2:]
-        calls = [
-            line.split(maxsplit=1)[1].partition("(")[0] for line in lines[first + 1 : last] if "resumed>" not in line
-        ]
+        begun = [line.split(maxsplit=1)[1] for line in lines[first + 1 : last] if "resumed>" not in line]
+        calls = [line.partition("(")[0] for line in begun]
         syncs = sum(call in ("fsync", "fdatasync") for call in calls)
         return {"calls": len(calls) / count, "syncs": syncs / count}
 

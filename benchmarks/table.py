@@ -14,6 +14,9 @@ GET = "one GET"
 BARE = "write + fdatasync"
 SQLITE = "SQLite, own tables"
 JSONL = "JSONL, rewritten"
+OPENAI = "OpenAI SQLiteSession"
+LANGGRAPH = "LangGraph SqliteSaver"
+LANGGRAPH_OBJECTS = "LangGraph objectstorage"
 STRANDS_FILES = "Strands FileSessionManager"
 STRANDS_S3 = "Strands S3SessionManager"
 STRANDS_SNAPSHOTS = "Strands SnapshotSessionManager"
@@ -51,12 +54,12 @@ CONTESTANTS = {
     GET: Entry("limits", "BareGet", s3=True, disk=False, beside=OURS),
     SQLITE: Entry("plain", "Sqlite"),
     JSONL: Entry("plain", "Jsonl"),
-    "OpenAI SQLiteSession": Entry("openai", "Items"),
+    OPENAI: Entry("openai", "Items"),
     "OpenAI AdvancedSQLiteSession": Entry("openai", "Branching", largest=10_000),
     STRANDS_FILES: Entry("strands", "Files", largest=10_000),
     STRANDS_S3: Entry("strands", "S3Objects", largest=10_000, s3=True, disk=False),
     STRANDS_SNAPSHOTS: Entry("strands", "Snapshots", largest=10_000, history=1_000, s3=True),
     STRANDS_EACH: Entry("strands", "SnapshotEachMessage", largest=1_000, s3=True, special=True),
-    "LangGraph SqliteSaver": Entry("langgraph", "Sqlite", largest=1_000, history=200),
-    "LangGraph objectstorage": Entry("langgraph", "Objects", largest=1_000, history=200, s3=True),
+    LANGGRAPH: Entry("langgraph", "Sqlite", largest=1_000, history=200),
+    LANGGRAPH_OBJECTS: Entry("langgraph", "Objects", largest=1_000, history=200, s3=True),
 }

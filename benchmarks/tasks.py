@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import zstandard
 
 from benchmarks import workload
@@ -19,17 +19,25 @@ from benchmarks.table import (
     CONTESTANTS,
     DECODE,
     FULL_TAIL,
+    GET,
     JSONL,
+    LANGGRAPH,
+    LANGGRAPH_OBJECTS,
+    OPENAI,
     OURS,
     PYTHON,
     SHARED,
     SQLITE,
     STRANDS_EACH,
+    STRANDS_FILES,
     STRANDS_S3,
+    STRANDS_SNAPSHOTS,
 )
-from benchmarks.worker import Worker
+from benchmarks.worker import Where, Worker
 
 ZSTD = "zstd of the text"
+ZSTD_FRAMES = "zstd of the text, in frames of 1 MiB"
+FRAME_BYTES = 1 << 20
 STORAGE_WINDOW = 40
 INVOCATION = 402
 PAGE = 50
@@ -37,6 +45,8 @@ ROWS = 20
 TRACED = 160
 INSISTING = 20
 EVERYTHING = 1_000
+LISTED = "listed"
+COLD = (OURS, DECODE, PYTHON, SQLITE, JSONL, STRANDS_FILES, GET, STRANDS_S3)
 
 
 class Scale(NamedTuple):
@@ -44,27 +54,43 @@ class Scale(NamedTuple):
 
     disk: tuple[int, ...]
     """Lengths of sessions on disk."""
+    appended: tuple[int, ...]
+    """Lengths of sessions that are appended to."""
     s3: tuple[int, ...]
     history: tuple[int, ...]
     """Lengths where pages, branches and old turns are looked for."""
     stored: tuple[int, ...]
     """Lengths of sessions that are weighed."""
     listed: int
+    cold: tuple[str, ...]
+    """Who is started in new processes; most of that is importing, so one of each family is enough."""
     rounds: int
     seconds: float
     """How long the rounds of one task may take; see `alternate`."""
 
 
 FULL = Scale(
-    (10, 100, 1_000, 10_000, 100_000),
-    (10, 100, 1_000, 10_000),
-    (200, 1_000, 10_000),
-    (100, 200, 500, 1_000),
-    1_000,
-    25,
-    50,
+    disk=(10, 100, 1_000, 10_000, 100_000),
+    appended=(100, 1_000, 10_000),
+    s3=(10, 100, 1_000, 10_000),
+    history=(200, 1_000, 10_000),
+    stored=(100, 200, 500, 1_000),
+    listed=1_000,
+    cold=(*COLD, OPENAI, LANGGRAPH, STRANDS_SNAPSHOTS, LANGGRAPH_OBJECTS),
+    rounds=25,
+    seconds=45,
 )
-QUICK = Scale((10, 100, 1_000, 10_000), (10, 100, 1_000), (200, 1_000), (100, 200, 1_000), 100, 9, 5)
+QUICK = Scale(
+    disk=(10, 100, 1_000, 10_000),
+    appended=(100, 1_000),
+    s3=(10, 100, 1_000),
+    history=(200, 1_000),
+    stored=(100, 1_000),
+    listed=100,
+    cold=COLD,
+    rounds=9,
+    seconds=4,
+)
 
 Rounds = Iterable[Mapping[Cell, Figures]]
 
@@ -115,65 +141,70 @@ def _switch(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 
 def _travel(stage: Stage, scale: Scale, task: str) -> Rounds:
-    return _read("travel")(stage, scale, task, {DISK: scale.history, SLOW: scale.history[:1]})
+    return _read("travel")(stage, scale, task, {DISK: scale.history, S3: scale.history[:1]})
 
 
 def _skeleton(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("skeleton")(stage, scale, task, {DISK: scale.disk[2:]})
 
 
-def _append(stage: Stage, scale: Scale, task: str, action: str = "append") -> Rounds:
-    """Append at growing lengths, one after the other: a contestant holds one session open."""
-    for size in scale.disk[1:4]:
-        names = list(stage.able(action, DISK, size))
-        for name in names:
-            stage.worker(name, DISK).do("begin", stage.session(name, DISK, size, action))
-        # Who needs a millisecond for one does few of them, or the session would soon be much longer.
-        first = {name: stage.do(name, DISK, action, 4)["seconds"] for name in names}
-        counts = {name: 80 if first[name] < 0.001 and size > 100 else 4 for name in names}
-        cells = {Cell(task, name, DISK, size): partial(stage.do, name, DISK, action, counts[name]) for name in names}
-        yield from alternate(cells, scale.rounds, scale.seconds / 3)
-        for name in names:
-            stage.worker(name, DISK).do("end")
+def _append(stage: Stage, scale: Scale, task: str) -> Rounds:
+    for size in scale.appended:  # one after the other: a contestant holds one session open
+        yield from _record(stage, scale, task, "append", size)
 
 
 def _turn(stage: Stage, scale: Scale, task: str) -> Rounds:
-    return _append(stage, scale, task, "turn")
+    return _record(stage, scale, task, "turn", 1_000)
+
+
+def _record(stage: Stage, scale: Scale, task: str, action: str, size: int) -> Rounds:
+    """Append to sessions that have `size` messages at the beginning."""
+    names = list(stage.able(action, DISK, size))
+    for name in names:
+        stage.tell(name, DISK, "begin", stage.session(name, DISK, size, action))
+    # Who needs a millisecond for one does few of them, or the session would soon be much longer.
+    first = {name: stage.do(name, DISK, action, 4)["seconds"] for name in names}
+    counts = {name: 4 if first[name] > 0.005 else min(80, size // 10) for name in names}
+    cells = {Cell(task, name, DISK, size): partial(stage.do, name, DISK, action, counts[name]) for name in names}
+    yield from alternate(cells, scale.rounds, scale.seconds / 3)
+    for name in names:
+        stage.tell(name, DISK, "end")
 
 
 def _turn_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
     size = scale.s3[2]
     names = list(stage.able("turn", S3, size))
     for name in names:
-        stage.worker(name, S3).do("begin", stage.session(name, S3, size, "turn"))
+        stage.tell(name, S3, "begin", stage.session(name, S3, size, "turn"))
     cells = {Cell(task, name, S3, size): partial(stage.do, name, S3, "turn", 10) for name in names}
     yield from alternate(cells, scale.rounds // 3, scale.seconds / 2)
     for name in names:
-        stage.worker(name, S3).do("end")
+        stage.tell(name, S3, "end")
 
 
 def _invocation(stage: Stage, scale: Scale, task: str) -> Rounds:
     """Append 402 messages one by one to a new session; count for all of them."""
     for number in range(2 if scale.rounds > 10 else 1):
         for name in (OURS, STRANDS_S3, STRANDS_EACH):
-            stage.worker(name, S3).do("begin", f"invocation-{number}")
+            stage.tell(name, S3, "begin", f"invocation-{number}")
             figures = stage.do(name, S3, "append", INVOCATION)
-            stage.worker(name, S3).do("end")
+            stage.tell(name, S3, "end")
             total = {metric: value * INVOCATION for metric, value in figures.items()}
             yield {Cell(task, name, S3, INVOCATION): total}
 
 
 def _system_calls(stage: Stage, scale: Scale, task: str) -> Rounds:  # noqa: ARG001  # counts need no rounds
     if shutil.which("strace"):
-        for name in (BARE, OURS, SQLITE, JSONL, "OpenAI SQLiteSession", "Strands FileSessionManager"):
+        for name in (BARE, OURS, SQLITE, JSONL, OPENAI, STRANDS_FILES):
             yield {Cell(task, name, DISK, 100): stage.system_calls(name, TRACED)}
 
 
 def _cold(stage: Stage, scale: Scale, task: str) -> Rounds:
-    """Start processes: everybody at one length, some at all of them."""
+    """Start processes: one of each family at one length, some at all of them."""
     cells: dict[Cell, Callable[[], Figures]] = {}
-    for size in (1_000, *scale.disk):
-        names = [*stage.able("resume", DISK, size), PYTHON] if size == 1_000 else [OURS, SQLITE]
+    for size in scale.disk:
+        everybody = [name for name in scale.cold if CONTESTANTS[name].disk]
+        names = everybody if size == 1_000 else (OURS, SQLITE)
         for name in names:
             session = stage.session(name, DISK, size)
             cells[Cell(task, name, DISK, size)] = partial(stage.cold, name, DISK, session)
@@ -190,7 +221,7 @@ def _cold_close(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 
 def _cold_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
-    names = list(stage.able("resume", SLOW, 1_000))
+    names = [name for name in scale.cold if CONTESTANTS[name].s3]
     cells = {
         Cell(task, name, SLOW, 1_000): partial(stage.cold, name, SLOW, stage.session(name, SLOW, 1_000))
         for name in names
@@ -202,13 +233,9 @@ def _list(stage: Stage, scale: Scale, task: str) -> Rounds:
     cells = {}
     for place in (DISK, SLOW):
         for name in stage.able("list", place, scale.listed):
-            area = stage.place(name, place, "listed")
-            worker = stage.enter(stage.start(name, area))
-            stage.proxy.latency = 0
-            worker.do("write_many", scale.listed)
-            cells[Cell(task, name, place, scale.listed)] = partial(
-                stage.told, worker, place, "read", "list", ROWS, MOMENT
-            )
+            stage.worker(name).do(stage.where(name, place, LISTED), "write_many", scale.listed)
+            do = partial(stage.do, name, place, "read", "list", ROWS, MOMENT, area=LISTED)
+            cells[Cell(task, name, place, scale.listed)] = do
     return alternate(cells, scale.rounds, scale.seconds / 3)
 
 
@@ -216,7 +243,7 @@ def _storage(stage: Stage, scale: Scale, task: str) -> Rounds:
     """Write sessions of texts with a checkpoint at every turn and a window of 40; weigh what is on disk."""
     for size in scale.stored:
         text = [{"role": each["role"], "content": each["content"]} for each in workload.session(size, images=False)]
-        yield {Cell(task, ZSTD, DISK, size): {"bytes": _compressed(text)}}
+        yield _floors(task, text)
         for name in _storers(stage, size):
             yield {Cell(task, name, DISK, size): _weighed(stage, name, size)}
 
@@ -225,7 +252,7 @@ def _storage_real(stage: Stage, scale: Scale, task: str) -> Rounds:  # noqa: ARG
     messages = workload.real_session()
     if messages is None:
         return
-    yield {Cell(task, ZSTD, DISK, len(messages)): {"bytes": _compressed(messages)}}
+    yield _floors(task, messages)
     for name in _storers(stage, len(messages)):
         yield {Cell(task, name, DISK, len(messages)): _weighed(stage, name, -1)}
 
@@ -235,45 +262,55 @@ def _storers(stage: Stage, size: int) -> list[str]:
     return [name for name in names if size <= CONTESTANTS[name].history]
 
 
-def _compressed(messages: list[workload.Message]) -> int:
-    import msgspec
+def _floors(task: str, messages: list[workload.Message]) -> Mapping[Cell, Figures]:
+    """Compress the messages in one piece, and in frames of 1 MiB, which can be read one by one."""
+    text = b"\n".join(map(msgspec.json.encode, messages))
+    frames = [text[at : at + FRAME_BYTES] for at in range(0, len(text), FRAME_BYTES)]
+    return {
+        Cell(task, ZSTD, DISK, len(messages)): {"bytes": _compressed(text)},
+        Cell(task, ZSTD_FRAMES, DISK, len(messages)): {"bytes": sum(map(_compressed, frames))},
+    }
 
-    return len(zstandard.ZstdCompressor(level=3).compress(b"\n".join(map(msgspec.json.encode, messages))))
+
+def _compressed(text: bytes) -> int:
+    return len(zstandard.ZstdCompressor(level=3).compress(text))
 
 
 def _weighed(stage: Stage, name: str, size: int) -> Figures:
-    place = stage.place(name, DISK, f"storage-{size}")
-    with stage.start(name, place, window=STORAGE_WINDOW) as worker:
-        worker.do("write_text", "stored", size)
-        if worker.do("offers", "tidy"):
-            worker.do("call", "tidy", "stored")
-    return {"bytes": weigh(Path(place)), "bytes_aside": weigh(Path(place), without="latest")}
+    where = stage.where(name, DISK, f"storage-{size}", STORAGE_WINDOW)
+    worker = stage.worker(name)
+    worker.do(where, "write_text", "stored", size)
+    if worker.do(where, "offers", "tidy"):
+        worker.do(where, "call", "tidy", "stored")
+    counts: Figures = worker.do(where, "call", "counts", "stored") if worker.do(where, "offers", "counts") else {}
+    worker.do(where, "leave")
+    taken, aside = weigh(Path(where.place)), weigh(Path(where.place), without="latest")
+    return {"bytes": taken, **({"bytes_aside": aside} if aside < taken else {}), **counts}
 
 
 def _two_writers(stage: Stage, scale: Scale, task: str) -> Rounds:  # noqa: ARG001  # counts need no rounds
-    """Two processes open one session and append in turn; a third one looks for what was acknowledged."""
+    """Two processes open one session and append in turn; then what was acknowledged is looked for."""
     names = [name for name in stage.able("append", DISK, 10) if name != BARE]
     for name in [*names, SHARED]:
-        place = stage.place(name, DISK, "two-writers")
-        with ExitStack() as stack:
-            first, second, third = (stack.enter_context(stage.start(name, place, window=EVERYTHING)) for _ in range(3))
-            first.do("write", "two-10", 10)
-            acknowledged = _taking_turns(first, second)
-            found = set(third.do("call", "resume", "two-10"))
-        kept = len(found & acknowledged)
-        counts = {"acknowledged": len(acknowledged), "in the context": kept}
+        where, first = stage.where(name, DISK, "two-writers", EVERYTHING), stage.worker(name)
+        first.do(where, "write", "two-10", 10)
+        with stage.start(name) as second:
+            acknowledged = _taking_turns([first, second], where)
+        method = "everything" if first.do(where, "offers", "everything") else "resume"
+        kept, shown = (set(first.do(where, "call", each, "two-10")) & acknowledged for each in (method, "resume"))
+        counts = {"acknowledged": len(acknowledged), "kept": len(kept), "in the context": len(shown)}
         yield {Cell(task, name, DISK, 2 * INSISTING): counts}
 
 
-def _taking_turns(first: Worker, second: Worker) -> set[str]:
-    """Let two append in turn; return the texts of the messages that were acknowledged."""
-    writing = [worker for worker in (first, second) if worker.do("may_begin", "two-10")]
+def _taking_turns(workers: list[Worker], where: Where) -> set[str]:
+    """Let all append in turn, unless they are refused; return the texts of the messages that were acknowledged."""
+    writing = [worker for worker in workers if worker.do(where, "may_begin", "two-10")]
     acknowledged: set[str] = set()
     for number in range(INSISTING):
-        for worker in writing:
-            acknowledged.update(worker.do("insist", f"{writing.index(worker)} {number}"))
+        for at, worker in enumerate(writing):
+            acknowledged.update(worker.do(where, "insist", f"{at} {number}"))
     for worker in writing:
-        worker.do("end")
+        worker.do(where, "end")
     return acknowledged
 
 

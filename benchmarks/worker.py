@@ -1,6 +1,7 @@
 """A process for one contestant: nothing that another one imports, caches or allocates can slow it.
 
-It is told what to do by lines of JSON, `[action, arguments]`, and answers with one each.
+It is told what to do by lines of JSON, `[where, action, arguments]`, and answers with one each. Where is a place and a
+window: for each it makes one contestant, and keeps it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from benchmarks import workload
 from benchmarks.table import CONTESTANTS
@@ -27,15 +28,22 @@ MARK = "/between-marks"
 Figures = dict[str, float]
 
 
+class Where(NamedTuple):
+    """Which of its sessions a contestant is to use."""
+
+    place: str
+    """A folder, or the URL of one in a bucket."""
+    window: int = workload.WINDOW
+    """How many messages its model sees."""
+
+
 class Worker:
     """The parent's end of a process for one contestant."""
 
-    def __init__(
-        self, name: str, place: str, *, window: int, environment: Mapping[str, str], before: Sequence[str] = ()
-    ) -> None:
-        self.name, self.place = name, place
+    def __init__(self, name: str, *, environment: Mapping[str, str], before: Sequence[str] = ()) -> None:
+        self.name = name
         self._process = subprocess.Popen(
-            [*before, sys.executable, "-W", "ignore", "-m", "benchmarks.worker", name, place, str(window)],
+            [*before, sys.executable, "-W", "ignore", "-m", "benchmarks.worker", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, **environment},
@@ -48,15 +56,15 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self._process.communicate()
 
-    def do(self, action: str, *arguments: object) -> Any:
-        """Let it do something and wait for the answer.
+    def do(self, where: Where, action: str, *arguments: object) -> Any:
+        """Let it do something somewhere and wait for the answer.
 
         Raises:
             RuntimeError: It failed; what it said is on our own standard error.
         """
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps([action, arguments]) + "\n")
+        self._process.stdin.write(json.dumps([where, action, arguments]) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
@@ -112,8 +120,7 @@ class Actions:
         """Open a session to write to it, unless that is refused."""
         try:
             self.contestant.begin(session)
-        except Exception as refused:  # noqa: BLE001  # each has its own
-            print(f"{type(refused).__name__}: {refused}", file=sys.stderr)
+        except Exception:  # noqa: BLE001  # each has its own
             return False
         return True
 
@@ -121,8 +128,7 @@ class Actions:
         """Append a message; return its text if it was acknowledged."""
         try:
             self.contestant.append(text)
-        except Exception as refused:  # noqa: BLE001  # each has its own
-            print(f"{type(refused).__name__}: {refused}", file=sys.stderr)
+        except Exception:  # noqa: BLE001  # each has its own
             return []
         return [text]
 
@@ -140,6 +146,11 @@ class Actions:
     def end(self) -> None:
         """Close the session that is written to."""
         self.contestant.end()
+
+    def leave(self) -> None:
+        """Give up the contestant and what it holds open; nothing can be asked for here any more."""
+        del self.contestant
+        gc.collect()
 
 
 def _timed(action: Callable[[], object], seconds: float) -> Figures:
@@ -178,13 +189,15 @@ def _device_bytes() -> int:
 
 def main() -> None:
     """Do what the lines on standard input say, one after the other."""
-    name, place, window = sys.argv[1:]
-    actions = Actions(CONTESTANTS[name].start(place, int(window)))
+    (name,) = sys.argv[1:]
+    at: dict[Where, Actions] = {}
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
     for line in sys.stdin:
-        action, arguments = json.loads(line)
-        answers.write(json.dumps(getattr(actions, action)(*arguments)) + "\n")
+        where, action, arguments = json.loads(line)
+        if (there := Where(*where)) not in at:
+            at[there] = Actions(CONTESTANTS[name].start(*there))
+        answers.write(json.dumps(getattr(at[there], action)(*arguments)) + "\n")
         answers.flush()
 
 

@@ -13,6 +13,8 @@ Who does not offer one of these has no such method, and the report shows a dash:
 | `switch(session)` | go to the other branch; return the texts that the model sees there |
 | `travel(session, step)` | return the texts that the model saw at the end of a turn |
 | `list(count)` | list the newest sessions; return how many rows |
+| `counts(session)` | return how many nodes and checkpoints a session has |
+| `everything(session)` | return the texts of all branches, where a context shows one |
 | `tidy(session)` | do what is done now and then to keep a session small |
 """
 

@@ -57,7 +57,7 @@ class Decode(Contestant):
         with open(f"{self.place}/treering/latest/{session}.jsonl.zst", "rb") as file:
             data = file.read()
         with open(f"{self.place}/treering/sessions/{session}/tail.jsonl", "rb") as file:
-            lines = file.read().splitlines()
+            lines = file.read().rstrip(b"\0").splitlines()
         while data:
             frame = zstandard.ZstdDecompressor().decompressobj()
             lines += frame.decompress(data).splitlines()

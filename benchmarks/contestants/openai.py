@@ -52,7 +52,7 @@ class Items(Contestant):
     def append(self, text: str) -> None:
         self._run(self.open.add_items([{"role": "user", "content": text}]))
 
-    def turn(self, texts: Sequence[str], step: int) -> None:
+    def turn(self, texts: Sequence[str], step: int) -> None:  # noqa: ARG002  # as the docstring says
         """Add two items; there is no state to keep."""
         pair = zip(("user", "assistant"), texts, strict=True)
         self._run(self.open.add_items([{"role": role, "content": text} for role, text in pair]))  # type: ignore[misc]

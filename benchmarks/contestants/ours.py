@@ -74,7 +74,7 @@ class Treering(Contestant):
         session.switch("main")
 
     def resume(self, session: str) -> Sequence[str]:
-        with treering.open(self.root).session(session, create=False) as resumed:
+        with self.store.session(session, create=False) as resumed:
             context, state = resumed.context, resumed.state
         if "step" not in state:
             raise ValueError(f"the state was not restored. session={session!r}")
@@ -103,7 +103,7 @@ class Treering(Contestant):
         return [_text(row.node.payload) for row in reversed(rows) if row.node.role]
 
     def skeleton(self, session: str) -> int:
-        return len(treering.open(self.root).view(session).path())
+        return len(self.store.view(session).path())
 
     def switch(self, session: str) -> Sequence[str]:
         """Go to the other branch; the way back is not part of the task."""
@@ -118,6 +118,16 @@ class Treering(Contestant):
 
     def list(self, count: int) -> int:
         return len(self.store.sessions(limit=count).rows)
+
+    def counts(self, session: str) -> dict[str, int]:
+        """Return how many nodes and checkpoints there are: also those of compactions and of the branch."""
+        view = self.store.view(session)
+        return {"nodes": len(view.nodes()), "checkpoints": len(view.checkpoints())}
+
+    def everything(self, session: str) -> Sequence[str]:
+        """Return the texts of all branches."""
+        view = self.store.view(session)
+        return [_text(view.get(node.id).payload) for node in view.nodes() if node.role]
 
     def tidy(self, session: str) -> None:
         with self.store.session(session) as opened:

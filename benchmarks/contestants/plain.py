@@ -53,10 +53,9 @@ class Jsonl(Contestant):
         self._rewrite()
 
     def _add(self, role: str, text: str, step: int | None = None) -> None:
-        number = len(self.rows)
         state = {} if step is None else {"state": {"step": step}}
         message = {"role": role, "content": text}
-        self.rows.append({"id": f"{number:08x}", "parent": f"{number - 1:08x}", "message": message, **state})
+        self.rows.append({"id": f"new-{len(self.rows)}", "parent": self.rows[-1]["id"], "message": message, **state})
 
     def _rewrite(self) -> None:
         file = self._file(self.session)
@@ -108,12 +107,14 @@ class Sqlite(Contestant):
     """One row for each message and one for each state, in WAL mode with synchronous=FULL, as one would write it."""
 
     SCHEMA = """
-        CREATE TABLE messages (
+        CREATE TABLE IF NOT EXISTS messages (
             session TEXT, position INTEGER, id TEXT, parent TEXT, role TEXT, body TEXT, PRIMARY KEY (session, position)
         ) WITHOUT ROWID;
-        CREATE UNIQUE INDEX by_id ON messages (session, id);
-        CREATE TABLE states (session TEXT, position INTEGER, step INTEGER, body TEXT, PRIMARY KEY (session, position));
-        CREATE TABLE sessions (session TEXT PRIMARY KEY, title TEXT, updated REAL);
+        CREATE UNIQUE INDEX IF NOT EXISTS by_id ON messages (session, id);
+        CREATE TABLE IF NOT EXISTS states (
+            session TEXT, position INTEGER, step INTEGER, body TEXT, PRIMARY KEY (session, position)
+        );
+        CREATE TABLE IF NOT EXISTS sessions (session TEXT PRIMARY KEY, title TEXT, updated REAL);
     """
     ADD = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?)"
     UPWARD = """
@@ -175,8 +176,8 @@ class Sqlite(Contestant):
 
     def begin(self, session: str) -> None:
         self.session, self.open = session, self._connect()
-        newest = "SELECT max(position) FROM messages WHERE session = ?"
-        self.position: int = self.open.execute(newest, (session,)).fetchone()[0]
+        newest = "SELECT position, id FROM messages WHERE session = ? ORDER BY position DESC LIMIT 1"
+        self.position, self.id = self.open.execute(newest, (session,)).fetchone()
 
     def append(self, text: str) -> None:
         with self.open:
@@ -189,8 +190,9 @@ class Sqlite(Contestant):
             self._keep(self.open, self.session, self.position, {"step": step})
 
     def _add(self, role: str, text: str) -> None:
-        parent, self.position = self.position, self.position + 1
-        row = {"id": f"{self.position:08x}", "parent": f"{parent:08x}", "message": {"role": role, "content": text}}
+        parent, self.position = self.id, self.position + 1
+        self.id = f"new-{self.position}"
+        row = {"id": self.id, "parent": parent, "message": {"role": role, "content": text}}
         self._insert(self.open, self.session, self.position, row)
 
     def end(self) -> None:

@@ -49,8 +49,6 @@ class _NoModel(Model):
 
 
 class _Strands(Contestant):
-    agent: Agent
-
     def __init__(self, place: str, window: int = 10) -> None:
         super().__init__(place, window)
         self.bucket, _, self.prefix = place.partition("s3://")[2].partition("/")
@@ -59,22 +57,23 @@ class _Strands(Contestant):
     def manager(self, session: str) -> SessionManager[Any]:
         raise NotImplementedError
 
-    def _agent(self, session: str) -> Agent:
+    def _open(self, session: str) -> tuple[Agent, Any]:
+        """Make an agent that has the session, and its session manager."""
         window = SlidingWindowConversationManager(window_size=self.window)
         manager = self.manager(session)
-        return Agent(
+        agent = Agent(
             model=_NoModel(), agent_id="a", session_manager=manager, conversation_manager=window, callback_handler=None
         )
+        return agent, manager
 
     def resume(self, session: str) -> Sequence[str]:
-        agent = self._agent(session)
+        agent, _ = self._open(session)
         if agent.state.get("step") is None:
             raise ValueError(f"the state was not restored. session={session!r}")
         return [_text(message) for message in agent.messages]
 
     def begin(self, session: str) -> None:
-        self.agent = self._agent(session)
-        self.sessions = self.agent._session_manager
+        self.agent, self.sessions = self._open(session)
 
     def end(self) -> None:
         """Nothing is kept open."""
@@ -84,8 +83,7 @@ class MessageLog(_Strands):
     """One file or object for each message."""
 
     def write(self, session: str, messages: Sequence[Message]) -> None:
-        agent = self._agent(session)
-        manager: Any = agent._session_manager
+        agent, manager = self._open(session)
 
         def put(numbered: tuple[int, Any]) -> None:
             message = SessionMessage.from_message(_message(numbered[1]), numbered[0])
@@ -133,9 +131,8 @@ class S3Objects(MessageLog):
 
     def manager(self, session: str) -> SessionManager[Any]:
         """Make one that shares boto3's session with the others; by default each would load its data again."""
-        return S3SessionManager(
-            session, bucket=self.bucket, prefix=f"{self.prefix}/strands-log", boto_session=self.boto_session
-        )
+        prefix = f"{self.prefix}/strands-log"
+        return S3SessionManager(session, bucket=self.bucket, prefix=prefix, boto_session=self.boto_session)
 
 
 class Snapshots(_Strands):
@@ -176,8 +173,7 @@ class Snapshots(_Strands):
         self._save()
 
     def travel(self, session: str, step: int) -> Sequence[str]:
-        agent = self._agent(session)
-        manager: Any = agent._session_manager
+        agent, manager = self._open(session)
 
         async def restore() -> None:
             found = await manager.list_snapshot_ids(agent)

@@ -1,0 +1,167 @@
+"""What Treering should reach, beside what else was measured in the same run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from benchmarks.measure import Cell, Results, Spread, number, spread
+from benchmarks.stage import DISK, SLOW
+from benchmarks.table import BARE, DECODE, GET, JSONL, OURS, SQLITE, STRANDS_S3, STRANDS_SNAPSHOTS
+from benchmarks.tasks import ZSTD, ZSTD_FRAMES
+
+NODE_BYTES, CHECKPOINT_BYTES = 64, 80
+COUNTS = ("nodes", "checkpoints")
+
+
+class Goal(NamedTuple):
+    """A figure and its limit."""
+
+    name: str
+    formula: str
+    limit: float
+    value: Callable[[Results], Spread]
+    """Raises KeyError if something was not measured."""
+    at_least: bool = False
+
+
+class Verdict(NamedTuple):
+    """A goal held against a run."""
+
+    goal: Goal
+    value: Spread | None
+    """None if it was not measured."""
+
+    @property
+    def word(self) -> str:
+        """Whether the median keeps to the limit."""
+        if self.value is None:
+            return "not measured"
+        kept = self.value.median >= self.goal.limit if self.goal.at_least else self.value.median <= self.goal.limit
+        return "met" if kept else "**missed**"
+
+    @property
+    def row(self) -> tuple[str, str, str, str, str]:
+        """A row of a table; see `COLUMNS`."""
+        limit = f"{'at least' if self.goal.at_least else 'at most'} {number(self.goal.limit)}"
+        measured = "-" if self.value is None else self.value.text()
+        return self.goal.name, self.goal.formula, limit, measured, self.word
+
+
+COLUMNS = ("Goal", "Ratio", "Limit", "Measured", "")
+
+
+def judge(results: Results) -> list[Verdict]:
+    """Hold every goal against a run."""
+    return [_judged(goal, results) for goal in GOALS]
+
+
+def _judged(goal: Goal, results: Results) -> Verdict:
+    try:
+        return Verdict(goal, goal.value(results))
+    except KeyError:
+        return Verdict(goal, None)
+
+
+def _largest(results: Results, task: str, contestant: str, place: str) -> int:
+    sizes = results.sizes(task, contestant, place)
+    if not sizes:
+        raise KeyError(f"not measured. task={task!r}, contestant={contestant!r}")
+    return sizes[-1]
+
+
+def _flat(task: str, place: str) -> Callable[[Results], Spread]:
+    def value(results: Results) -> Spread:
+        largest = _largest(results, task, OURS, place)
+        return results.ratio(Cell(task, OURS, place, largest), Cell(task, OURS, place, 10))
+
+    return value
+
+
+def _at_largest(task: str, above: str, below: str, place: str = DISK) -> Callable[[Results], Spread]:
+    """Compare two at the longest session that both had."""
+
+    def value(results: Results) -> Spread:
+        size = min(_largest(results, task, name, place) for name in (above, below))
+        return results.ratio(Cell(task, above, place, size), Cell(task, below, place, size))
+
+    return value
+
+
+def _at(size: int, task: str, above: str, below: str, metric: str = "seconds") -> Callable[[Results], Spread]:
+    return lambda results: results.ratio(Cell(task, above, DISK, size), Cell(task, below, DISK, size), metric)
+
+
+def _storage(floor: str) -> Callable[[Results], Spread]:
+    """Compare what a session of 500 turns takes with its compressed text and a little for nodes and checkpoints."""
+
+    def value(results: Results) -> Spread:
+        ours = Cell("storage", OURS, DISK, 1_000)
+        (taken,), (nodes,), (checkpoints,) = (results.values(ours, each) for each in ("bytes_aside", *COUNTS))
+        (text,) = results.values(Cell("storage", floor, DISK, 1_000), "bytes")
+        return spread([taken / (text + NODE_BYTES * nodes + CHECKPOINT_BYTES * checkpoints)])
+
+    return value
+
+
+GOALS = (
+    Goal(
+        "Resuming is flat on disk", "longest session / shortest; both have the same context", 1.2, _flat("resume", DISK)
+    ),
+    Goal("Resuming is flat on S3", "the same at +25 ms", 1.2, _flat("resume on S3", SLOW)),
+    Goal(
+        "Resuming on S3 takes a round trip",
+        "resume / one GET of `latest`, at +25 ms, longest session",
+        1.5,
+        _at_largest("resume on S3", OURS, GET, SLOW),
+    ),
+    Goal(
+        "... where a message log takes many",
+        "Strands S3SessionManager / Treering, at +25 ms, longest session",
+        20,
+        _at_largest("resume on S3", STRANDS_S3, OURS, SLOW),
+        at_least=True,
+    ),
+    Goal(
+        "Resuming is as quick as SQLite",
+        "resume / bare SQLite, 1,000 messages",
+        1.5,
+        _at(1_000, "resume", OURS, SQLITE),
+    ),
+    Goal(
+        "A durable append costs little besides its sync",
+        "rate / rate of a bare write + fdatasync",
+        0.5,
+        _at(1_000, "append", BARE, OURS),
+        at_least=True,
+    ),
+    Goal("... and fewer system calls", "calls / SQLite, FULL", 1, _at(100, "system calls", OURS, SQLITE, "calls")),
+    Goal("... and device bytes", "bytes / SQLite, FULL", 1, _at(1_000, "append", OURS, SQLITE, "device_bytes")),
+    Goal(
+        "A checkpoint at every turn is nearly free",
+        "bytes / (zstd of the text in one piece + 64 a node + 80 a checkpoint), `latest` aside, 1,000 messages",
+        1,
+        _storage(ZSTD),
+    ),
+    Goal("... beside frames that can be read alone", "the same with frames of 1 MiB", 1, _storage(ZSTD_FRAMES)),
+    Goal(
+        "... where snapshots repeat the context",
+        "bytes of Strands snapshots / Treering, 1,000 messages",
+        50,
+        _at(1_000, "storage", STRANDS_SNAPSHOTS, OURS, "bytes"),
+        at_least=True,
+    ),
+    Goal(
+        "The whole tree without the payloads",
+        "parse the JSONL / read the skeleton, longest session",
+        20,
+        _at_largest("skeleton", JSONL, OURS),
+        at_least=True,
+    ),
+    Goal(
+        "A new process resumes quickly",
+        "process / one that opens, decompresses and decodes the same files",
+        1.3,
+        _at(1_000, "new process, floor", OURS, DECODE),
+    ),
+)
