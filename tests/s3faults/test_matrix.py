@@ -14,8 +14,8 @@ import functools
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import pytest
 import s3fs
@@ -34,7 +34,7 @@ from treering.storage.requests import Found, Get, Put, Written
 from treering.storage.retrying import RetryingDriver
 from treering.storage.run import checked, list_all, run
 from treering.storage.s3 import S3Driver
-from treering.transcript.node import Node
+from treering.transcript.node import Node, user
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
 
@@ -45,6 +45,9 @@ FAULTS = list(ACTS)
 BREAKS = {"drop", "lose", "late"}
 """The client sends once more by itself when a connection breaks that was kept open, so that has to fail as well."""
 SPOTS = 4  # of each verb, in the suite
+TRIES_MAX = 20
+
+T = TypeVar("T")
 
 
 class Spot(NamedTuple):
@@ -121,7 +124,8 @@ def attempt(ground: Ground, verb: Verb, spot: Spot | None = None, act: Act = "pa
     ground.gateway.reset()
     path = ground.lay()
     store = ground.store(path, impatient=act in SLOW, attempts=attempts)
-    call = Call(store, store.session("s", durability=verb.durability), stored())
+    session = patiently(lambda: store.session("s", durability=verb.durability))
+    call = Call(store, session, stored())
     ground.gateway.seen.clear()
     rules = Rules(Rule(act, *spot, times=2 if act in BREAKS else 1)) if spot is not None else Rules()
     ground.gateway.plan = rules
@@ -133,11 +137,24 @@ def attempt(ground: Ground, verb: Verb, spot: Spot | None = None, act: Act = "pa
     sent = ground.gateway.seen[:]
     ground.gateway.plan = lambda _: "pass"
     if error is not None and verb.steps:
-        call_again(verb, call)
+        patiently(lambda: call_again(verb, call))
     if not verb.ends:
-        call.session.append("NEXT")
-        call.session.flush()
+        patiently(lambda: go_on(session))
     return Try(error, result, sent, rules.met, picture(ground.objects(path)))
+
+
+def go_on(session: Session) -> None:
+    """Record something more, once however often it is called."""
+    session.append(user("NEXT", id="next"))
+    session.flush()
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """Call until there is an answer: a client that does not wait long may get none on a busy machine."""
+    for _ in range(TRIES_MAX):
+        with contextlib.suppress(UnavailableError):
+            return call()
+    raise AssertionError("no answer after many tries")
 
 
 def call_again(verb: Verb, call: Call) -> None:
