@@ -103,7 +103,7 @@ class Node:
             try:
                 await self._worker.arun(recorder.checkpoint, *self._facts())
             finally:
-                await self._worker.arun(recorder.session.release)
+                await self._worker.arun(recorder.end)
 
     def _facts(self) -> tuple[list[Any], Known, System]:
         """What there is to record of the agent now."""
