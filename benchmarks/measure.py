@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -67,18 +68,17 @@ def exponent(sizes: Sequence[float], values: Sequence[float]) -> float:
 
 
 def alternate(cells: Mapping[Cell, Callable[[], Figures]], rounds: int, seconds: float) -> list[dict[Cell, Figures]]:
-    """Call every contestant once a round, each round another one first.
+    """Call every contestant once a round, each round in another order: a neighbour leaves caches and a disk behind.
 
     Args:
         cells: What to call.
         rounds: How often at most.
         seconds: No round begins later, but `ROUNDS_MIN` are made.
     """
-    names, begun = list(cells), time.monotonic()
+    names, chance, begun = list(cells), random.Random(7), time.monotonic()
     made: list[dict[Cell, Figures]] = []
     while len(made) < ROUNDS_MIN or (len(made) < rounds and time.monotonic() - begun < seconds):
-        first = len(made) * 7 % len(names)
-        made.append({name: cells[name]() for name in names[first:] + names[:first]})
+        made.append({name: cells[name]() for name in chance.sample(names, len(names))})
     return made
 
 

@@ -68,6 +68,10 @@ class Scale(NamedTuple):
     seconds: float
     """How long the rounds of one task may take; see `alternate`."""
 
+    def closely(self) -> Scale:
+        """Return a scale of many more rounds, for a few quick contestants."""
+        return self._replace(rounds=4 * self.rounds)
+
 
 FULL = Scale(
     disk=(10, 100, 1_000, 10_000, 100_000),
@@ -124,10 +128,6 @@ def _resume_disk(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("resume")(stage, scale, task, {DISK: scale.disk})
 
 
-def _resume_full_tail(stage: Stage, scale: Scale, task: str) -> Rounds:
-    return _read("resume", only=(OURS, FULL_TAIL))(stage, scale, task, {DISK: (1_000,)})
-
-
 def _resume_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("resume")(stage, scale, task, {S3: scale.s3, SLOW: scale.s3})
 
@@ -157,11 +157,20 @@ def _turn(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _record(stage, scale, task, "turn", 1_000)
 
 
-def _record(stage: Stage, scale: Scale, task: str, action: str, size: int) -> Rounds:
+def _append_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
+    return _record(stage, scale.closely(), task, "append", 1_000, only=(OURS, BARE, SQLITE))
+
+
+def _resume_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
+    only = (OURS, FULL_TAIL, DECODE, SQLITE)
+    return _read("resume", only=only)(stage, scale.closely(), task, {DISK: (1_000,)})
+
+
+def _record(stage: Stage, scale: Scale, task: str, action: str, size: int, only: tuple[str, ...] = ()) -> Rounds:
     """Append to sessions that have `size` messages at the beginning."""
-    names = list(stage.able(action, DISK, size))
+    names = list(stage.able(action, DISK, size, only))
     for name in names:
-        stage.tell(name, DISK, "begin", stage.session(name, DISK, size, action))
+        stage.tell(name, DISK, "begin", stage.session(name, DISK, size, task))
     # Who needs a millisecond for one does few of them, or the session would soon be much longer.
     first = {name: stage.do(name, DISK, action, 4)["seconds"] for name in names}
     counts = {name: 4 if first[name] > 0.005 else min(80, size // 10) for name in names}
@@ -212,12 +221,12 @@ def _cold(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 
 def _cold_close(stage: Stage, scale: Scale, task: str) -> Rounds:
-    """Compare two short processes only, in many rounds."""
+    """Compare short processes only, in many more rounds."""
     cells = {
         Cell(task, name, DISK, 1_000): partial(stage.cold, name, DISK, stage.session(name, DISK, 1_000))
         for name in (OURS, DECODE, PYTHON)
     }
-    return alternate(cells, 3 * scale.rounds, scale.seconds / 2)
+    return alternate(cells, *scale.closely()[-2:])
 
 
 def _cold_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
@@ -316,13 +325,17 @@ def _taking_turns(workers: list[Worker], where: Where) -> set[str]:
 
 TASKS = {
     "append": Task("One durable message of 1,000 bytes after the other, as an agent records them.", _append),
+    "append, closely": Task("The same beside the disk alone and beside SQLite, in many more rounds.", _append_closely),
     "turn": Task("A turn of two messages with a checkpoint.", _turn),
     "system calls": Task("What one append asks of the system, counted by strace.", _system_calls),
     "resume": Task("Open a session and have its last ten messages and its state, everything imported.", _resume_disk),
-    "resume, full tail": Task("The same with a tail that is about to be sealed.", _resume_full_tail),
+    "resume, closely": Task(
+        "The same beside the files alone and SQLite, in many more rounds; also with a tail that is about to be sealed.",
+        _resume_closely,
+    ),
     "resume on S3": Task("The same from a bucket, with a client at hand.", _resume_s3),
     "new process": Task("Start Python, import what is needed, resume, end.", _cold),
-    "new process, floor": Task("The same beside a process that does no more than it must.", _cold_close),
+    "new process, closely": Task("The same beside a process that does no more than it must.", _cold_close),
     "new process on S3": Task("The same from a bucket.", _cold_s3),
     "last page": Task("Read the last 50 messages of the history.", _page),
     "skeleton": Task("Read who follows whom in the whole session, without payloads.", _skeleton),

@@ -167,7 +167,11 @@ def _timed(action: Callable[[], object], seconds: float) -> Figures:
 
 
 def _each(action: Callable[..., object], calls: list[tuple[Any, ...]]) -> Figures:
-    """Make calls; return the mean of all, since what is done only now and then belongs to the price."""
+    """Make calls; return the mean of all, since what is done only now and then belongs to the price.
+
+    What others left to be written is written first: file systems may sync it along with what comes next.
+    """
+    os.sync()
     written, processor, before = _device_bytes(), time.process_time(), time.perf_counter()
     os.access(MARK, os.F_OK)  # seen by strace
     for arguments in calls:
