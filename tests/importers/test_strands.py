@@ -15,6 +15,7 @@ from tests.integrations.strands.fake_model import Call, Calls, Redacted
 
 import treering
 from treering.errors import ConflictError, UsageError
+from treering.format.record import decode_record
 from treering.importers import Intake, Taken, detect_format, find_format, find_sessions, read
 from treering.session.place import Place
 from treering.session.store import Store
@@ -221,6 +222,19 @@ def test_a_session_that_went_on_in_strands(layout: Any, store: Store, tmp_path: 
     assert store.verify("s") == []
 
 
+def test_a_snapshot_that_is_kept_later(store: Store, tmp_path: Path) -> None:
+    """Messages that came with the latest snapshot are not recorded again when one that is kept has them, too."""
+    make(snapshots(tmp_path, snapshot_trigger=None), ["one"])("first")
+    take(store, tmp_path)
+    make(snapshots(tmp_path), ["two"])("second")
+    assert [each.outcome for each in take(store, tmp_path)] == ["updated"]
+    view = store.view("s")
+    ids = [record.id for record in map(decode_record, view.lines()) if record.type == "node"]
+    assert len(ids) == len(set(ids)) == 4
+    assert len(view.context) == 4
+    assert store.verify("s") == []
+
+
 def test_a_state_that_changed_alone(layout: Any, store: Store, tmp_path: Path) -> None:
     """The session gets it though nobody said anything."""
     agent = talk(layout(tmp_path))
@@ -340,6 +354,17 @@ def test_a_damaged_message_costs_itself(store: Store, tmp_path: Path) -> None:
     view = store.view("s")
     assert len(view.path()) == len(view.nodes()) == 10
     assert view.notes(kind="damage")[0].payload["bytes"] == b'{"message": {"role"'
+
+
+def test_a_link_is_not_followed(store: Store, tmp_path: Path) -> None:
+    """Strands refuses links, since somebody may have put one there; here they are no files of the session."""
+    talk(log(tmp_path / "x"))
+    messages = tmp_path / "x/session_s/agents/agent_default/messages"
+    (tmp_path / "elsewhere.json").write_bytes((messages / "message_13.json").read_bytes())
+    (messages / "message_13.json").unlink()
+    os.symlink(tmp_path / "elsewhere.json", messages / "message_13.json")
+    take(store, tmp_path / "x")
+    assert len(store.view("s").context) == 13
 
 
 def test_an_agent_whose_own_file_is_damaged(store: Store, tmp_path: Path) -> None:

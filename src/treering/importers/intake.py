@@ -338,11 +338,9 @@ def _add_new(session: Session, known: Origin, reading: Reading) -> int:
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
     """Record how a program ended, and return what of it was new: nothing if it had ended like that before."""
-    ending = closing_of(source)
-    new = session.perform(missing, ending)
-    if not new or new[-1] is not ending[-1]:
-        return []
-    session.perform(record_foreign, new)
+    new = session.perform(missing, closing_of(source))
+    if new:
+        session.perform(record_foreign, new)
     return new
 
 

@@ -119,6 +119,7 @@ class SnapshotSource:
         self._raw = next(folder.read([LATEST]), b"") if any(file.name == LATEST for file in files) else b""
         first = next(folder.read([name for _, name in self._kept[:1]]), self._raw)
         self._created, self._updated = _time_of(first), _time_of(self._raw)
+        self.leaf: str | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -126,8 +127,6 @@ class SnapshotSource:
         self._weave = Weave(self._unit)
         self._prompt: object = None
         self._ending: list[Draft] = []
-
-    leaf: str | None
 
     @property
     def header(self) -> Imported:
