@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from strands import tool
 from strands.agent.conversation_manager import NullConversationManager, SlidingWindowConversationManager
 from strands.hooks import AfterInvocationEvent, BeforeModelCallEvent, MessageAddedEvent
 from strands.types.exceptions import EventLoopException, SessionException
@@ -137,6 +138,20 @@ def test_prompt_and_tools_are_recorded_and_not_restored(backend: Backend) -> Non
     notes = backend.store().view("s").notes("system")
     assert [note.payload["prompt"] for note in notes] == [[{"text": "v1"}], [{"text": "v2"}]]  # type: ignore[index]
     assert notes[0].payload["tools"].keys() == {"add", "remember"}  # type: ignore[index]
+
+
+def test_tools_that_cannot_be_described_in_plain_data_are_named(backend: Backend) -> None:
+    """A tool whose description holds an object does not keep the agent from being stored."""
+
+    @tool
+    def odd() -> str:
+        """Do nothing."""
+        return ""
+
+    odd.tool_spec["inputSchema"]["json"]["default"] = object()
+    agent_on(backend, tools=[odd])("a")
+    (note,) = backend.store().view("s").notes("system")
+    assert note.payload["tools"] == ["odd"]  # type: ignore[index]
 
 
 def test_a_cut_character_does_not_end_the_turn(backend: Backend) -> None:

@@ -107,6 +107,21 @@ def test_a_message_redacted_twice(backend: Backend) -> None:
     assert holding(backend.snapshot(), SECRET, NOTICE) == []
 
 
+def test_a_notice_that_comes_back_into_the_context_is_still_the_notice(backend: Backend) -> None:
+    """A redacted message that left the context, and is put back in another process, does not show the erased place."""
+    agent = agent_on(backend, [Redacted(NOTICE), "fine"])
+    agent(SECRET)
+    notice = agent.messages.pop(0)
+    agent("go on")
+    again = agent_on(backend)
+    assert said(again.messages) == ["blocked", "go on", "fine"]
+    again.messages.insert(0, notice)
+    again("and on")
+    third = agent_on(backend)
+    assert said(third.messages)[0] == NOTICE
+    assert third.messages == again.messages
+
+
 def test_a_kill_in_the_middle_never_shows_both() -> None:
     """Killed between any two requests of a redaction, a session shows the text, an erased place, or the notice."""
     outcomes = []

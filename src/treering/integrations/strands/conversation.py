@@ -67,29 +67,23 @@ def difference(
     """
     known = _by_tracking_id(shown)
     last_known = max((place for place, message in enumerate(messages) if tracking_id(message) in known), default=-1)
+    used = {*taken, *elsewhere, *known}
     drafts: list[Draft] = []
-    context: list[ContextItem | str] = []
     after: list[Shown] = []
-    used = set(taken) | set(elsewhere) | known.keys()
+    context: list[ContextItem | str] = []
     for place, message in enumerate(messages):
         name = tracking_id(message)
-        recorded = known[name].popleft() if known.get(name) else None
-        if recorded is None and name in elsewhere:
-            recorded = Shown(name, None)
-        if recorded is not None and recorded.message == message:
+        recorded = known[name].popleft() if known.get(name) else Shown(name, None) if name in elsewhere else None
+        if recorded is None:
+            recorded = Shown(_free_name(name, used), copy.deepcopy(message))
+            drafts.append(draft_of(recorded.message or message, recorded.node, injected=place < last_known))
             context.append(recorded.node)
-            after.append(recorded)
-            continue
-        now = copy.deepcopy(message)
-        if recorded is not None:
-            context.append(ContextItem(recorded.node, now))
-            after.append(Shown(recorded.node, now))
-            continue
-        node = name if name not in used else str(uuid.uuid4())
-        used.add(node)
-        drafts.append(draft_of(now, node, injected=place < last_known))
-        context.append(node)
-        after.append(Shown(node, now))
+        elif recorded.message == message:
+            context.append(recorded.node)
+        else:
+            recorded = Shown(recorded.node, copy.deepcopy(message))
+            context.append(ContextItem(recorded.node, recorded.message))
+        after.append(recorded)
     grown = [each.node for each in shown] + [draft.id for draft in drafts]
     return Difference(tuple(drafts), None if context == grown else tuple(context), tuple(after))
 
@@ -100,6 +94,13 @@ def _by_tracking_id(shown: Sequence[Shown]) -> Mapping[str, deque[Shown]]:
     for each in shown:
         known[each.tracking_id].append(each)
     return known
+
+
+def _free_name(name: str, used: set[str]) -> str:
+    """A name for a new node: the tracking id, if no node has it."""
+    node = str(uuid.uuid4()) if name in used else name
+    used.add(node)
+    return node
 
 
 def draft_of(message: Message, node: str | None, *, injected: bool = False) -> Draft:

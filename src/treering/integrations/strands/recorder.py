@@ -9,13 +9,14 @@ Rule 3: loading writes nothing. Repairs are part of what the agent shows, and so
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
 from strands.types.content import Message
 
-from treering import Draft, Session, TreeringError
+from treering import Draft, Session, TreeringError, UsageError
 from treering.format import values
 from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted
 from treering.integrations.strands.conversation import (
@@ -33,6 +34,8 @@ from treering.storage.requests import Steps
 
 REDACTED: Final = "redacted by a guardrail"
 
+_log: Final = logging.getLogger(__name__)
+
 
 class System(NamedTuple):
     """The system prompt and tools in force."""
@@ -42,9 +45,13 @@ class System(NamedTuple):
     digest: str
 
     @classmethod
-    def of(cls, prompt: object, tools: object) -> System:
-        """Take them down."""
-        return cls(prompt, tools, hashlib.sha256(values.encode([prompt, tools])).hexdigest())
+    def of(cls, prompt: object, tools: Collection[str]) -> System:
+        """Take them down; of tools whose description is no plain data, the names."""
+        try:
+            digest = hashlib.sha256(values.encode([prompt, tools])).hexdigest()
+        except UsageError:
+            return cls.of(str(prompt), sorted(tools))
+        return cls(prompt, tools, digest)
 
 
 class Loaded(NamedTuple):
@@ -174,7 +181,9 @@ class Recorder:
         if old is None:
             return  # it was not recorded yet
         with self.held() as session:
-            session.erase(old.node, reason=REDACTED)
+            receipt = session.erase(old.node, reason=REDACTED)
+        for warning in receipt.warnings:
+            _log.warning("session %r: what was redacted is erased, but %s", self.session.id, warning)
         self._erased.add(name)
         self._shown = tuple(Shown(each.node, None) if each is old else each for each in self._shown)
         self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
@@ -205,7 +214,8 @@ class Recorder:
     def _difference(self, messages: Sequence[Message], drawn: set[str]) -> Difference:
         shown = {each.tracking_id for each in self._shown}
         unknown = {tracking_id(each) for each in messages} - shown - drawn - self._made - self._erased
-        elsewhere = self.session.perform(_recorded, unknown) if unknown else ()
+        elsewhere, erased = self.session.perform(_recorded, unknown) if unknown else ((), ())
+        self._erased |= set(erased)
         return difference(self._shown, messages, elsewhere=elsewhere, taken=self._erased)
 
     def _record(
@@ -235,8 +245,10 @@ class Recorder:
         self._shown, self._known = found.shown, known
 
 
-def _recorded(writer: Writer, names: Collection[str]) -> Steps[frozenset[str]]:
-    """Which of these are nodes of the session."""
+def _recorded(writer: Writer, names: Collection[str]) -> Steps[tuple[Collection[str], Collection[str]]]:
+    """Which of these are nodes of the session that can be shown, and which are nodes that were erased."""
     yield from writer.settle()
     index = yield from writer.index()
-    return frozenset(name for name in names if name in index.graph)
+    there = {name for name in names if name in index.graph}
+    erased = there & writer.burials.names
+    return there - erased, erased

@@ -11,8 +11,8 @@
 | a live connection stops or restarts       | the same                                                    | 0 or 1   |
 | a guardrail redacted what the user said   | erase it wherever it is stored, and append what it says now | several  |
 
-Rule 1: a hook that returned has recorded. Errors of the store are raised into the user's turn, except that driver
-retries come first: an agent that goes on with a message nobody has kept would promise what it cannot keep.
+Rule 1: a hook that returned has recorded. What the store still refuses after all retries is raised into the turn of the
+user: an agent that goes on with a message nobody has kept would promise what it cannot keep.
 Rule 2: the event loop never waits for the store in a hook that Strands awaits.
 Rule 3: no two agents share a session.
 """
@@ -57,7 +57,7 @@ from treering.integrations.strands.names import EXTRA, belongs_to, require_sessi
 from treering.integrations.strands.orchestrator import Orchestrators
 from treering.integrations.strands.recorder import Recorder, System
 from treering.integrations.strands.worker import Worker
-from treering.integrations.strands_keys import agent_session
+from treering.integrations.strands_keys import DEFAULT_AGENT, agent_session
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
@@ -161,8 +161,8 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
 
     async def _checkpoint(self, agent: LocalAgent) -> None:
         attached = self._attached(agent)
-        facts = attached.facts(agent, await _stash(agent))
         try:
+            facts = attached.facts(agent, await _stash(agent))
             await attached.worker.arun(attached.recorder.checkpoint, *facts)
         finally:
             await attached.worker.arun(attached.recorder.end)
@@ -301,7 +301,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         attached.worker.run(fork)
         return other
 
-    def view(self, agent_id: str = "default") -> View:
+    def view(self, agent_id: str = DEFAULT_AGENT) -> View:
         """Look at all that an agent ever did, without ever writing.
 
         Raises:
