@@ -462,11 +462,11 @@ def test_a_log_replaced_while_it_is_opened_is_not_appended_to(
     """Its name may be another file's before it is asked for the first time."""
     version, link_of = start_log(driver, LOG), local_disk.link_of
 
-    def replaced(fd: int) -> str:
+    def replaced(link: str) -> str:
         monkeypatch.setattr(local_disk, "link_of", link_of)
         (root / "sessions/x/new").write_bytes(b"head\n")
         (root / "sessions/x/new").replace(root / LOG)
-        return link_of(fd)
+        return link_of(link)
 
     monkeypatch.setattr(local_disk, "link_of", replaced)
     ask(driver, Append(LOG, b"line\n", version), Written)

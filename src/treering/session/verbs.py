@@ -164,8 +164,9 @@ def _plan(
         yield from writer.anchor()
     recording = Recording(writer, head=head, expect=expect)
     wanted = changed.context if changed is not None else None
-    own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted or ()}
+    own: set[str | None] = set()
     if wanted is not None:
+        own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted}
         recording.context = yield from _explicit_context(writer, [item for item in wanted if _node_of(item) not in own])
     if writer.waiting:
         recording.put_off = tuple(writer.waiting)

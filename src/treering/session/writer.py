@@ -272,15 +272,15 @@ class Writer(Reader):
         if self._view is None or self._doubt is not None or self._lost is not None:
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
-            stood = self.state.end, self.epoch
+            seen, end = self._view, self.state.end
             try:
                 planned = yield from plan()
             except HeadMovedError:
                 if not self.options.shared or not (yield from self._look_for_more()):
                     raise
                 continue  # the head may be where the caller expects it: others move it, too
-            if (self.state.end, self.epoch) != stood:
-                continue  # the session moved on while this was planned
+            if self._view is not seen and self._moved_on(seen, end):
+                continue  # while this was planned
             if not planned.records:
                 return planned  # all of it was about what is erased by now
             if planned.blobs:
@@ -293,6 +293,10 @@ class Writer(Reader):
                     yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
+
+    def _moved_on(self, seen: View | None, end: int) -> bool:
+        """Whether something was added or erased since."""
+        return self.state.end != end or seen is None or self.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
         """Begin the session if need be, and settle what is in doubt."""
@@ -416,8 +420,8 @@ class Writer(Reader):
     @property
     def anchored(self) -> bool:
         """The context of the node that this handle stands on is known."""
-        state = self.state
-        return self._view is None or (state.context_at == self.at_node and not state.lacks_lines)
+        state = self._state
+        return self._view is None or (state is not None and state.context_at == self.at_node and not state.lacks_lines)
 
     def anchor(self) -> Steps[None]:
         """Know the context of the node that this handle stands on, whatever others did to its head."""

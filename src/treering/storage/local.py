@@ -123,7 +123,8 @@ class LocalDriver:
         try:
             match request:
                 case Append():  # first, because most requests are
-                    self._settle_doubtful()
+                    if self._doubtful:
+                        self._settle_doubtful()
                     return self._logs.append(request)
                 case Get():
                     return self._get(request)

@@ -207,13 +207,14 @@ def write_at(fd: int, data: bytes, offset: int) -> None:
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)
 
 
-def link_of(fd: int) -> str:
-    """Return the path of an open file as the kernel has it now: another one once it was renamed, replaced or removed.
+def link_of(link: str) -> str:
+    """Return where a link leads; empty where there is none.
 
-    Empty where there is no such link to read, as on macOS.
+    That of an open file, `/proc/self/fd/N`, leads elsewhere once the file was renamed, replaced or removed. There is no
+    such link on macOS.
     """
     try:
-        return os.readlink(f"/proc/self/fd/{fd}")
+        return os.readlink(link)
     except OSError:
         return ""
 

@@ -204,7 +204,8 @@ class _Log:
                 raise
         finally:
             os.close(folder)
-        self._link = local_disk.link_of(self.fd)
+        self._link = f"/proc/self/fd/{self.fd}"
+        self._linked_to = local_disk.link_of(self._link)
         self.digest = rules.first_line_digest(_first_line(self.fd))
         self.version = ABSENT
         """As our last append left it, and so are these two:"""
@@ -225,8 +226,8 @@ class _Log:
         on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
         name of what is open.
         """
-        if self._link and self.version != ABSENT:
-            return local_disk.link_of(self.fd) == self._link
+        if self._linked_to and self.version != ABSENT:
+            return local_disk.link_of(self._link) == self._linked_to
         seen, found = os.stat(self.path, follow_symlinks=False), os.fstat(self.fd)
         return (seen.st_dev, seen.st_ino) == (found.st_dev, found.st_ino)
 
