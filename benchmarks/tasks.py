@@ -82,7 +82,7 @@ FULL = Scale(
     listed=1_000,
     cold=(*COLD, OPENAI, LANGGRAPH, STRANDS_SNAPSHOTS, LANGGRAPH_OBJECTS),
     rounds=25,
-    seconds=45,
+    seconds=30,
 )
 QUICK = Scale(
     disk=(10, 100, 1_000, 10_000),
@@ -166,7 +166,7 @@ def _resume_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("resume", only=only)(stage, scale.closely(), task, {DISK: (1_000,)})
 
 
-def _record(stage: Stage, scale: Scale, task: str, action: str, size: int, only: tuple[str, ...] = ()) -> Rounds:
+def _record(stage: Stage, scale: Scale, task: str, action: str, size: int, *, only: tuple[str, ...] = ()) -> Rounds:
     """Append to sessions that have `size` messages at the beginning."""
     names = list(stage.able(action, DISK, size, only))
     for name in names:
