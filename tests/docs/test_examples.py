@@ -16,7 +16,7 @@ from tests.servers import S3Server, moto
 __all__ = ["moto"]
 
 EXAMPLES = [page for page in pages("docs") if any(block.language == "python" for block in blocks(page))]
-ON_S3 = {"docs/how-to/stores.md", "docs/how-to/strands.md", "docs/tutorial.md"}
+ON_S3 = {"docs/how-to/claude-agent-sdk.md", "docs/how-to/stores.md", "docs/how-to/strands.md", "docs/tutorial.md"}
 
 
 @pytest.fixture
