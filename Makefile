@@ -18,7 +18,7 @@ PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults kill fuzz bench bench-quick clean
+.PHONY: help demo test check mutants simulate faults matrix kill fuzz bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -27,6 +27,7 @@ help:
 	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
 	@echo "make simulate  run 20,000 random schedules; SCHEDULES=1000000 runs more, RECORD=page.md writes it down"
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
+	@echo "make matrix    try each request of each verb with each fault on the wire, which takes half an hour"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
@@ -52,6 +53,9 @@ simulate: $(DEV)
 
 faults: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md
+
+matrix: $(DEV)
+	TREERING_FAULT_MATRIX=whole $(BIN)/python -m pytest tests/s3faults/test_matrix.py
 
 kill: $(DEV)
 	TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability
