@@ -1,0 +1,110 @@
+"""What the benchmarks found to be the same at every length is counted here, so that it stays so."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from benchmarks import workload
+from benchmarks.contestants.ours import Treering, unsynced_store
+from benchmarks.stage import weigh
+
+from treering.session.place import Place
+from treering.session.store import Store
+from treering.storage.counting import CountingDriver
+from treering.storage.local import LocalDriver
+
+SHORT, LONG = 12, 1_500
+PAGE = 20
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with two sessions that end alike, with a checkpoint at every turn, a branch and compactions."""
+    folder = tmp_path_factory.mktemp("flat")
+    contestant = Treering(str(folder))
+    for count in (SHORT, LONG):
+        contestant.write(f"s-{count}", list(workload.session(count)))
+    return Path(contestant.root)
+
+
+def counted(folder: Path) -> tuple[Store, CountingDriver]:
+    """The store as a new process opens it, and what it asks for."""
+    counts = CountingDriver(LocalDriver(folder))
+    return Store(Place(counts)), counts
+
+
+def resumed(folder: Path, count: int) -> CountingDriver:
+    """Resume a session and look at all that there is to restore."""
+    store, counts = counted(folder)
+    with store.session(f"s-{count}", create=False) as session:
+        assert [item.message["content"] for item in session.context] == [each["content"] for each in workload.closing()]
+        assert session.state == {"step": (count - 1) // 2}
+    return counts
+
+
+def test_resuming_asks_for_the_same_at_every_length(folder: Path) -> None:
+    """A long session is resumed by the same two requests as a short one, and by as many bytes."""
+    short, long = (resumed(folder, count) for count in (SHORT, LONG))
+    assert short.counts == long.counts == {"Get": 2}
+    assert long.bytes_down <= 1.1 * short.bytes_down
+
+
+def test_resuming_allocates_the_same_at_every_length(folder: Path) -> None:
+    """The peak of memory of a resume follows the context, which is the same, and not the length."""
+    peaks = []
+    for count in (SHORT, LONG):
+        resumed(folder, count)  # what is made once for all is no part of it
+        tracemalloc.start()
+        resumed(folder, count)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] <= 1.1 * peaks[0]
+
+
+def test_a_turn_writes_the_same_at_every_length(folder: Path) -> None:
+    """A turn with a checkpoint is one append, whose bytes follow its messages and not the length."""
+    written = []
+    for count in (SHORT, LONG):
+        store, counts = counted(folder)
+        with store.session(f"s-{count}") as session:
+            session.commit(["first"], state={"step": -1})
+            counts.reset()
+            session.commit(["question", "answer"], context=session.context[-8:], state={"step": -2})
+            assert counts.counts == {"Append": 1}
+            written.append(counts.bytes_up)
+    assert written[1] <= 1.1 * written[0]
+
+
+def test_the_last_page_reads_indexes_and_one_frame_of_a_segment(folder: Path) -> None:
+    """The newest messages of a long session cost its indexes and what holds the page, not the history."""
+    store, counts = counted(folder)
+    view = store.view(f"s-{LONG}")
+    segments = view.stored().segments
+    counts.reset()
+    rows = view.history(limit=PAGE).rows
+    assert len(rows) == PAGE
+    assert counts.counts["Get"] <= 2 + 2 * segments
+    assert counts.bytes_down < weigh(folder) / 2
+
+
+def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
+    """The skeleton is read from indexes: less than a twentieth of the text, where a file would be parsed whole."""
+    store, counts = counted(folder)
+    assert len(store.view(f"s-{LONG}").nodes()) > LONG
+    text = sum(len(workload.text(each)) for each in workload.session(LONG))
+    tail = (folder / f"sessions/s-{LONG}/tail.jsonl").stat().st_size
+    latest = (folder / f"latest/s-{LONG}.jsonl.zst").stat().st_size
+    assert counts.bytes_down - tail - latest < text / 20
+
+
+def test_many_sessions_are_listed_by_their_cards(tmp_path: Path) -> None:
+    """A page of the list reads one small frame for each row it shows, of however many sessions."""
+    store = unsynced_store(tmp_path)
+    for number in range(40):
+        store.session(f"s-{number}").append("x" * 5_000)
+    listing, counts = counted(tmp_path)
+    assert len(listing.sessions(limit=10).rows) == 10
+    assert counts.counts["Get"] <= 10
+    assert counts.bytes_down <= 10 * 4_096
