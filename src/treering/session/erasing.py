@@ -150,28 +150,34 @@ def _erase(
     segments, blobs = yield from writer.finish_erasing()
     index = yield from writer.index()
     names, state = tuple(dict.fromkeys(wanted.ids)), wanted.state.union(*(act.state for act in owed))
-    acts = writer.burials.of_state()
     if not names and not state:
         names = tuple(sorted(writer.burials.names & rows_by_id(index).keys()))
-        state = state.union(*(act.state for act in acts))
-    left = yield from _left(writer, index, names)
-    told = [(each.time_ms, each.reason) for each in left.values()]
-    told += [(act.time, act.reason) for act in acts if not state.isdisjoint(act.state)]
-    time_ms, told_reason = max(told, default=(0, ""))
-    receipt = Receipt(
-        session=writer.keys.session,
-        ids=names,
-        state=tuple(sorted(state, key=by_name)),
-        hashes={name: each.sha256 for name, each in left.items()},
-        time_ms=time_ms,
-        reason=told_reason,
-        epoch=writer.epoch,
+        state = state.union(*(act.state for act in writer.burials.of_state()))
+    receipt = msgspec.structs.replace(
+        (yield from _receipt(writer, index, names, state)),
         records=found,
         segments=segments,
         blobs_deleted=blobs.deleted,
         blobs_shared=blobs.shared,
     )
     return (yield from _with_forks(writer, index, receipt, reason, seen))
+
+
+def _receipt(writer: Writer, index: Index, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
+    """What stands in place of payloads and values, and what the newest act about them says."""
+    left = yield from _left(writer, index, names)
+    told = [(each.time_ms, each.reason) for each in left.values()]
+    told += [(act.time, act.reason) for act in writer.burials.of_state() if not state.isdisjoint(act.state)]
+    time_ms, reason = max(told, default=(0, ""))
+    return Receipt(
+        session=writer.keys.session,
+        ids=names,
+        state=tuple(sorted(state, key=by_name)),
+        hashes={name: each.sha256 for name, each in left.items()},
+        time_ms=time_ms,
+        reason=reason,
+        epoch=writer.epoch,
+    )
 
 
 def _fenced(
