@@ -89,6 +89,49 @@ def test_blocks_of_an_answer_that_come_behind_results_go_on_its_way() -> None:
     assert tree.branches() == 0
 
 
+def test_a_result_that_follows_something_else_goes_with_its_call() -> None:
+    """It names the entry with the call beside its parent, which some versions lost."""
+    talk = Talk()
+    talk.user("u")
+    talk.call("a1", "msg_1")
+    talk.call("a2", "msg_1")
+    talk.result("r1", "a1")
+    talk.result("r2", "a2", after="u", moves=False)
+    talk.answer("end")
+    tree = Tree(talk)
+    assert tree.path() == ids("u", "a1", "a2", "r1", "r2", "end")
+    assert tree.branches() == 0
+
+
+def test_a_sidechain_below_its_call_is_beside_the_answer() -> None:
+    """A subagent's first entry may name the call that began it: the answer goes on with its result all the same."""
+    talk = Talk()
+    talk.user("u")
+    talk.call("a1", "msg_1")
+    talk.user("s1", moves=False, isSidechain=True, agentId="x")
+    talk.answer("s2", after="s1", moves=False, isSidechain=True, agentId="x")
+    talk.result("r1", "a1")
+    talk.answer("end")
+    tree = Tree(talk)
+    assert tree.path() == ids("u", "a1", "r1", "end")
+    assert tree.parents[uuid("s1")] == uuid("a1")
+
+
+def test_a_result_that_comes_too_late_is_a_branch() -> None:
+    """What follows a run is not moved: a result that is written when it went on stands beside that."""
+    talk = Talk()
+    talk.user("u")
+    talk.call("a1", "msg_1")
+    talk.call("a2", "msg_1")
+    talk.result("r1", "a1")
+    talk.answer("end")
+    talk.result("r2", "a2", moves=False)
+    talk.user("u2")
+    tree = Tree(talk)
+    assert tree.path() == ids("u", "a1", "a2", "r1", "end", "u2")
+    assert tree.parents[uuid("r2")] == uuid("r1")
+
+
 @settings(max_examples=150)
 @given(random=st.randoms(use_true_random=False), turns=st.integers(1, 8))
 def test_only_going_back_makes_branches(random: Random, turns: int) -> None:

@@ -299,11 +299,12 @@ class Course:
 
     def _joined(self, entry: Mapping[str, object], traits: _Traits, node: str | None) -> _Run | None:
         """The run that a node goes on; None if it begins one."""
-        run = self._answers.get(traits.answer)
+        runs = [self._answers.get(traits.answer)]
         if traits.joins:
             source = self._find(_text(entry.get("sourceToolAssistantUUID")))
-            run = self._runs.get(node or "") or self._runs.get(source or "")
-        return run if run is not None and not run.ended and run.writer == traits.writer else None
+            runs = [self._runs.get(node or ""), self._runs.get(source or "")]
+        going_on = (run for run in runs if run is not None and not run.ended and run.writer == traits.writer)
+        return next(going_on, None)
 
     def _below(self, node: str | None, traits: _Traits) -> str | None:
         """What a node follows that names another: the end of that one's run. A sidechain is told where it began."""
