@@ -18,7 +18,7 @@ from tests.integrations.strands.agents import said
 from tests.integrations.strands.fake_model import Call, Calls, Redacted
 from tests.integrations.strands.orchestras import DIAMOND, agent, answer, asked, graph, hand_over, swarm
 from tests.session.at_rest import holding
-from tests.session.backends import Backend, memory_backend
+from tests.session.backends import Backend, local_backend, memory_backend
 
 from treering import ConflictError, TreeringError
 from treering.importers import Intake, find_sessions
@@ -116,6 +116,19 @@ def test_a_question_before_a_node_is_answered_in_another_process(backend: Backen
     again = graph(manager(backend), nodes, [("a", "b")], hooks=[Gate()])
     assert again(answer(question)).status == Status.COMPLETED
     assert asked(again) == {"a": 0, "b": 1}
+
+
+def test_a_wrong_answer_keeps_nobody_out(tmp_path: Path) -> None:
+    """An answer that Strands refuses runs nothing, and another process can give the right one."""
+    backend = local_backend(tmp_path)
+    shared = manager(backend)
+    question = graph(shared, {"a": [Calls(Call("ask"))]})("go")
+    wrong = graph(manager(backend), {"a": []})
+    with pytest.raises(TypeError):
+        wrong("yes")
+    result = graph(manager(backend), {"a": ["A"]})(answer(question))
+    assert result.status == Status.COMPLETED
+    assert asked(wrong) == {"a": 0}
 
 
 def test_a_swarm_goes_on_with_the_agent_whose_turn_it_is(backend: Backend) -> None:

@@ -22,7 +22,7 @@ from strands import Agent
 from strands.hooks import (
     AfterMultiAgentInvocationEvent,
     AfterNodeCallEvent,
-    BeforeMultiAgentInvocationEvent,
+    BeforeNodeCallEvent,
     HookRegistry,
     MultiAgentInitializedEvent,
 )
@@ -58,7 +58,8 @@ class Orchestrators:
     def register_hooks(self, registry: HookRegistry) -> None:
         """Ask to be told of all that is to be recorded."""
         registry.add_callback(MultiAgentInitializedEvent, self._on_initialized)
-        registry.add_callback(BeforeMultiAgentInvocationEvent, self._on_invocation_begins)
+        # Not when the invocation begins: that may still be refused, for a wrong answer, and then nothing tells its end.
+        registry.add_callback(BeforeNodeCallEvent, self._on_node_begins)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_invocation_ended)
 
@@ -104,11 +105,11 @@ class Orchestrators:
     def _on_initialized(self, event: MultiAgentInitializedEvent) -> None:
         self.initialize(event.source)
 
-    async def _on_invocation_begins(self, event: BeforeMultiAgentInvocationEvent) -> None:
+    async def _on_node_begins(self, event: BeforeNodeCallEvent) -> None:
         kept = self._found(event.source)
-        await kept.worker.arun(kept.session.claim)
-        for node in kept.nodes:
-            node.begin()
+        if not kept.at_work:
+            await kept.worker.arun(kept.session.claim)
+            kept.begin()
 
     async def _on_node_ended(self, event: AfterNodeCallEvent) -> None:
         kept = self._found(event.source)
@@ -116,8 +117,7 @@ class Orchestrators:
 
     async def _on_invocation_ended(self, event: AfterMultiAgentInvocationEvent) -> None:
         kept = self._found(event.source)
-        for node in kept.nodes:
-            node.end()
+        kept.end()
         try:
             await kept.worker.arun(kept.save, _copied(event.source))
         finally:
@@ -131,6 +131,7 @@ class _Kept:
         self.session = session
         self.worker = worker
         self.nodes: list[Node] = []
+        self.at_work = False
         self._known: dict[str, bytes] = {key: values.encode(value) for key, value in session.state.items()}
 
     def load(self, source: MultiAgentBase) -> None:
@@ -144,6 +145,18 @@ class _Kept:
                     f"session keeps another orchestrator. {name}={found.get(name)!r}, got={own.get(name)!r}"
                 )
         source.deserialize_state(found)
+
+    def begin(self) -> None:
+        """The first node of an invocation is about to run."""
+        self.at_work = True
+        for node in self.nodes:
+            node.begin()
+
+    def end(self) -> None:
+        """The invocation is over."""
+        self.at_work = False
+        for node in self.nodes:
+            node.end()
 
     def save(self, state: Mapping[str, bytes]) -> None:
         """Record what changed, with a checkpoint; nothing if nothing did."""
