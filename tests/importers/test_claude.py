@@ -16,7 +16,8 @@ import treering
 from treering.errors import UsageError
 from treering.importers import Intake, detect_format, discover, find_format, read, recent
 from treering.importers.claude import ClaudeSource
-from treering.importers.claude_entries import Course, write_entry
+from treering.importers.claude_course import Course
+from treering.importers.claude_entries import write_entry
 from treering.importers.source import open_stream
 from treering.session.place import Place
 from treering.session.store import Store
@@ -150,6 +151,15 @@ def test_entries_come_back_as_they_were(random: Random, turns: int) -> None:
     found = [write_entry(draft) for draft in Tree(talk).drafts]
     assert found == talk.entries
     assert [list(entry) for entry in found] == [list(entry) for entry in talk.entries]
+
+
+def test_entries_that_look_like_our_marks_come_back() -> None:
+    """A dollar in a field that the draft tells is no mark of ours."""
+    talk = Talk()
+    for value in ("$", "$$", "$x"):
+        talk.user(value)
+        talk.entries[-1] |= {"uuid": value, "parentUuid": f"{value}$", "timestamp": value, "cwd": value}
+    assert [write_entry(draft) for draft in Tree(talk).drafts] == talk.entries
 
 
 def test_going_back_is_a_branch() -> None:

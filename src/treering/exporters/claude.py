@@ -25,7 +25,8 @@ from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
 from treering.importers.claude import NAME, encode, ids
-from treering.importers.claude_entries import LINKED, Course, Spot, texts_of, write_entry
+from treering.importers.claude_course import Course
+from treering.importers.claude_entries import LINKED, Spot, texts_of, write_entry
 from treering.importers.entry import BEFORE, RAW, as_bytes, framed
 from treering.importers.formats import find_format
 from treering.importers.pi import write_time

@@ -24,10 +24,10 @@ from uuid import NAMESPACE_OID, uuid5
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.importers.claude_course import Course
 from treering.importers.claude_entries import (
     LINKED,
     SPEAKERS,
-    Course,
     is_boundary,
     is_result,
     is_side,

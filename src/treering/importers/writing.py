@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 _ODD: Final = re.compile(rb"(?:\A|[:,\[])-?\d[\d.]*[eE]|\.0(?:[,\]}]|\Z)|-0(?:[,\]}]|\Z)")
-"""Numbers that JavaScript and Go may write otherwise than msgspec. It is met in texts, too; that costs only time. Ids in
-hexadecimal are full of what looks like an exponent, so it must begin where a number does."""
+"""Numbers that JavaScript and Go may write otherwise than msgspec. It is met in texts, too; that costs only time.
+Ids in hexadecimal are full of what looks like an exponent, so one must begin where a number does."""
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
 _LONE: Final = re.compile("[\ud800-\udfff]")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from treering.format.record import Skeleton, decode_record, read_brief
-from treering.importers.claude_entries import Course, Spot, is_side
+from treering.importers.claude_course import Course
+from treering.importers.claude_entries import Spot, is_side
 from treering.integrations.claude.entries import entry_of, is_entry, uuid_of
 from treering.session.index import Index
 from treering.session.writer import Writer

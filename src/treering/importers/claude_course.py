@@ -1,0 +1,253 @@
+"""Where the entries of a Claude Code session stand.
+
+Most entries name the one before as `parentUuid`, whatever it is: messages, attachments, progress of tools, notes of the
+program. So the chain forks where nobody went back.
+
+Rule 1: a note stands on the nearest node above it. What names a note as its parent follows that node.
+Rule 2: one answer and the results of its calls are one run. Claude Code writes an entry for each block of an answer,
+and hangs each result on the block with its call. Here the nodes of a run follow each other as they came, and what names
+any of them as its parent follows the last one. Only what comes back to a run that went on already is a branch.
+Rule 3: an entry depends only on those before it.
+
+A course can be carried on from what is stored, see `Course.recall`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+from treering.format.values import fields_of
+from treering.importers.claude_entries import (
+    LINKED,
+    SPEAKERS,
+    Spot,
+    Traits,
+    blocks_of,
+    is_boundary,
+    is_node,
+    is_side,
+    traits_of,
+    writer_of,
+)
+from treering.importers.reader import text_of
+
+_STARTS_AGENT: Final = frozenset({"Task", "Agent"})
+"""Tools that start a subagent."""
+
+
+class _Run:
+    """Nodes that say one thing together."""
+
+    __slots__ = ("ended", "tip", "writer")
+
+    def __init__(self, tip: str, writer: str) -> None:
+        self.tip = tip
+        self.writer = writer
+        self.ended = False
+        """Something follows that is not of the run."""
+
+
+class _Step(NamedTuple):
+    """What the choice of the leaf must know of an entry."""
+
+    parent: str
+    speaks: bool
+    main: bool
+
+
+class Course:
+    """Gives the entries of one session their places, one after the other.
+
+    Memory: a few small objects for each entry with a `uuid`, and nothing of its content.
+    """
+
+    def __init__(self, new_id: Callable[[], str]) -> None:
+        """Begin before the first entry.
+
+        Args:
+            new_id: Makes ids for entries that have none, or one that was used before.
+        """
+        self._new_id = new_id
+        self._runs: dict[str, _Run] = {}  # of each node
+        self._answers: dict[str, _Run] = {}  # the run that the id of an answer means from here on
+        self._anchors: dict[str, str | None] = {}  # of each note: the nearest node above it
+        self._renamed: dict[str, str] = {}  # uuids that were used before, and the id of the latest such entry
+        self._tasks: dict[bytes, str] = {}  # nodes that started subagents, by what these were told
+        self._steps: dict[str, _Step] = {}
+        self._newest: dict[str, str] = {}  # by writer
+        self._chosen = ""
+        self._named = False
+
+    def add(self, entry: Mapping[str, object]) -> Spot:
+        """Return the place of the next entry."""
+        own = text_of(entry.get("uuid"))
+        above, missing = self._above(entry)
+        name = self._free_name(own)
+        if own and entry.get("type") in LINKED:
+            self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
+            speaks = entry.get("type") in SPEAKERS
+            self._steps[own] = _Step(text_of(entry.get("parentUuid")), speaks, speaks and not is_side(entry))
+        if entry.get("type") == "last-prompt":
+            self._chosen = text_of(entry.get("leafUuid"))
+        self._named = self._named or (entry.get("type") == "custom-title" and bool(text_of(entry.get("customTitle"))))
+        if is_node(entry):
+            return self._add_node(entry, name, above, missing)
+        return self._add_note(entry, name, above)
+
+    def recall(
+        self, name: str, parent: str | None, *, note: bool, kind: str, role: str, brief: Mapping[str, object]
+    ) -> None:
+        """Take in a node or note that was recorded before. Give all of them, in the order of their records.
+
+        What follows has the places that it would have had, but for the leaf: that needs the entries themselves.
+
+        Args:
+            name: Its id.
+            parent: The parent of a node, the target of a note.
+            note: It is a note.
+            kind: Its kind.
+            role: Its role.
+            brief: Its brief, as `read_entry` made it.
+        """
+        uuid = text_of(brief.get("uuid"))
+        if uuid:
+            self._renamed[uuid] = name
+        if note:
+            self._anchors[name] = parent
+            self._named = self._named or (kind == "title" and brief.get("by") != "ai")
+            return
+        traits = Traits(text_of(brief.get("answer")), role == "tool" or "queued" in brief, text_of(brief.get("side")))
+        run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
+        self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
+
+    def _free_name(self, own: str) -> str:
+        if own and own not in self._runs and own not in self._anchors:
+            return own
+        name = self._new_id()
+        if own:
+            self._renamed[own] = name
+        return name
+
+    def _find(self, uuid: str | None) -> str | None:
+        return self._renamed.get(uuid, uuid) if uuid else None
+
+    def _above(self, entry: Mapping[str, object]) -> tuple[str | None, str | None]:
+        """The entry that one follows, and what it names instead if that is not there.
+
+        Claude Code lost parents in many versions: a process that ended had not written them. It goes on from the entry
+        before then, and so does this. Old entries have no `uuid` and name nothing; a root does.
+        """
+        named = text_of(entry.get("parentUuid"))
+        boundary = is_boundary(entry) and not named
+        if boundary:
+            named = text_of(entry.get("logicalParentUuid"))
+        if named and named != entry.get("uuid"):
+            found = self._find(named)
+            if found in self._runs or found in self._anchors:
+                return found, None
+            return (None if boundary else self._newest.get(writer_of(entry))), named
+        rootless = "uuid" not in entry and "parentUuid" not in entry
+        return (self._newest.get(writer_of(entry)) if rootless else None), None
+
+    def _node_at(self, name: str | None) -> str | None:
+        """Return `name`, or the nearest node above it if it is a note."""
+        return name if name is None else self._anchors.get(name, name)
+
+    def _add_note(self, entry: Mapping[str, object], name: str, above: str | None) -> Spot:
+        linked = text_of(entry.get("parentUuid"))
+        if not linked:
+            above = self._find(text_of(entry.get("messageId")) or text_of(entry.get("leafUuid")))
+        node = self._node_at(above)
+        self._anchors[name] = target = node if node in self._runs else None
+        return Spot(name, target, note=True, named=self._named)
+
+    def _add_node(self, entry: Mapping[str, object], name: str, above: str | None, missing: str | None) -> Spot:
+        traits = traits_of(entry)
+        node = self._node_at(above)
+        run = self._joined(entry, traits, node)
+        parent = run.tip if run is not None else self._below(node, traits)
+        self._settle(name, parent, traits, run)
+        task = text_of(fields_of(entry.get("message")).get("content")) if parent is None and is_side(entry) else ""
+        for told in _told(entry):
+            self._tasks[_digest(told)] = name
+        spawned_by = self._tasks.get(_digest(task)) if task else None
+        return Spot(name, parent, note=False, spawned_by=spawned_by, missing=missing)
+
+    def _joined(self, entry: Mapping[str, object], traits: Traits, node: str | None) -> _Run | None:
+        """The run that a node goes on; None if it begins one."""
+        runs = [self._answers.get(traits.answer)]
+        if traits.joins:
+            source = self._find(text_of(entry.get("sourceToolAssistantUUID")))
+            runs = [self._runs.get(node or ""), self._runs.get(source or "")]
+        going_on = (run for run in runs if run is not None and not run.ended and run.writer == traits.writer)
+        return next(going_on, None)
+
+    def _below(self, node: str | None, traits: Traits) -> str | None:
+        """What a node follows that names another: the end of that one's run. A sidechain is told where it began."""
+        run = self._runs.get(node or "")
+        return node if run is None or run.writer != traits.writer else run.tip
+
+    def _settle(self, name: str, parent: str | None, traits: Traits, run: _Run | None) -> None:
+        before = self._runs.get(parent or "")
+        if run is None:
+            if before is not None and before.writer == traits.writer:
+                before.ended = True
+            run = _Run(name, traits.writer)
+        run.tip = name
+        self._runs[name] = run
+        if traits.answer:
+            self._answers[traits.answer] = run
+        self._newest[traits.writer] = name
+
+    # the leaf
+
+    def leaf(self) -> str | None:
+        """Return the node at which Claude Code would go on; None if nothing was said.
+
+        An end of the chain stands for the nearest message above it. The one that counts is that which the last entry of
+        the type `last-prompt` names, if it is still an end; else the last one in the file that is no sidechain; else
+        the last. (As Claude Code 2.1.330 was seen to do it. Its SDK leaves out the first of these, and passes over what
+        the program wrote last.)
+        """
+        followed = {step.parent for step in self._steps.values()}
+        speaker: dict[str, str | None] = {}
+        ends = {uuid: self._speaker_above(uuid, speaker) for uuid in self._steps if uuid not in followed}
+        leaves = {*ends.values()}
+        last = [uuid for uuid in self._steps if uuid in leaves]
+        main = [uuid for uuid in last if self._steps[uuid].main]
+        chosen = ends.get(self._chosen) or next(iter((main or last)[::-1]), None)
+        if chosen is None:
+            return self._newest.get("")
+        node = self._node_at(self._find(chosen))
+        run = self._runs.get(node or "")
+        return None if run is None else run.tip
+
+    def _speaker_above(self, uuid: str, known: dict[str, str | None]) -> str | None:
+        """The nearest message at or above an entry; `known` remembers answers."""
+        passed: list[str] = []
+        found: str | None = None
+        cursor = uuid
+        while cursor in self._steps and cursor not in known:
+            known[cursor] = None  # a chain may come round in a circle
+            passed.append(cursor)
+            if self._steps[cursor].speaks:
+                found = cursor
+                break
+            cursor = self._steps[cursor].parent
+        else:
+            found = known.get(cursor)
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+
+def _told(entry: Mapping[str, object]) -> Iterable[str]:
+    """What subagents are told that an answer starts."""
+    calls = (block for block in blocks_of(entry) if block.get("type") == "tool_use")
+    inputs = (fields_of(call.get("input")) for call in calls if call.get("name") in _STARTS_AGENT)
+    return (prompt for each in inputs if (prompt := text_of(each.get("prompt"))))
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
