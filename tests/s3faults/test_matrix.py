@@ -143,6 +143,16 @@ def attempt(ground: Ground, verb: Verb, spot: Spot | None = None, act: Act = "pa
     return Try(error, result, sent, rules.met, picture(ground.objects(path)))
 
 
+def meeting(ground: Ground, verb: Verb, spot: Spot, act: Act) -> Try:
+    """Try until the fault was met: on a busy machine an earlier request may get no answer in time."""
+    for _ in range(TRIES_MAX):
+        done = attempt(ground, verb, spot, act)
+        if done.met:
+            return done
+        assert isinstance(done.error, UnavailableError), f"{spot} is not sent any more. error={done.error!r}"
+    raise AssertionError(f"{spot} never came")
+
+
 def go_on(session: Session) -> None:
     """Record something more, once however often it is called."""
     session.append(user("NEXT", id="next"))
@@ -256,9 +266,8 @@ def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_
     """What was acknowledged is there; what was not is there whole or not at all, or whole once it was called again."""
     verb = VERBS[name]
     for spot, fault in chosen(ground, name):
-        done = attempt(ground, verb, spot, ACTS[fault])
+        done = meeting(ground, verb, spot, ACTS[fault])
         where = f"{spot}, {fault}, {done.error!r}"
-        assert done.met, where
         assert done.error is None or is_told(done.error, ACTS[fault]), where
         landed = done.after == known(ground, name).after
         if done.error is None:
@@ -278,9 +287,8 @@ def test_each_request_of_each_verb_that_reads(name: str, ground: Ground, fault_l
     """It says what is there, or that it could not be read."""
     verb, expected = VERBS[name], known(ground, name)
     for spot, fault in chosen(ground, name):
-        done = attempt(ground, verb, spot, ACTS[fault])
+        done = meeting(ground, verb, spot, ACTS[fault])
         where = f"{spot}, {fault}, {done.error!r}"
-        assert done.met, where
         assert done.after == before(ground, verb), where
         if done.error is None:
             assert done.result == expected.result or ACTS[fault] == "short", where
