@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import resource
 import shutil
 import stat
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -454,6 +456,96 @@ def test_a_line_that_is_being_written_is_not_taken_for_a_torn_one(
     looks = [b"head\n" + bytes(4091) + whole[4096:], whole, whole]
     monkeypatch.setattr(local_disk, "read_all", lambda _: looks.pop(0))
     assert version != ask(driver, Get(LOG), Found).version == rules.log_version(whole)
+
+
+@contextlib.contextmanager
+def files_of_at_most(size: int) -> Iterator[None]:
+    """Let the system take no more than the first `size` bytes of any file, like a disk that fills up."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_room_that_does_not_fit_is_no_reason_to_refuse(driver: LocalDriver, root: Path) -> None:
+    """The line is there as a whole: to cut it off would take back what others may have read."""
+    version = start_log(driver, LOG)
+    with files_of_at_most(60):
+        version = ask(driver, Append(LOG, b"as much as fits\n", version), Written).version
+        version = ask(driver, Append(LOG, b"and once more\n", version), Written).version
+        assert (root / LOG).stat().st_size == 60
+        assert isinstance(ask_any(driver, Append(LOG, b"x" * 60 + b"\n", version)), UnavailableError)
+    ask(driver, Append(LOG, b"more\n", version), Written)
+    assert ask(driver, Get(LOG), Found).data == b"head\nas much as fits\nand once more\nmore\n"
+
+
+def test_lines_taken_back_are_not_followed_by_others_of_the_same_length(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who read them would hold others for them: the version of a log tells its length, not its lines."""
+    version, other, cut = start_log(driver, LOG), LocalDriver(root), local_log._Log.cut
+    seen: list[Found] = []
+
+    def read_then_cut(log: local_log._Log) -> None:
+        seen.append(ask(other, Get(LOG), Found))
+        cut(log)
+
+    monkeypatch.setattr(local_log._Log, "cut", read_then_cut)
+    with files_of_at_most(20):
+        assert isinstance(ask_any(driver, Append(LOG, b"one line\nand another\n", version)), UnavailableError)
+    assert rules.complete_bytes(seen[0].data) == len(b"head\none line\n")
+    for each in (driver, other):
+        assert isinstance(ask_any(each, Append(LOG, b"any line\n", version)), PoisonedError)
+    ask(driver, Put(LOG, b"new head\nany line\n", expect=version), Written)
+    assert isinstance(ask_any(other, Put(LOG, b"lost\n", expect=seen[0].version)), ConflictError)
+
+
+def test_what_was_torn_is_gone_from_the_disk_before_more_is_written(
+    driver: LocalDriver, disk: Disk, root: Path
+) -> None:
+    """Else a power cut could leave the beginning of one append and the end of another."""
+    version = ask(driver, Append(LOG, b"mine\n", start_log(driver, LOG)), Written).version
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\nmine\n"))
+        file.write(b"another process was killed")
+    sizes: list[int] = []
+    disk.before["tail.jsonl"] = lambda: sizes.append((root / LOG).stat().st_size)
+    ask(driver, Append(LOG, b"more\n", version), Written)
+    assert sizes == [len(b"head\nmine\n")]
+
+
+def test_who_was_interrupted_syncs_what_others_wrote_when_asked_again(
+    driver: LocalDriver, disk: Disk, root: Path
+) -> None:
+    """A log that was looked at and not yet synced does not count as our own."""
+    version = start_log(driver, LOG)
+    other = LocalDriver(root, sync=disk.sync)
+
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    disk.before["tail.jsonl"] = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        other.execute((Append(LOG, b"line\n", version),))
+    disk.synced.clear()
+    ask(other, Append(LOG, b"line\n", version), Written)
+    assert disk.synced == ["tail.jsonl", "x", "tail.jsonl"]
+
+
+def test_a_store_whose_link_leads_elsewhere_is_appended_to_there(root: Path, tmp_path: Path) -> None:
+    """Who moves a store and lets the old name lead to the new place finds all that is acknowledged there."""
+    (tmp_path / "old").mkdir()
+    root.symlink_to(tmp_path / "old")
+    driver = LocalDriver(root)
+    version = ask(driver, Append(LOG, b"one\n", start_log(driver, LOG)), Written).version
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    root.unlink()
+    root.symlink_to(tmp_path / "new")
+    ask(driver, Append(LOG, b"two\n", version), Written)
+    assert ask(driver, Get(LOG), Found).data == b"head\none\ntwo\n"
+    assert b"two" not in (tmp_path / "old" / LOG).read_bytes()
 
 
 def test_a_log_replaced_while_it_is_opened_is_not_appended_to(

@@ -214,4 +214,4 @@ os.path.exists("/end")
     assert sum("pwrite64(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
     assert not {"fsync", "openat", "open", "read", "write"} & set(calls)
     assert all(line.rstrip().endswith((" = 1", " = 2")) for line in lines[begin:end] if "pread64(" in line)
-    assert len(calls) <= 20 * 7
+    assert len(calls) <= 20 * 8

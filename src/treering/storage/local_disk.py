@@ -200,11 +200,16 @@ def write(fd: int, data: bytes) -> None:
         done += os.write(fd, memoryview(data)[done:])
 
 
-def write_at(fd: int, data: bytes, offset: int) -> None:
-    """Write all of `data` at `offset`; one call of the system unless it accepts less."""
+def write_at(fd: int, data: bytes, offset: int, needed: int) -> int:
+    """Write the first `needed` bytes of `data` at `offset`, and the others if the disk takes them along.
+
+    Returns:
+        How many were written; one call of the system unless it accepts less than is needed.
+    """
     done = os.pwrite(fd, data, offset)
-    while done < len(data):
+    while done < needed:
         done += os.pwrite(fd, memoryview(data)[done:], offset + done)
+    return done
 
 
 def link_of(link: str) -> str:

@@ -112,7 +112,7 @@ class LocalLogs:
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
-            if (request.expect != log.version or not log.is_as_left()) and (failed := self._approach(log, request)):
+            if not self._is_as_left(log, request) and (failed := self._approach(log, request)):
                 return failed
             if failed := self._write(log, request):
                 return failed
@@ -120,12 +120,23 @@ class LocalLogs:
             return Written(log.version)
 
     def _approach(self, log: _Log, request: Append) -> TreeringError | None:
-        """Make the log end in what is expected, durably."""
-        if not log.cut_torn(request.expect):
+        """Make the log end in what is expected, durably.
+
+        What is cut off must be gone from the disk before something else is written there: a power cut could mix them.
+        """
+        cut = log.cut_torn(request.expect)
+        if cut is None:
             return _changed(log, request)
-        if request.expect != self._lasting.get(request.key):
-            return self._settle(log, request.key)
+        if cut or request.expect != self._lasting.get(request.key):
+            if failed := self._settle(log, request.key):
+                return failed
+            self.know(request.key, request.expect)
         return None
+
+    def _is_as_left(self, log: _Log, request: Append) -> bool:
+        """Tell whether the log ends durably in what is expected, and nobody wrote since we saw to that."""
+        known = log.version == self._lasting.get(request.key)  # not if we were interrupted on the way there
+        return known and request.expect == log.version and log.is_as_left()
 
     def know(self, key: str, version: Version) -> None:
         """Take note that this version of a log is on disk, name and all: we wrote it."""
@@ -151,20 +162,31 @@ class LocalLogs:
         if end > log.size:
             data += bytes(_room(end))
         try:
-            local_disk.write_at(log.fd, data, log.length)
+            done = local_disk.write_at(log.fd, data, log.length, len(request.data))
         except OSError as error:
-            try:
-                log.cut()
-            except OSError as second:
-                return self.poison(request.key, f"a failed write could not be cut off: {second.strerror}")
-            return local_disk.explain(error, request.key)
+            return self._take_back(log, request) or local_disk.explain(error, request.key)
         try:
             self._sync.data(log.fd)
         except OSError as error:
+            failed = self.poison(request.key, f"sync failed: {error.strerror}")
             with contextlib.suppress(OSError):
                 log.cut()  # so that nobody builds on lines which may not be on disk
-            return self.poison(request.key, f"sync failed: {error.strerror}")
-        log.ends(end, max(log.size, log.length + len(data)))
+            return failed
+        log.ends(end, max(log.size, log.length + done))
+        return None
+
+    def _take_back(self, log: _Log, request: Append) -> TreeringError | None:
+        """Cut off what a write left that failed half way.
+
+        Whole lines of it may have been read already, under a version that other lines of the same length would give the
+        log again. So nothing is written behind them: the log has to be replaced.
+        """
+        try:
+            if rules.complete_bytes(local_disk.read(log.fd, log.length, len(request.data))):
+                self.poison(request.key, "a write of several lines failed")
+            log.cut()
+        except OSError as error:
+            return self.poison(request.key, f"a failed write could not be cut off: {error.strerror}")
         return None
 
     def _keep(self, key: str) -> _Log:
@@ -191,10 +213,12 @@ class _Log:
     def __init__(self, root: str, key: str) -> None:
         *folders, name = key.split("/")
         self.path = f"{root}/{key}"
+        self.folder = os.path.dirname(self.path)
         self.marker = self.path + POISON_ENDING
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
         folder = local_disk.open_folder(root, folders)
         try:
+            self._place = _identity(os.fstat(folder))
             self.fd = local_disk.open_file(folder, name, os.O_RDWR)
             try:
                 self.lock_fd = local_lock.open_lock(folder)
@@ -224,12 +248,12 @@ class _Log:
 
         A `stat` of it would make the next write change its time of modification, and the sync then write that as well,
         on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
-        name of what is open.
+        name of what is open. They look at the folder as well: the way there may lead elsewhere, by a link or a mount.
         """
         if self._linked_to and self.version != ABSENT:
-            return local_disk.link_of(self._link) == self._linked_to
-        seen, found = os.stat(self.path, follow_symlinks=False), os.fstat(self.fd)
-        return (seen.st_dev, seen.st_ino) == (found.st_dev, found.st_ino)
+            same_name = local_disk.link_of(self._link) == self._linked_to
+            return same_name and _identity(os.stat(self.folder)) == self._place
+        return _identity(os.stat(self.path, follow_symlinks=False)) == _identity(os.fstat(self.fd))
 
     def is_as_left(self) -> bool:
         """Tell whether nobody added to it or cut it since our last append."""
@@ -239,23 +263,23 @@ class _Log:
         """Take note of where the lines end, and the file."""
         self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
 
-    def cut_torn(self, version: Version) -> bool:
-        """Let this log end in `version`: cut off what is torn.
+    def cut_torn(self, version: Version) -> int | None:
+        """Let this log end in `version`: cut off what is torn, and return how many bytes that was.
 
-        False, and nothing is cut, if it is another log or a shorter one, or what follows holds a complete line.
+        None, and nothing is cut, if it is another log or a shorter one, or what follows holds a complete line.
         """
         digest, length = rules.split_version(version) or ("", 0)
         if digest != self.digest or not length:
-            return False
+            return None
         size = os.fstat(self.fd).st_size
         behind = local_disk.read(self.fd, length - 1, size - length + 1)
         if behind[:1] != b"\n" or rules.complete_bytes(behind) != 1:
-            return False
-        if behind.strip(b"\0") != b"\n":
+            return None
+        torn = 0 if behind.strip(b"\0") == b"\n" else size - length
+        if torn:
             os.ftruncate(self.fd, length)
-            size = length
-        self.ends(length, size)
-        return True
+        self.ends(length, size - torn)
+        return torn
 
     def cut(self) -> None:
         """Cut off what stands behind the lines, the room with it."""
@@ -273,6 +297,10 @@ class _Log:
     def __del__(self) -> None:
         if getattr(self, "lock_fd", -1) >= 0:
             self.close()
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
 
 
 def _first_line(fd: int) -> bytes:
