@@ -14,6 +14,7 @@ from treering.session.place import Place
 from treering.session.store import Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
 
 SHORT, LONG = 12, 1_500
 PAGE = 20
@@ -97,6 +98,28 @@ def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
     tail = (folder / f"sessions/s-{LONG}/tail.jsonl").stat().st_size
     latest = (folder / f"latest/s-{LONG}.jsonl.zst").stat().st_size
     assert counts.bytes_down - tail - latest < text / 20
+
+
+LOOKS = {
+    "page": (9, lambda view: view.history(limit=PAGE)),
+    "old turn": (13, lambda view: view.checkpoint(next(row.id for row in view.checkpoints() if row.step == 2))),
+    "tree": (5, lambda view: view.tree()),
+}
+"""Most requests with one segment, and what they are for."""
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("count", [SHORT, LONG])
+def test_looking_back_takes_few_requests(folder: Path, look: str, count: int) -> None:
+    """On an object store a page, an old turn and the tree take a few requests, and four for each segment more."""
+    most, do = LOOKS[look]
+    counts = CountingDriver(MemoryDriver())
+    store = Store(Place(counts))
+    Store(Place(LocalDriver(folder))).copy(f"s-{count}", store)
+    segments = store.view(f"s-{count}").stored().segments
+    counts.reset()
+    do(store.view(f"s-{count}"))
+    assert counts.total <= most + 4 * (segments - 1)
 
 
 def test_many_sessions_are_listed_by_their_cards(tmp_path: Path) -> None:
