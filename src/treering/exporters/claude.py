@@ -30,12 +30,13 @@ from treering.importers.claude_entries import LINKED, Spot, texts_of, write_entr
 from treering.importers.entry import BEFORE, RAW, as_bytes, framed
 from treering.importers.formats import find_format
 from treering.importers.pi import write_time
+from treering.importers.reader import text_of
 from treering.session.blocking import View
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"import", "origin", "link"})
+_NOT_WRITTEN: Final = frozenset({"card", "import", "link", "origin"})
 """Notes that are about the store or the import, and not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 _REASONS: Final = {
@@ -151,7 +152,7 @@ class _Composer:
         as_it_was = not amended and not self._forked_from
         line = record_bytes(draft, None, find_format(NAME), encode) if as_it_was else encode(entry)
         self._write(entry, framed(draft, line))
-        if entry.get("type") in LINKED:
+        if text_of(entry.get("type")) in LINKED:
             self._envelope |= {name: entry[name] for name in _ENVELOPE if name in entry}
         if draft.type == "node":
             self._note_written(draft, str(entry.get("uuid") or "") or None, str(draft.id))
@@ -332,7 +333,7 @@ class _Composer:
 
     def _write_last_prompt(self, node: str) -> None:
         uuid = self._links[node]
-        if any(entry.get("parentUuid") == uuid for entry in self._entries if entry.get("type") in LINKED):
+        if any(entry.get("parentUuid") == uuid for entry in self._entries if text_of(entry.get("type")) in LINKED):
             uuid = self._write_end(node, uuid)
         prompts = (text for entry in reversed(self._entries) if entry.get("type") == "user" for text in texts_of(entry))
         text = next(prompts, "")[:_PROMPT_CHARACTERS_MAX]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +15,7 @@ from tests.session.backends import Backend
 from tests.storage.processes import wait_until
 
 from treering.errors import CorruptError
+from treering.importers import Intake
 from treering.storage.requests import Put
 
 
@@ -131,3 +134,26 @@ async def test_damage_is_told(near: Backend) -> None:
     driver.execute((Put(keys.latest, b"damaged"),))
     with pytest.raises(CorruptError, match=scribe.session):
         await opened(near).load(scribe.key)
+
+
+async def test_sessions_from_files(near: Backend, tmp_path: Path) -> None:
+    """A session imported from a file is one of the SDK's: loaded, listed, gone on with, summed up from its start."""
+    scribe = Scribe()
+    talk(scribe)
+    agent = Scribe(scribe.session, agent="a1")
+    agent.turn("look", "ls")
+    files = {f"{scribe.session}.jsonl": scribe, f"{scribe.session}/subagents/agent-a1.jsonl": agent}
+    intake = Intake(near.store().namespace(PROJECT))
+    for name, written in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(entry) + "\n" for entry in written.entries))
+        intake.take(path)
+    store = opened(near)
+    assert await store.load(scribe.key) == scribe.entries
+    assert await store.load(agent.key) == agent.entries
+    assert await store.list_subkeys(scribe.key) == ["subagents/agent-a1"]
+    assert await summaries(near) == {}  # so the SDK reads the transcript
+    await store.append(scribe.key, scribe.turn("more"))
+    assert await opened(near).load(scribe.key) == scribe.entries
+    assert await summaries(near) == {scribe.session: folded(scribe)}

@@ -12,7 +12,7 @@ followed. In place of an erased one stands a stub, so that those behind it still
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from treering.errors import NotFoundError
@@ -36,15 +36,22 @@ def load(reader: Reader) -> Steps[list[Fields] | None]:
         yield from reader.look()
     except NotFoundError:
         return None
-    found, end, known = _Found(), 0, None
+    found = _Found()
+    yield from walk(reader, lambda record: found.add(record, reader.blobs))
+    return found.entries() or None
+
+
+def walk(reader: Reader, take: Callable[[Record], None]) -> Steps[None]:
+    """Give all records of a session that was looked at to `take`, in order, with their large parts at hand."""
+    end, known = 0, None
     while True:
         known, lines = yield from read_lines(reader.keys, end, known, life=reader.view.life)
         if not lines:
-            return found.entries() or None
+            return
         end += len(lines)
         yield from reader.fetch_blobs(lines)
         for line in lines:
-            found.add(decode_record(line), reader.blobs)
+            take(decode_record(line))
 
 
 class _Row(NamedTuple):

@@ -41,6 +41,11 @@ class Recorded:
         self._places: dict[str, int] = {}  # of each uuid in `_rows`
         self._repeated: int | None = None  # all that came with the last batch came before; what stands behind that
 
+    @property
+    def count(self) -> int:
+        """How many entries there are."""
+        return len(self._rows)
+
     def _new_id(self) -> str:
         return self._writer.state.new_id()
 

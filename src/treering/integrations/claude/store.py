@@ -38,7 +38,6 @@ from treering.integrations.claude import catalogue
 from treering.integrations.claude.loading import load
 from treering.integrations.claude.names import Address, address_of
 from treering.integrations.claude.recorded import Entry
-from treering.integrations.claude.summary import Summary
 from treering.integrations.claude.transcript import Transcript
 from treering.session.store import Store
 from treering.session.writer import Options, Writer, now_ms
@@ -179,7 +178,7 @@ class TreeringSessionStore(SessionStore):
             if (found := self._open.get(address)) is not None:
                 self._open.move_to_end(address)
                 return found
-        made = _Open(Transcript(self._writer(address, entries), None if address.subpath else Summary(key)))
+        made = _Open(Transcript(self._writer(address, entries), None if address.subpath else key))
         self._run(made.transcript.writer.open())
         if address.subpath and not made.transcript.writer.begun:
             self._link(key, address)

@@ -7,13 +7,12 @@ copy of, so that erasing the entry erases the note.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, cast
 
 from claude_agent_sdk import SessionKey, SessionStoreEntry, SessionSummaryEntry, fold_session_summary
 
 from treering.format import values
-from treering.format.register import Card
 from treering.integrations.claude.recorded import Entry
 from treering.session.tally import CARD
 from treering.transcript.node import Draft
@@ -27,15 +26,11 @@ _LARGE: Final = "too_large"
 
 
 class Summary:
-    """The summary of one session behind all that was recorded."""
+    """The summary of one session, carried on entry by entry."""
 
     def __init__(self, key: SessionKey, data: Mapping[str, Any] | None = None) -> None:
         self._key = key
         self.data: dict[str, Any] = dict(data or {})
-
-    def go_on(self, card: Card) -> Summary:
-        """Return the summary as a card has it."""
-        return Summary(self._key, summary_on(card.extra))
 
     def add(self, entry: Entry) -> dict[str, Any] | None:
         """Take in one entry; return what it changed, with null for what is gone; None if nothing."""
@@ -49,6 +44,22 @@ class Summary:
         changed |= dict.fromkeys(self.data.keys() - after.keys())
         self.data = after
         return changed or None
+
+
+def caught_up(key: SessionKey, rows: Iterable[tuple[str, Entry]]) -> tuple[dict[str, Any], list[Draft]]:
+    """Return the summary of entries that were recorded without one, and the notes that put it on the card.
+
+    Args:
+        key: Of the session.
+        rows: All entries so far, each with the id of its record.
+    """
+    summary, origins = Summary(key), dict[str, str]()
+    for name, entry in rows:
+        origins |= dict.fromkeys(summary.add(entry) or (), name)
+    made: dict[str, dict[str, Any]] = {}
+    for field, value in summary.data.items():
+        made.setdefault(origins[field], {})[field] = value
+    return summary.data, [changed_card(changed, name) for name, changed in made.items()]
 
 
 def changed_card(changed: Mapping[str, Any], entry: str) -> Draft:

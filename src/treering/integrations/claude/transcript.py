@@ -18,15 +18,17 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
+from claude_agent_sdk import SessionKey
 
 from treering.errors import TreeringError
-from treering.format.record import skeleton_of_record
+from treering.format.record import Record, skeleton_of_record
 from treering.ids import time_of
 from treering.importers.claude_entries import Spot, read_entry
-from treering.integrations.claude.entries import is_entry
+from treering.integrations.claude.entries import entry_of, is_entry
+from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
-from treering.integrations.claude.summary import Summary, changed_card
-from treering.session.reader import Restored
+from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
+from treering.session.reader import Reader, Restored
 from treering.session.recording import Change, Recording
 from treering.session.verbs import rebuilt
 from treering.session.writer import Writer, now_ms
@@ -49,15 +51,15 @@ class _Tried(NamedTuple):
 class Transcript:
     """Appends the entries of one key of the SDK to its session."""
 
-    def __init__(self, writer: Writer, summary: Summary | None) -> None:
+    def __init__(self, writer: Writer, listed: SessionKey | None) -> None:
         """Begin with a writer that has looked.
 
         Args:
             writer: Of the session, shared with others.
-            summary: What lists show; None for a subagent's.
+            listed: The key under which lists show a summary; None for a subagent's.
         """
         self.writer = writer
-        self._summary = summary
+        self._listed = listed
         self._recorded: Recorded | None = None
         self._tried: _Tried | None = None
 
@@ -117,8 +119,10 @@ class Transcript:
         recorded = yield from self._up_to_date()
         rest = batch[first:]
         repeats = yield from recorded.repeats(rest)
-        planned = _Append(writer, recorded, self._summary)
+        planned = _Append(writer, recorded)
         planned.done = first
+        if self._listed is not None:
+            planned.summary = yield from self._summary_so_far(self._listed, planned)
         self._recorded = None  # until it is known that this was recorded, the course is ahead of the journal
         for entry, repeated in zip(rest, repeats, strict=True):
             if not repeated and not (yield from planned.add(entry)):
@@ -127,6 +131,28 @@ class Transcript:
         yield from planned.finish()
         self._tried = _Tried(batch, first, planned.done)
         return planned
+
+    def _summary_so_far(self, key: SessionKey, planned: _Append) -> Steps[Summary]:
+        """The summary on the card; made of all entries if others recorded them without one, as an import does."""
+        data = summary_on(self.writer.state.card.extra)
+        if data is None and planned.recorded.count:
+            rows = yield from self._entries()
+            data, notes = caught_up(key, rows)
+            for note in notes:
+                planned.draft(note)
+        return Summary(key, data)
+
+    def _entries(self) -> Steps[list[tuple[str, Entry]]]:
+        reader = Reader(self.writer.keys)
+        yield from reader.look()
+        rows: list[tuple[str, Entry]] = []
+
+        def take(record: Record) -> None:
+            if entry := entry_of(record, reader.blobs):
+                rows.append((record.id, entry))
+
+        yield from walk(reader, take)
+        return rows
 
     def _up_to_date(self) -> Steps[Recorded]:
         index = yield from self.writer.index()
@@ -154,12 +180,14 @@ class Transcript:
 class _Append(Recording):
     """The records of one append."""
 
-    def __init__(self, writer: Writer, recorded: Recorded, summary: Summary | None) -> None:
+    summary: Summary | None = None
+    """None if lists do not show the session."""
+
+    def __init__(self, writer: Writer, recorded: Recorded) -> None:
         super().__init__(writer)
         self.recorded = recorded
         self.done = 0
         """How many entries of the batch are recorded once this is."""
-        self._summary = summary.go_on(writer.state.card) if summary is not None else None
         self._uuids: set[str] = set()
         self._bytes = 0
         self._beside = False
@@ -190,7 +218,7 @@ class _Append(Recording):
             draft = msgspec.structs.replace(draft, brief=(draft.brief or {}) | {"uuid": spot.id})
         self.draft(draft)
         self._bytes += len(self.records[-1].body)
-        if self._summary is not None and (changed := self._summary.add(entry)):
+        if self.summary is not None and (changed := self.summary.add(entry)):
             self.draft(changed_card(changed, spot.id))
 
     def finish(self) -> Steps[None]:
