@@ -456,8 +456,9 @@ async def test_an_asynchronous_session_erases_as_well(backend: Backend) -> None:
     """By the same protocol."""
     node = talk(backend.store())
     async with await backend.async_store().session("s") as session:
-        receipt = await session.erase(node)
-    assert receipt.ids == (node,)
+        receipt = await session.erase(node, state=["step"])
+        assert (session.state, session.erased_state.keys()) == ({}, {"step"})
+    assert (receipt.ids, receipt.state) == ((node,), ("step",))
     assert holding(backend.snapshot(), "swordfish") == []
 
 
