@@ -177,7 +177,10 @@ def test_what_a_context_manager_put_aside_comes_back(backend: Backend) -> None:
     again = same(backend, agent, **options)
     assert put_aside(again) == put_aside(agent)
     assert put_aside(again)["log_0"] == {"text": read_log()}
+    stored: list[dict[str, object]] = []
+    again.add_hook(lambda _: stored.append(backend.store().view("s").state), BeforeModelCallEvent)
     again("thanks")
+    assert stored[0]["strands:stash:log_0"] == {"text": read_log()}  # also in the middle of an invocation
     asyncio.run(again.context_manager.stash.delete("log_0"))  # type: ignore[union-attr]
     manager_of(again).sync_agent(again)
     third = same(backend, again, **options)
@@ -231,6 +234,16 @@ def test_open_calls_are_closed_and_the_repair_is_stored_with_the_next_message(ba
     third = agent_on(backend)
     assert third.messages == again.messages
     assert said(third.messages)[3:] == ["go on", "what now?"]
+
+
+def test_a_repair_costs_nothing_of_its_own(backend: Backend) -> None:
+    """The repair and the next message are one request, without a read."""
+    killed(backend, Call("add", {"a": 1, "b": 2}))
+    store, counts = backend.counted()
+    again = managed(TreeringSessionManager(store, "s"))
+    counts.reset()
+    again("go on")
+    assert (counts.total, counts.counts["Get"]) == (3, 0)
 
 
 def test_a_call_that_was_overtaken_is_closed_where_it_stands(backend: Backend) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from strands import Agent, ToolContext, tool
 from strands.hooks import BeforeModelCallEvent, BeforeToolCallEvent
-from tests.integrations.strands.agents import agent_on, said
+from tests.integrations.strands.agents import agent_on, manager_of, said
 from tests.integrations.strands.fake_model import Call, Calls
-from tests.session.backends import Backend, memory_backend
+from tests.session.backends import Backend, backend_of, memory_backend
+
+from treering import SessionHeldError
 
 done: list[str] = []
 
@@ -114,6 +117,16 @@ def test_an_answer_without_a_question_is_refused_as_before(backend: Backend) -> 
     agent(backend, DELETE)("delete a")
     with pytest.raises(TypeError, match="interrupt"):
         agent(backend)("something else")
+
+
+def test_who_may_not_work_on_the_session_runs_no_tool(tmp_path: Path) -> None:
+    """On disk an answer is refused before its call runs, if another process is at work on the session."""
+    backend = backend_of("local", tmp_path)
+    result = agent(backend, DELETE)("delete a")
+    second, third = agent(backend), agent(backend)
+    with manager_of(second)._attached(second).recorder.held(), pytest.raises(SessionHeldError):
+        third(answer_to(result, "yes"))
+    assert done == ["f"]
 
 
 def test_an_interrupt_of_a_hook_comes_back(backend: Backend) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from strands.bidi import BidiAgent
-from strands.bidi.hooks import BidiAgentStopEvent
+from strands.bidi.hooks import BidiAgentStopEvent, BidiBeforeConnectionRestartEvent
 from strands.bidi.types.events import BidiResponseStopEvent
 from tests.integrations.strands.agents import add, said
 from tests.integrations.strands.fake_live_model import FakeLiveModel, Unfinished
@@ -115,6 +115,16 @@ async def test_what_a_hook_does_at_the_end_is_stored(backend: Backend) -> None:
     async with agent:
         await talk(agent, "hello")
     assert live_agent(backend).state.get("ended") is True
+
+
+async def test_what_a_hook_does_before_a_restart_is_stored(backend: Backend) -> None:
+    """A connection that is about to be made anew is a boundary: what hooks of the program did by then is stored."""
+    agent = live_agent(backend)
+    agent.add_hook(lambda event: event.agent.state.set("restarts", 1), BidiBeforeConnectionRestartEvent)
+    async with agent:
+        await talk(agent, "hello")
+        await agent.hooks.invoke_callbacks_async(BidiBeforeConnectionRestartEvent(agent, reason="scheduled"))
+        assert backend.store().view("s").state["restarts"] == 1
 
 
 async def test_a_live_agent_travels_only_when_it_is_stopped(backend: Backend) -> None:

@@ -81,7 +81,7 @@ class Recorder:
         self._made: set[str] = set()
         """Tracking ids of repairs: no record of the session has one, until it is recorded."""
         self._erased: set[str] = set()
-        """Tracking ids whose nodes were erased: a message that has one is recorded under another name."""
+        """Tracking ids whose nodes are known to be erased: a message that has one is recorded under another name."""
         self._look()
 
     @property
@@ -184,7 +184,6 @@ class Recorder:
             receipt = session.erase(old.node, reason=REDACTED)
         for warning in receipt.warnings:
             _log.warning("session %r: what was redacted is erased, but %s", self.session.id, warning)
-        self._erased.add(name)
         self._shown = tuple(Shown(each.node, None) if each is old else each for each in self._shown)
         self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
 
@@ -247,7 +246,6 @@ class Recorder:
 
 def _recorded(writer: Writer, names: Collection[str]) -> Steps[tuple[Collection[str], Collection[str]]]:
     """Which of these are nodes of the session that can be shown, and which are nodes that were erased."""
-    yield from writer.settle()
     index = yield from writer.index()
     there = {name for name in names if name in index.graph}
     erased = there & writer.burials.names
