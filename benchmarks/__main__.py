@@ -18,26 +18,32 @@ PAGES = (ROOT / "README.md", ROOT / "docs/explanation/performance.md")
 
 
 def main() -> None:
-    """Run the tasks that are named, by default all."""
+    """Run the tasks that are named, by default all, and write what came out."""
     options = _options()
     folder = options.out or (RESULTS / "quick" if options.quick else RESULTS)
     folder.mkdir(parents=True, exist_ok=True)
-    results = Results(machine.about())
-    begun = time.monotonic()
+    file = folder / "results.json"
+    results = Results.load(file) if options.render else _measure(options, file)
+    pictures = plots.draw(results, folder)
+    (folder / "report.md").write_text(report.report(results) + "".join(f"\n![]({name})\n" for name in pictures))
+    if folder == RESULTS and not options.names:
+        for page in PAGES:
+            report.renew(page, results)
+    print(report.goals(results))
+    print(folder / "report.md")
+
+
+def _measure(options: argparse.Namespace, file: Path) -> Results:
+    """Run tasks, and write down what each gave as soon as it is done."""
+    results, begun = Results(machine.about()), time.monotonic()
     # On the disk of the results: a system's folder for temporary files may lie in memory.
-    disk = tempfile.TemporaryDirectory(dir=options.disk or folder, prefix="stage-")
+    disk = tempfile.TemporaryDirectory(dir=options.disk or file.parent, prefix="stage-")
     with disk, Stage(Path(disk.name)) as stage:
         for name in options.names or TASKS:
             print(f"{time.monotonic() - begun:6.0f} s  {name}", flush=True)
             results.add(TASKS[name].run(stage, QUICK if options.quick else FULL, name))
-            results.store(folder / "results.json")
-    pictures = plots.draw(results, folder)
-    (folder / "report.md").write_text(report.report(results) + "".join(f"\n![]({name})\n" for name in pictures))
-    if not (options.quick or options.names or options.out):
-        for page in PAGES:
-            report.renew(page, results)
-    print(report.goals(results))
-    print(f"{time.monotonic() - begun:6.0f} s  done: {folder / 'report.md'}")
+            results.store(file)
+    return results
 
 
 def _options() -> argparse.Namespace:
@@ -46,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter sessions")
     parser.add_argument("--disk", type=Path, help="a folder on the disk to measure on; by default that of the results")
     parser.add_argument("--out", type=Path, help="where to write results")
+    parser.add_argument("--render", action="store_true", help="measure nothing; write report and pages anew")
     options = parser.parse_args()
     if unknown := set(options.names) - TASKS.keys():
         parser.error(f"no such task: {', '.join(sorted(unknown))}")

@@ -94,7 +94,7 @@ class Results:
         for found in rounds:
             for cell, figures in found.items():
                 for metric, value in figures.items():
-                    self.figures[cell][metric].append(value)
+                    self.figures[cell][metric].append(float(f"{value:.6g}"))
 
     def values(self, cell: Cell, metric: str) -> list[float]:
         """Return the values of all rounds.
@@ -120,9 +120,9 @@ class Results:
         return sorted(cell.size for cell in self.figures if cell[:3] == (task, contestant, place))
 
     def store(self, path: Path) -> None:
-        """Write everything as JSON."""
-        rows = [{**cell._asdict(), "figures": figures} for cell, figures in self.figures.items()]
-        path.write_text(json.dumps({"about": self.about, "results": rows}, indent=1) + "\n")
+        """Write everything as JSON, a line for each cell."""
+        rows = ",\n".join(json.dumps({**cell._asdict(), "figures": each}) for cell, each in self.figures.items())
+        path.write_text(f'{{"about": {json.dumps(self.about)}, "results": [\n{rows}\n]}}\n')
 
     @classmethod
     def load(cls, path: Path) -> Results:

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from benchmarks.goals import COLUMNS, judge
 from benchmarks.measure import Cell, Results, exponent
-from benchmarks.stage import DISK, SLOW
+from benchmarks.stage import DISK, LATENCY, SLOW
 from benchmarks.table import CONTESTANTS
 from benchmarks.tasks import TASKS, ZSTD_FRAMES
 
 BEGIN = "<!-- benchmarks: from here on written by `make bench` -->\n"
 END = "<!-- benchmarks: until here -->\n"
 NOTHING = "-"
+ORDER = {name: place for place, name in enumerate(CONTESTANTS)}
 
 
 class Unit(NamedTuple):
@@ -101,13 +102,14 @@ def _figure(results: Results, name: str, cell: Cell, metric: str) -> str:
 
 def _section(results: Results, task: str) -> str:
     cells = [cell for cell in results.figures if cell.task == task]
-    places = list(dict.fromkeys(cell.place for cell in cells))
+    places = [place for place in LATENCY if any(cell.place == place for cell in cells)]
     tables = [_of_place(results, [cell for cell in cells if cell.place == place], place) for place in places]
     return f"## {task.capitalize()}\n\n{TASKS[task].about}\n\n" + "\n".join(tables)
 
 
 def _of_place(results: Results, cells: Sequence[Cell], place: str) -> str:
     sizes = sorted({cell.size for cell in cells})
+    cells = sorted(cells, key=lambda cell: ORDER.get(cell.contestant, -1))
     names = list(dict.fromkeys(cell.contestant for cell in cells))
     metrics = [metric for metric in UNITS if any(metric in results.figures[cell] for cell in cells)]
     if len(sizes) == 1:
