@@ -97,6 +97,22 @@ async def test_whole_transcripts(near: Backend) -> None:
     assert await store.load(scribe.key) == scribe.entries
 
 
+async def test_entries_nested_too_deep(near: Backend) -> None:
+    """An entry nested deeper than a payload may be is kept as text, and comes back equal, as do those beside it."""
+    deep: Any = "core"
+    for _ in range(300):
+        deep = [deep]
+    scribe = Scribe()
+    for kind, fields in (("user", {"message": {"role": "user", "content": deep}}), ("progress", {"data": deep})):
+        scribe.say("before")
+        scribe.write(kind, **fields)
+    scribe.note("mode", mode=deep)
+    scribe.answer("behind")
+    await opened(near).append(scribe.key, scribe.entries)
+    await opened(near).append(scribe.key, scribe.entries)
+    assert await opened(near).load(scribe.key) == scribe.entries
+
+
 async def test_large_batches_are_split(near: Backend) -> None:
     """The SDK forks a session in a single call: it is recorded in several appends, and nothing is lost or moved."""
     scribe = Scribe()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
+
+import msgspec
 
 from treering.format import values
 from treering.format.erasure import Erased
@@ -11,6 +14,7 @@ from treering.format.record import Record, Skeleton, read_brief
 from treering.format.values import Fields, fields_of
 from treering.ids import time_of
 from treering.importers.claude_entries import write_entry
+from treering.importers.entry import RAW
 from treering.importers.pi import write_time
 from treering.session.payload import decode_payload, decode_source
 from treering.transcript.node import Draft
@@ -46,9 +50,9 @@ def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None
     payload, source = decode_payload(body, blobs), decode_source(body, blobs)
     if isinstance(payload, Erased):
         return _stub(record, payload) if record.type == "node" and record.kind == "message" else None
-    if record.type == "node" and record.kind == "message":
-        return write_entry(_draft(record, payload, fields_of(source))) if source is not None else None
-    entry = fields_of(payload)
+    if record.type == "node" and record.kind == "message" and source is None:
+        return None  # somebody else's
+    entry = write_entry(_draft(record, payload, fields_of(source)))
     return entry if "type" in entry or record.kind.startswith("claude:") else None
 
 
@@ -56,9 +60,20 @@ def _draft(record: Record, payload: object, source: Fields) -> Draft:
     brief: Any = values.decode(record.brief)
     time = record.time if record.time is not None else time_of(record.id)
     return Draft(
-        kind=record.kind, role=record.role, payload=payload, id=record.id, parent=record.parent, time_ms=time,
-        brief=brief, links=record.links, source=source,
+        type=record.type, kind=record.kind, role=record.role, payload=payload, id=record.id, parent=record.parent,
+        time_ms=time, brief=brief, links=record.links, source=source,
     )  # fmt: skip
+
+
+def as_text(draft: Draft, entry: Fields) -> Draft:
+    """Return a draft that holds its entry as JSON text: one that is nested too deep, for example.
+
+    Raises:
+        TypeError: It is no JSON.
+        ValueError: It contains itself.
+    """
+    payload = {"role": draft.role, "content": "[not shown]"} if draft.kind == "message" else None
+    return msgspec.structs.replace(draft, payload=payload, source={RAW: json.dumps(entry)})
 
 
 def _stub(record: Record, erased: Erased) -> Fields:

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import msgspec
 from claude_agent_sdk import SessionKey
 
-from treering.errors import TreeringError
+from treering.errors import TreeringError, UsageError
 from treering.format.record import Record, skeleton_of_record
 from treering.ids import time_of
 from treering.importers.claude_entries import Spot, read_entry
-from treering.integrations.claude.entries import entry_of, is_entry
+from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
 from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
@@ -216,7 +216,12 @@ class _Append(Recording):
         draft = read_entry(entry, spot, now_ms())
         if entry.get("uuid") == spot.id and time_of(spot.id) is not None:
             draft = msgspec.structs.replace(draft, brief=(draft.brief or {}) | {"uuid": spot.id})
-        self.draft(draft)
+        try:
+            self.draft(draft)
+        except UsageError as error:
+            if error.kind != "value":
+                raise
+            self.draft(as_text(draft, entry))  # else the SDK would drop it, with all that came with it
         self._bytes += len(self.records[-1].body)
         if self.summary is not None and (changed := self.summary.add(entry)):
             self.draft(changed_card(changed, spot.id))
