@@ -351,6 +351,18 @@ def test_another_conversation_manager_keeps_the_context(backend: Backend, caplog
     assert third.messages == second.messages
 
 
+def test_a_conversation_manager_is_not_given_the_state_of_another(backend: Backend) -> None:
+    """Also one that would not look at the name gets only what its own kind made."""
+
+    class Careless(NullConversationManager):
+        def restore_from_session(self, state: dict[str, Any]) -> None:
+            assert state["__name__"] == "Careless"
+
+    agent_on(backend, conversation_manager=SlidingWindowConversationManager())("a")
+    agent = agent_on(backend, conversation_manager=Careless())
+    assert said(agent.messages) == ["a", "done"]
+
+
 def test_a_stateful_model_keeps_its_own_messages(backend: Backend) -> None:
     """The agent of a model that keeps the conversation itself gets its model state back and no messages."""
     model = FakeModel(["one"], stateful=True)
