@@ -437,6 +437,8 @@ def test_subagents_are_sessions_of_their_own(store: Store, tmp_path: Path) -> No
     assert (info.parent_session, info.task) == (SESSION, "Look at it")
     assert [item.node for item in store.view(taken.session).context] == ids("s1", "s2")
     assert store.view(SESSION).nodes()[-1].links == {"subagent": "agent-a0ad"}
+    flat = intake.take(side.save(tmp_path, "agent-a1"))  # as old versions had them
+    assert (flat.session, store.view(flat.session).info.parent_session) == (f"{SESSION}/agent-a1", SESSION)
 
 
 def test_a_sidechain_in_the_file_names_the_call_that_began_it() -> None:
@@ -513,6 +515,77 @@ def test_samples(shared: Path) -> None:
 def test_generated_sessions_keep_the_rules(random: Random, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Whatever happened in a session, its file is one that treering can rely on."""
     check_importer(find_format("claude"), [Chance(random, 3).save(tmp_path_factory.mktemp("claude"))])
+
+
+ODD = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3) | st.sampled_from([[], {}, [1], {"a": 1}])
+NAMES = st.sampled_from(["a", "b", "c", "d"]) | ODD
+BLOCKS = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "tool_use", "tool_result", "image", "new"]) | ODD},
+    optional={
+        "text": ODD,
+        "id": ODD,
+        "tool_use_id": NAMES,
+        "input": ODD,
+        "name": st.just("Task") | ODD,
+        "content": ODD,
+    },
+)
+MESSAGES = st.fixed_dictionaries(
+    {"content": st.lists(BLOCKS | ODD, max_size=3) | ODD},
+    optional={"id": NAMES, "role": ODD, "model": st.just("<synthetic>") | ODD},
+)
+KINDS = [
+    "user",
+    "assistant",
+    "system",
+    "attachment",
+    "progress",
+    "last-prompt",
+    "custom-title",
+    "ai-title",
+    "tag",
+    "title",
+]
+ENTRIES = st.fixed_dictionaries(
+    {"type": st.sampled_from(KINDS) | ODD},
+    optional={
+        "uuid": NAMES,
+        "parentUuid": NAMES,
+        "logicalParentUuid": NAMES,
+        "leafUuid": NAMES,
+        "sourceToolAssistantUUID": NAMES,
+        "timestamp": st.just("2026-01-05T08:00:00.000Z") | ODD,
+        "isSidechain": ODD,
+        "isMeta": ODD,
+        "isCompactSummary": ODD,
+        "agentId": ODD,
+        "subtype": st.just("compact_boundary") | ODD,
+        "compactMetadata": st.just({"preservedSegment": {"headUuid": "a", "anchorUuid": "b", "tailUuid": "c"}}) | ODD,
+        "attachment": st.just({"type": "queued_command", "prompt": "go"}) | ODD,
+        "message": MESSAGES | ODD,
+        "toolUseResult": ODD,
+        "customTitle": ODD,
+        "aiTitle": ODD,
+        "tag": ODD,
+        "sessionId": ODD,
+        "forkedFrom": ODD,
+    },
+)
+
+
+@settings(max_examples=50)
+@given(entries=st.lists(ENTRIES, min_size=1, max_size=8))
+def test_whatever_stands_in_entries(entries: list[dict[str, Any]], tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Fields of any type, circles of parents, ids used again: nothing fails, nothing is lost, and nothing loops."""
+    talk = Talk()
+    talk.user("first")
+    talk.entries += entries
+    found = Tree(talk)
+    assert [write_entry(draft) for draft in found.drafts] == talk.entries
+    assert len({draft.id for draft in found.drafts}) == len(talk.entries)
+    assert found.source.leaf is None or found.source.leaf in found.nodes
+    assert all(parent is None or parent in found.nodes for parent in found.parents.values())
+    check_importer(find_format("claude"), [talk.save(tmp_path_factory.mktemp("odd"))])
 
 
 def test_a_carried_on_course_places_entries_as_before() -> None:

@@ -250,7 +250,7 @@ def _read_header(entries: Sequence[Fields], path: Path) -> Imported:
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
     found = _first(entries, "sessionId")
     agent = _agent_facts(path, stem, entries)
-    linked = [entry for entry in entries if entry.get("type") in LINKED]
+    linked = [entry for entry in entries if text_of(entry.get("type")) in LINKED]
     cwd = _first(linked, "cwd") or _first(entries, "cwd")
     session, parent = stem, ""
     if agent:

@@ -85,9 +85,9 @@ class Course:
         own = text_of(entry.get("uuid"))
         above, missing = self._above(entry)
         name = self._free_name(own)
-        if own and entry.get("type") in LINKED:
+        if own and text_of(entry.get("type")) in LINKED:
             self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
-            speaks = entry.get("type") in SPEAKERS
+            speaks = text_of(entry.get("type")) in SPEAKERS
             self._steps[own] = _Step(text_of(entry.get("parentUuid")), speaks, speaks and not is_side(entry))
         if entry.get("type") == "last-prompt":
             self._chosen = text_of(entry.get("leafUuid"))

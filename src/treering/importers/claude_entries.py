@@ -62,7 +62,7 @@ _OF_PROGRAM: Final = re.compile(
 
 def is_node(entry: Mapping[str, object]) -> bool:
     """Tell whether an entry is a step of the conversation; others are notes."""
-    said = entry.get("type") in SPEAKERS and isinstance(entry.get("message"), dict)
+    said = text_of(entry.get("type")) in SPEAKERS and isinstance(entry.get("message"), dict)
     return said or is_boundary(entry) or is_queued(entry)
 
 
