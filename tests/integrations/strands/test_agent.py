@@ -378,6 +378,18 @@ def test_a_stateful_model_keeps_its_own_messages(backend: Backend) -> None:
     ]  # fmt: skip
 
 
+def test_a_stateful_model_is_not_shown_what_it_did_not_say(backend: Backend, caplog: pytest.LogCaptureFixture) -> None:
+    """A session of another model goes on with a stateful one without its messages, with a warning; none is lost."""
+    agent_on(backend)("a")
+    with caplog.at_level(logging.WARNING, "treering"):
+        agent = agent_on(backend, model=FakeModel(stateful=True))
+    assert agent.messages == []
+    assert "keeps the conversation itself" in caplog.text
+    agent("b")
+    assert agent.model.shown == [[{**agent.model.shown[0][0], "content": [{"text": "b"}]}]]  # type: ignore[attr-defined]
+    assert len(backend.store().view("s").path()) == 4
+
+
 def test_the_event_loop_goes_on_while_the_store_answers() -> None:
     """While a message is being stored other tasks of the same loop run."""
     backend = memory_backend()
