@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 import pytest
+from strands.session import SessionManager
 from tests.docs.pages import ROOT, table
 
 import treering
@@ -14,6 +15,7 @@ from treering import errors, search
 from treering.checkpoint.checkpoint import Entry
 from treering.checkpoint.prune import Plan
 from treering.format.erasure import Erased
+from treering.integrations.strands import TreeringSessionManager
 from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import Loss
@@ -121,3 +123,10 @@ def test_every_error_says_what_to_do() -> None:
     for name, row in rows.items():
         assert row[1].strip("`") in {base.__name__ for base in classes[name].__mro__[1:]}, name
         assert row[3], name
+
+
+def test_every_verb_of_the_session_manager_for_strands_is_documented() -> None:
+    """What Strands calls is named; everything else that is public has a row."""
+    every = set(names(table(PAGE, "Of a `TreeringSessionManager`")))
+    ours = {name for name in public(TreeringSessionManager) if not hasattr(SessionManager, name)}
+    assert every == ours | {"session_id"}
