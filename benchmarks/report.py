@@ -43,7 +43,7 @@ UNITS = {
     "kept": Unit("of them kept"),
     "in the context": Unit("of them in the context"),
 }
-BY_SIZE = ("seconds", "requests", "down", "bytes", "bytes_aside")
+BY_SIZE = ("seconds", "memory", "requests", "down", "bytes", "bytes_aside")
 """Metrics that are shown for every size, where there are several."""
 
 BESIDE = {
@@ -53,6 +53,7 @@ BESIDE = {
     "resume on S3 at +25 ms, ms": (Cell("resume on S3", "", SLOW, 1_000), "seconds"),
     "its requests": (Cell("resume on S3", "", SLOW, 1_000), "requests"),
     "new process, ms": (Cell("new process", "", DISK, 1_000), "seconds"),
+    "its memory, MB": (Cell("new process", "", DISK, 1_000), "memory"),
     "MB for 1,000": (Cell("storage", "", DISK, 1_000), "bytes"),
 }
 """Columns of the table that other pages show: a cell whose contestant is left open, and a metric of it."""

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -42,8 +42,8 @@ class Stage:
         self.environment = environment(self.proxy.port)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        self._stack.__exit__(*exception)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def where(self, name: str, place: str, area: str = "sessions", window: int = WINDOW) -> Where:
         """Return where a contestant keeps its sessions."""
@@ -69,7 +69,7 @@ class Stage:
         self.proxy.latency = 0
         return self.worker(name).do(self.where(name, place), action, *arguments)
 
-    def able(self, method: str, place: str, size: int, only: Iterable[str] = ()) -> Iterator[str]:
+    def able(self, method: str, place: str, size: int, only: Collection[str] = ()) -> Iterator[str]:
         """Yield the contestants that can do something at a place with a session of that size."""
         for name, entry in CONTESTANTS.items():
             here = entry.disk if place == DISK else entry.s3
