@@ -15,6 +15,7 @@ from strands.types.exceptions import EventLoopException, SessionException
 from tests.integrations.strands.agents import ADD, agent_on, managed, manager_of, said
 from tests.integrations.strands.fake_model import Call, Calls, FakeModel
 from tests.session.backends import Backend, backend_of, memory_backend
+from tests.storage.processes import WAIT_SECONDS_MAX
 
 from treering import ConflictError, SessionHeldError, UnavailableError, UsageError
 from treering.integrations.strands import TreeringSessionManager
@@ -403,7 +404,7 @@ def test_the_event_loop_goes_on_while_the_store_answers() -> None:
 
         def slow(batch: Any) -> Any:
             if any(isinstance(request, Put) for request in batch):
-                asyncio.run_coroutine_threadsafe(told.wait(), loop).result()  # answered by another task only
+                asyncio.run_coroutine_threadsafe(told.wait(), loop).result(WAIT_SECONDS_MAX)  # another task answers
             return execute(batch)
 
         driver.execute = slow  # type: ignore[method-assign]
