@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,13 @@ import pytest
 from tests.durability.disk import Disk, installed
 from tests.durability.script import Player, check, plan
 from tests.faultlog import FaultLog, rounds
+from tests.session.backends import kill, texts
+
+import treering
 
 SEEDS = 2
 LENGTH = 26
+REAL_SECTOR_BYTES = 512
 GO_ON_EVERY = 7  # of the states that a power cut can leave
 
 
@@ -37,6 +43,34 @@ def test_nothing_acknowledged_is_lost(seed: int, tmp_path: Path, fault_log: Faul
     assert len(crashes) > 5 * LENGTH
     check(crashes, stages, tmp_path, GO_ON_EVERY)
     fault_log.record("local disk", "power cut at a call to the system", "nothing acknowledged lost", len(crashes))
+
+
+def test_a_disk_may_write_the_sectors_of_an_append_in_any_order(tmp_path: Path) -> None:
+    """Whichever of them it has written when the power goes: the append is there or is not, and the session goes on."""
+    session, tail = treering.open(tmp_path / "store").session("s"), "sessions/s/tail.jsonl"
+    session.append("first")
+    session.append("second")  # makes room
+    before = (tmp_path / "store" / tail).read_bytes()
+    session.commit(["a" * 700, "b" * 500], state={"n": 1})
+    after = (tmp_path / "store" / tail).read_bytes()
+    kill(session)
+    places = [place for place in range(0, len(after), REAL_SECTOR_BYTES) if differ(before, after, place)]
+    assert (len(before), len(places) >= 4) == (len(after), True)
+    for number, written in enumerate(itertools.product([False, True], repeat=len(places))):
+        torn, left = bytearray(before), tmp_path / str(number)
+        for place in itertools.compress(places, written):
+            torn[place : place + REAL_SECTOR_BYTES] = after[place : place + REAL_SECTOR_BYTES]
+        shutil.copytree(tmp_path / "store", left)
+        (left / tail).write_bytes(torn)
+        with treering.open(left).session("s") as session:
+            assert len(session.context) == (4 if all(written) else 2)
+            session.append("next")
+        assert texts(treering.open(left).view("s").context)[-1] == "next"
+
+
+def differ(before: bytes, after: bytes, place: int) -> bool:
+    """Whether a sector was to be written."""
+    return before[place : place + REAL_SECTOR_BYTES] != after[place : place + REAL_SECTOR_BYTES]
 
 
 class Forgetful(Disk):

@@ -127,13 +127,35 @@ def test_hole_in_the_last_append(start: int, length: int) -> None:
         assert tail.complete == len(data)
 
 
-def test_hole_of_nobody() -> None:
+@pytest.mark.parametrize("by", ["w.1", f"w.{HEADER.base + 2}"])
+def test_hole_of_nobody(by: str) -> None:
     """If a hole swallowed the beginning of what comes behind the complete part, nothing says whose it was: damage."""
     data, _ = log_of([2])
-    last = b"".join(append_lines(HEADER.base + 2, "w.1", 4, "x" * 300))
+    last = b"".join(append_lines(HEADER.base + 2, by, 4, "x" * 300))
     with pytest.raises(CorruptError) as caught:
         decode_tail(data + b"\0" * 512 + last[512:], key="k", compressed=False)
     assert caught.value.offset == len(data)
+
+
+@pytest.mark.parametrize("start", [0, 512, 1024])
+def test_hole_at_the_beginning_of_an_append_that_says_where_it_began(start: int) -> None:
+    """A disk writes its sectors in any order: whatever is left of the last append is torn if it began right there."""
+    data, groups = log_of([2])
+    last = b"".join(append_lines(HEADER.base + 2, f"w.1.{HEADER.base + 2}", 4, "x" * 300))
+    for missing in (512, 1024):
+        rest = last[:start] + bytes(missing) + last[start + missing :]
+        for torn in (rest, rest[:-1], bytes(512) + rest[512:-300]):
+            assert list(decode_tail(data + torn, key="k", compressed=False).lines) == groups[0]
+
+
+def test_hole_before_an_append_that_began_behind_it() -> None:
+    """It says that there was another append between it and the complete part: damage."""
+    data, _ = log_of([2])
+    lost = b"".join(append_lines(HEADER.base + 2, f"w.1.{HEADER.base + 2}", 1, "x" * 600))
+    last = b"".join(append_lines(HEADER.base + 3, f"w.2.{HEADER.base + 3}", 2, "x" * 300))
+    for torn in (last, last[:-1], last[:100]):
+        with pytest.raises(CorruptError):
+            decode_tail(data + bytes(len(lost)) + torn, key="k", compressed=False)
 
 
 def test_damage_before_a_torn_append() -> None:

@@ -31,7 +31,7 @@ LINES = [
     encode_record(
         Record(
             at=0,
-            by="a1b2c3d4e5f6.0",
+            by="a1b2c3d4e5f6.1.0",
             type="node",
             kind="message",
             id=FIRST,
@@ -41,7 +41,7 @@ LINES = [
             body=Raw(b'{"role":"user","content":"hi"}'),
         )
     ),
-    encode_record(Record(at=1, by="a1b2c3d4e5f6.0", type="checkpoint", id=SECOND, head="main", target=FIRST)),
+    encode_record(Record(at=1, by="a1b2c3d4e5f6.1.0", type="checkpoint", id=SECOND, head="main", target=FIRST)),
 ]
 TAIL = Tail(header=TailHeader(session="demo", life="0a1b2c3d4e5f", base=0, nonce="00ff00ff00ff"), lines=tuple(LINES))
 CARD = Card(session="demo", life="0a1b2c3d4e5f", write="123456789abc", covers=2, head="main", node=FIRST)

@@ -1,6 +1,6 @@
 """A record: what one line of a journal says.
 
-    {"at":7,"by":"a1b2c3d4e5f6.3","type":"node","kind":"message",...,"brief":{...},"body":{...},"_c":"90f1c2ab"}
+    {"at":7,"by":"a1b2c3d4e5f6.3.6","type":"node","kind":"message",...,"brief":{...},"body":{...},"_c":"90f1c2ab"}
 
 The envelope comes first, in the order of `Record`'s fields, and the body last. So all but the body (the skeleton) is
 read by cutting the line at the first `,"body":`. That cut is exact: inside a JSON string the quotes would be escaped,
@@ -43,7 +43,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: _At
     """Position in the journal, counted from 0."""
     by: str
-    """The append that wrote it, `<writer's nonce>.<number>`; the same for all records of one append."""
+    """The append that wrote it, the same for all its records: `<writer's nonce>.<number>.<position of the first>`."""
     type: str
     """`node`, `note`, `head`, `edit`, `checkpoint`, or one we do not know."""
     kind: str = ""

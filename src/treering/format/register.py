@@ -8,7 +8,8 @@ was told that such an append succeeded. So:
 
 Rule 1: what counts are whole appends. The complete part ends behind the last good record without `more`.
 Rule 2: what follows is torn, and left out, only if a power cut explains it: it is cut off inside a line, holds a hole,
-        or ends before its append does; and all its records belong to one append.
+        or ends before its append does; and all its records belong to one append. A disk writes its sectors in any
+        order, so the beginning of the append may be what is missing: the others say at which position it began.
 Rule 3: anything else is damage to what was acknowledged: CorruptError, with the offset.
 
 Latest: a frame with the card alone, small enough to be read for a list of sessions, then a frame with the body, if
@@ -231,7 +232,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     if complete < len(content):
         if compressed:
             raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
-        _check_torn(content, complete, key)
+        _check_torn(content, complete, header.base + len(lines), key)
     return Tail(header=header, lines=tuple(lines), complete=len(data) if compressed else complete)
 
 
@@ -258,8 +259,15 @@ def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[lis
     return lines[:count], complete
 
 
-def _check_torn(content: bytes, start: int, key: str) -> None:
-    """Raise CorruptError unless a power cut during one append explains everything from `start` on (rule 2)."""
+def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
+    """Raise CorruptError unless a power cut during one append explains everything from `start` on (rule 2).
+
+    Args:
+        content: The log.
+        start: Where its complete part ends.
+        first: Position of the next record there.
+        key: For messages.
+    """
     append, damaged = "", False
     pieces = [match[0] for match in _piece.finditer(content, start)]
     for index, piece in enumerate(pieces):
@@ -268,10 +276,18 @@ def _check_torn(content: bytes, start: int, key: str) -> None:
         else:
             # Unverified, but all it does is to say which append the damage belongs to.
             by = match[1].decode("utf-8", "replace") if (match := _append_of.match(piece)) else append
-        of_one_append = by == append or not (append or damaged)
+        of_one_append = by == append or (not append and (not damaged or _begins_at(by, first)))
         if not of_one_append or not (is_whole(piece) or _is_torn(pieces, index)):
             raise CorruptError("line is damaged: its checksum differs", kind="checksum", key=key, offset=start)
         append, damaged = by, damaged or not is_whole(piece)
+
+
+def _begins_at(by: str, first: int) -> bool:
+    """Tell whether an append says that its first record is the one at position `first`.
+
+    If it does, a hole in front of its lines belongs to it: nothing else ever stood between it and the complete part.
+    """
+    return by.count(".") == 2 and by.endswith(f".{first}")  # writer, number, position
 
 
 def _is_torn(pieces: Sequence[bytes], index: int) -> bool:

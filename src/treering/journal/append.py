@@ -64,7 +64,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     Args:
         view: What the journal is thought to be.
         records: At least one; `at`, `by` and `more` are filled in here. Bodies and briefs are JSON on one line.
-        by: `<writer nonce>.<append number>`, never used for another append.
+        by: `<writer nonce>.<append number>.<view.end>`, never used for another append.
         nonce: Names the tail if it is written anew.
 
     Raises:

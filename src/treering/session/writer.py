@@ -307,7 +307,8 @@ class Writer(Reader):
 
     def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
-        by, view = f"{self.nonce}.{self._appends}", self.view
+        view = self.view
+        by = f"{self.nonce}.{self._appends}.{view.end}"
         self._doubt = _Doubt(view, by, planned)  # until there is an answer, also if the caller gives up
         del self.waiting[: len(planned.put_off)]
         try:
