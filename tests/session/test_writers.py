@@ -10,7 +10,7 @@ from tests.session.at_rest import put_back
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering.errors import ConflictError, HeadMovedError, SessionDeletedError, SessionHeldError
+from treering.errors import ConflictError, HeadMovedError, SessionDeletedError, SessionHeldError, UnavailableError
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.requests import Answer, Batch, Found, Get, Hold
@@ -26,6 +26,17 @@ class Unheld(DriverWrapper):
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
         return None
+
+
+class Shaky(Unheld):
+    """One that for some time reads registers, and nothing else."""
+
+    fails = False
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        if self.fails and not all(isinstance(request, Get) and request.register for request in batch):
+            return tuple(UnavailableError("no answer", key="") for _ in batch)
+        return self.inner.execute(batch)
 
 
 def unheld(backend: Backend) -> Store:
@@ -406,3 +417,38 @@ def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
         assert [row.id for row in view.nodes()][:2] == [one, safe]
         assert view.get(safe).payload == session.get(safe).payload
         assert texts(view.context) == ["one", "safe", "and this"]
+
+
+def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: Backend) -> None:
+    """Its own look at the graph may see first what another wrote; the next append is refused all the same."""
+    first, second = (unheld(backend).session("s") for _ in range(2))
+    first.append("one")
+    second.refresh()
+    first.append("two")
+    first.seal()
+    first.append("three")
+    second.nodes()
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        second.append("lost")
+    assert texts(backend.store().view("s").context) == ["one", "two", "three"]
+
+
+def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) -> None:
+    """Its caller was not told what others wrote: an append is refused. A refresh that ends well is one."""
+    first = unheld(backend).session("s")
+    first.append("one")
+    shaky = [Shaky(backend.driver()) for _ in range(2)]
+    handles = [Store(Place(driver)).session("s") for driver in shaky]
+    first.append({"role": "user", "content": [{"type": "file", "data": "AAAA" * 10_000}]})  # a part to be fetched
+    for driver, handle, again in zip(shaky, handles, (False, True), strict=True):
+        driver.fails = True
+        with pytest.raises(UnavailableError):
+            handle.refresh()
+        driver.fails = False
+        if again:
+            assert handle.refresh()
+            handle.append("told")
+        else:
+            with pytest.raises(ConflictError, match="somebody else writes"):
+                handle.append("lost")
+    assert contents(unheld(backend).session("s"))[-1] == "told"

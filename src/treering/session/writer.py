@@ -117,6 +117,8 @@ class Writer(Reader):
         self._seals = 0
         self._doubt: _Doubt | None = None
         self._lost: ConflictError | None = None
+        self._surprised = False
+        """Others wrote in this exclusive session, and the caller was not told yet: who reads may see it first."""
         self._upkeep = Upkeep()
         self._tail_bytes = 0
         self._latest_bytes = 0
@@ -147,6 +149,7 @@ class Writer(Reader):
             return
         self._tail_bytes = sum(map(len, self.view.tail.lines)) // (1 if self.keys.appends else 4)
         self._latest_bytes = sum(map(len, self.view.latest.lines)) // 4
+        self._surprised = False
         self._move_along()
 
     def _move_along(self) -> None:
@@ -180,12 +183,13 @@ class Writer(Reader):
         if not self.begun:
             yield from self.open()
             return self._claim_found()
-        end = self.state.end
+        end, surprised = self.state.end, self._surprised
         yield from self._look_again()
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
-        return self.state.end > end
+        self._surprised = False
+        return surprised or self.state.end > end
 
     def _claim_found(self) -> bool:
         """Hold the session that somebody else created meanwhile, or leave it alone; false if there still is none."""
@@ -201,6 +205,8 @@ class Writer(Reader):
 
     def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
+        if self._surprised:
+            self._refuse_others(raising=True)
         if self._lost is not None:
             raise self._lost
         if not self.begun:
@@ -269,7 +275,7 @@ class Writer(Reader):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        if self._view is None or self._doubt is not None or self._lost is not None:
+        if self._view is None or self._doubt is not None or self._lost is not None or self._surprised:
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
             seen, end = self._view, self.state.end
@@ -382,6 +388,12 @@ class Writer(Reader):
         late = {record.id for record in new}
         self.waiting = [draft for draft in self.waiting if draft.id not in late]
         return self._is_foreign(new, end)
+
+    def _absorb(self, view: View) -> list[Record]:
+        end = self.state.end
+        new = super()._absorb(view)
+        self._surprised = not self.options.shared and (self._surprised or self._is_foreign(new, end))
+        return new
 
     def _is_foreign(self, new: Sequence[Record], end: int) -> bool:
         """Whether somebody else wrote some of the records from `end` on, of which `new` are at hand."""
