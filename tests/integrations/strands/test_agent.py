@@ -417,6 +417,30 @@ def test_the_event_loop_goes_on_while_the_store_answers() -> None:
     assert said(agent_on(backend).messages) == ["a", "done"]
 
 
+async def test_a_cancelled_invocation_is_stored_as_far_as_it_came(backend: Backend) -> None:
+    """A task that is cancelled while the model thinks leaves what was said, and the agent can be asked again."""
+    asked = asyncio.Event()
+
+    class Slow(FakeModel):
+        async def stream(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+            asked.set()
+            await asyncio.Event().wait()
+            yield {}
+
+    agent = agent_on(backend, model=Slow())
+    running = asyncio.create_task(agent.invoke_async("a"))
+    await asked.wait()
+    agent.state.set("k", 1)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    again = agent_on(backend, ["yes"])
+    assert said(again.messages) == ["a"]
+    assert again.state.get("k") == 1
+    await again.invoke_async("b")
+    assert said(agent_on(backend).messages) == ["a", "b", "yes"]
+
+
 @pytest.mark.parametrize("lands", [False, True])
 def test_a_store_that_fails_fails_the_turn_and_the_next_one_makes_up(*, lands: bool) -> None:
     """A message whose append had no answer is an error, landed or not; the next turn stores what is missing, once."""
