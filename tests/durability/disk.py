@@ -72,22 +72,34 @@ class File:
 
     @property
     def torn(self) -> bytes:
-        """The beginning of what was not synced, and zeros where the rest belongs."""
-        same, rest = self._unsynced()
-        return self.seen[: same + rest // 2] + bytes(rest - rest // 2) if rest else self.written
+        """The beginning of what was not synced, and what was there before where the rest belongs."""
+        start, end = self._unsynced()
+        return self._without(start + (end - start) // 2, end)
+
+    @property
+    def ended(self) -> bytes:
+        """The end of what was not synced, and what was there before where its beginning belongs."""
+        start, end = self._unsynced()
+        return self._without(start, start + (end - start) // 2)
 
     @property
     def holed(self) -> bytes:
         """What was not synced, but for a hole in its middle; where it begins, it says whose it is."""
-        same, rest = self._unsynced()
-        start, end = same + LINE_START_BYTES, same + rest // 2
-        return self.seen[:start] + bytes(end - start) + self.seen[end:] if end - start >= SECTOR_BYTES else self.torn
+        first, last = self._unsynced()
+        start, end = first + LINE_START_BYTES, first + (last - first) // 2
+        return self._without(start, end) if end - start >= SECTOR_BYTES else self.torn
+
+    def _without(self, start: int, end: int) -> bytes:
+        """What is seen, but for some of it that is not on the platters; zeros where nothing ever was."""
+        if len(self.seen) < len(self.written):
+            return self.written  # what was cut off is still there
+        return self.seen[:start] + self.written.ljust(len(self.seen), b"\0")[start:end] + self.seen[end:]
 
     def _unsynced(self) -> tuple[int, int]:
-        """How many bytes at the start are on the platters, and how many behind them are not."""
-        pairs = enumerate(zip(self.seen, self.written, strict=False))
-        same = next((at for at, (seen, written) in pairs if seen != written), min(len(self.seen), len(self.written)))
-        return same, len(self.seen) - same if self.pending else 0
+        """From where to where what is seen is not what a disk would show without it."""
+        before = self.written.ljust(len(self.seen), b"\0")
+        places = [at for at, (seen, old) in enumerate(zip(self.seen, before, strict=False)) if seen != old]
+        return (places[0], places[-1] + 1) if places else (0, 0)
 
 
 Names = dict[str, "File | None"]
@@ -290,7 +302,7 @@ class Disk:
     def cut(self) -> Iterator[Crash]:
         """What a power cut may leave: names and bytes as on the platters or as seen, and parts of the bytes."""
         for names in ("written", "seen"):
-            for data in ("written", "torn", "holed", "seen"):
+            for data in ("written", "torn", "ended", "holed", "seen"):
                 tree: Tree = {}
                 self._collect(self.base, tree, self._written if names == "written" else self._seen, data)
                 yield Crash(self.acknowledged, self.unsure, f"names {names}, bytes {data}", tree)
