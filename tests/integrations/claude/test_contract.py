@@ -134,7 +134,9 @@ async def test_subagents_are_linked_sessions(near: Backend) -> None:
     name = f"{main.session}/subagents/agent-a1"
     project = near.store().namespace(PROJECT)
     assert project.view(name).info.parent_session == main.session
-    (link,) = project.view(main.session).notes("link")
+    view = project.view(main.session)
+    assert view.checkpoint(str(view.checkpoint_id)).policy == "claude"  # so other programs show it as Claude Code does
+    (link,) = view.notes("link")
     assert link.brief["child"] == name
     assert await store.load(main.key) == main.entries
     assert await store.load(agent.key) == agent.entries

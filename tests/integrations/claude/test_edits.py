@@ -91,6 +91,8 @@ async def test_go_elsewhere(near: Backend) -> None:
     other = scribe.turn("three")
     await store.append(scribe.key, other)
     assert await opened(near).load(scribe.key) == loaded + other
+    left = scribe.entries[-len(other) - 1]["uuid"]
+    assert near.store().namespace(PROJECT).view(scribe.session).heads == {"main": left, "other": scribe.tip}
     with hands_on(near, scribe) as session:
         session.switch("main")
     assert (await said(near, scribe))[-2:] == ["two", "done: two"]
@@ -141,9 +143,12 @@ async def test_go_back_within_one_batch(near: Backend) -> None:
     scribe.tip = middle
     scribe.turn("three")
     await store.append(scribe.key, scribe.entries)
-    view = near.store().namespace(PROJECT).view(scribe.session)
+    counted, counts = near.counted()
+    view = counted.namespace(PROJECT).view(scribe.session)
+    assert counts.counts == {"Get": 2}
     assert len(view.children(middle)) == 2
     assert view.node == scribe.tip
+    assert [item.node for item in view.context] == [scribe.entries[place]["uuid"] for place in (0, 1, 4, 5)]
     assert await store.load(scribe.key) == scribe.entries
 
 

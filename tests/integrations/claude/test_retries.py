@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from tests.integrations.claude.conftest import opened
-from tests.integrations.claude.scribe import key_of
+from tests.integrations.claude.scribe import PROJECT, key_of
 from tests.session.backends import Backend, memory_backend
 
 from treering.errors import UnavailableError
@@ -91,7 +91,7 @@ async def test_another_title_in_the_same_place_is_new(near: Backend) -> None:
 
 
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
-@pytest.mark.parametrize("place", range(8))
+@pytest.mark.parametrize("place", range(4, 20))
 async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
     """Whichever request fails, and whether it took effect or not: the same call again leaves each entry there once."""
     inner = memory_backend().driver()
@@ -109,6 +109,16 @@ async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
     assert done.count(MODE) == 4
     faulty.settle()
     assert await store_on(inner).load(KEY) == done
+
+
+async def test_somebody_else_was_faster(near: Backend) -> None:
+    """An append that somebody else overtook is planned anew: its entries keep their uuids and their places."""
+    here, there, entries = opened(near), opened(near), named("1", "2", "3", "4")
+    for number, entry in enumerate(entries):
+        await (here, there)[number % 2].append(KEY, [entry, MODE])
+    view = near.store().namespace(PROJECT).view("s")
+    assert view.path() == ("1", "2", "3", "4")
+    assert await here.load(KEY) == [each for entry in entries for each in (entry, MODE)]
 
 
 @given(st.integers(0, 2**32))
