@@ -18,6 +18,7 @@ from treering import (
     ContextItem,
     Draft,
     Entry,
+    Erased,
     Finding,
     History,
     HistoryRow,
@@ -31,6 +32,7 @@ from treering import (
     OutlineRow,
     Problem,
     Pruned,
+    Receipt,
     Repair,
     Schedule,
     Session,
@@ -131,6 +133,8 @@ def check_recording(session: Session, store: Store) -> None:
     session.seal()
     assert_type(session.tidy(everything=True), Merged)
     assert_type(session.prune(Keep(last=3), dry_run=True), Pruned)
+    assert_type(session.erase("n", state=["token"], manager=True, reason="r"), Receipt)
+    session.erase(states=["token"])  # type: ignore[call-arg]
     assert_type(session.refresh(), bool)
     assert_type(store.spawn(session, "child", task="t"), Session)
     with session as entered:
@@ -146,6 +150,7 @@ def check_reading(view: View, session: Session) -> None:
         assert_type(reader.state, dict[str, object])
         assert_type(reader.settings, Mapping[str, object])
         assert_type(reader.manager, object)
+        assert_type(reader.erased_state, dict[str | None, Erased])
         assert_type(reader.head, str)
         assert_type(reader.node, str | None)
         assert_type(reader.heads, dict[str, str | None])
