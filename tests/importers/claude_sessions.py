@@ -81,6 +81,11 @@ class Talk:
         fields = {"after": of, "toolUseResult": {"stdout": name}, "sourceToolAssistantUUID": uuid(of)} | fields
         return self.add("user", name, message={"role": "user", "content": [block]}, **fields)
 
+    def attach(self, name: str, *, told: bool = True, **fields: Any) -> str:
+        """Write an attachment; if it is told, the model sees its name."""
+        fields |= {"rendered": [{"content": name}], "renderedRole": "system"} if told else {}
+        return self.add("attachment", name, attachment={"type": "date", "date": "2026-01-05"}, **fields)
+
     def boundary(self, name: str, **facts: Any) -> str:
         """Write the boundary of a compaction, and its summary, which has the name with an `s` behind it."""
         logical = uuid(self.cursor) if self.cursor else None
@@ -150,7 +155,7 @@ class Chance(Talk):
             kind = self.random.choice(["attachment", "system", "progress", "mode", "side"])
             moves = self.random.random() < 0.7
             if kind == "attachment":
-                self.add(kind, self._name("note"), moves=moves, attachment={"type": "date", "date": "2026-01-05"})
+                self.attach(self._name("note"), moves=moves, told=self.random.random() < 0.5)
             elif kind == "system":
                 self.add(kind, self._name("note"), moves=moves, subtype="turn_duration", durationMs=5)
             elif kind == "progress":
@@ -182,6 +187,5 @@ class Chance(Talk):
                 of = waiting.pop(self.random.randrange(len(waiting)))
                 results.append(self.result(self._name("result"), of, moves=False))
                 if self.random.random() < 0.2:
-                    hook = {"type": "hook_success"}
-                    self.add("attachment", self._name("note"), after=results[-1], moves=False, attachment=hook)
+                    self.attach(self._name("note"), after=results[-1], moves=False, told=self.random.random() < 0.5)
         self.cursor = self.random.choice(results)

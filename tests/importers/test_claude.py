@@ -218,6 +218,30 @@ def test_a_prompt_that_was_queued_is_said_where_the_model_read_it() -> None:
     assert Tree(talk).notes[-1].kind == "attachment"
 
 
+def test_what_an_attachment_tells_the_model_is_a_message_of_the_program() -> None:
+    """It goes with what it follows, and where that went on already it is a note: it never looks like a branch."""
+    talk = Talk()
+    talk.user("u1")
+    talk.attach("x1", moves=False)
+    talk.attach("x2", moves=False)
+    talk.answer("a1")
+    talk.attach("x3", after="u1", moves=False)
+    file = {"type": "file", "filename": "/a.txt", "content": {"type": "text", "file": {"content": "words"}}}
+    talk.add("attachment", "x4", attachment=file)
+    talk.add("attachment", "x5", attachment={"type": "hook_additional_context", "content": ["from a", "hook"]})
+    talk.add("attachment", "x6", attachment={"type": "edited_text_file", "filename": "/a.txt", "snippet": "1 word"})
+    tree = Tree(talk)
+    assert tree.path() == ids("u1", "x1", "x2", "a1", "x4", "x5", "x6")
+    assert [(note.kind, note.target) for note in tree.notes] == [("attachment", uuid("u1"))]
+    told = [tree.nodes[name].payload for name in ids("x1", "x4", "x5", "x6")]
+    assert told == [
+        {"custom_type": "date", "content": "x1"},
+        {"custom_type": "file", "content": "Contents of /a.txt:\nwords"},
+        {"custom_type": "hook_additional_context", "content": "from a\nhook"},
+        {"custom_type": "edited_text_file", "content": "/a.txt was changed:\n1 word"},
+    ]
+
+
 def test_a_compaction_follows_what_it_replaces(tmp_path: Path) -> None:
     """A boundary is a root of the chain; it names what came before, which the tree shows and the model does not see."""
     talk = Talk()
@@ -303,6 +327,8 @@ SEEN: dict[str, tuple[Any, list[str]]] = {
     "boundary": (lambda talk: talk.boundary("c") and talk.user("u3"), ["cs", "u3"]),
     "boundary that keeps": (_kept, ["cs", "u2b", "a2b", "u3"]),
     "boundary that keeps a list": (_kept_by_list, ["cs", "u2b", "a2b", "u3"]),
+    "an attachment": (lambda talk: talk.attach("x") and talk.user("u3"), [*NEWER, "x", "u3"]),
+    "an attachment that tells nothing": (lambda talk: talk.attach("x", told=False), NEWER),
     "sidechain last": (lambda talk: talk.user("s", after=None, isSidechain=True), NEWER),
 }
 """What is done to the session with two branches, and what Claude Code 2.1.330 sent of it when it resumed it."""

@@ -359,7 +359,7 @@ def _is_entry(draft: Draft) -> bool:
     source, payload = draft.source or {}, fields_of(draft.payload)
     if RAW in source:
         return True
-    if draft.type == "node" and draft.kind == "message":
+    if draft.type == "node" and draft.kind in ("message", "custom_message"):
         return "type" in source
     return "type" in payload and bool(draft.type == "note" or (draft.brief or {}).get("boundary"))
 

@@ -7,6 +7,7 @@ Rule 1: a note stands on the nearest node above it. What names a note as its par
 Rule 2: one answer and the results of its calls are one run. Claude Code writes an entry for each block of an answer,
 and hangs each result on the block with its call. Here the nodes of a run follow each other as they came, and what names
 any of them as its parent follows the last one. Only what comes back to a run that went on already is a branch.
+Messages of the program, which it makes of attachments, go with what they follow.
 Rule 3: an entry depends only on those before it.
 
 A course can be carried on from what is stored, see `Course.recall`.
@@ -28,6 +29,7 @@ from treering.importers.claude_entries import (
     is_boundary,
     is_node,
     is_side,
+    told_by,
     traits_of,
     writer_of,
 )
@@ -92,7 +94,7 @@ class Course:
         if entry.get("type") == "last-prompt":
             self._chosen = text_of(entry.get("leafUuid"))
         self._named = self._named or (entry.get("type") == "custom-title" and bool(text_of(entry.get("customTitle"))))
-        if is_node(entry):
+        if is_node(entry) or (told_by(entry) and self._goes_along(entry, above)):
             return self._add_node(entry, name, above, missing)
         return self._add_note(entry, name, above)
 
@@ -118,7 +120,11 @@ class Course:
             self._anchors[name] = parent
             self._named = self._named or (kind == "title" and brief.get("by") != "ai")
             return
-        traits = Traits(text_of(brief.get("answer")), role == "tool" or "queued" in brief, text_of(brief.get("side")))
+        traits = Traits(
+            text_of(brief.get("answer")),
+            role == "tool" or "queued" in brief or kind == "custom_message",
+            text_of(brief.get("side")),
+        )
         run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
 
@@ -174,6 +180,11 @@ class Course:
             self._tasks[_digest(told)] = name
         spawned_by = self._tasks.get(_digest(task)) if task else None
         return Spot(name, parent, note=False, spawned_by=spawned_by, missing=missing)
+
+    def _goes_along(self, entry: Mapping[str, object], above: str | None) -> bool:
+        """Tell whether what an attachment follows has not gone on: else it would look like a branch."""
+        run = self._runs.get(self._node_at(above) or "")
+        return run is not None and not run.ended and run.writer == writer_of(entry)
 
     def _joined(self, entry: Mapping[str, object], traits: Traits, node: str | None) -> _Run | None:
         """The run that a node goes on; None if it begins one."""

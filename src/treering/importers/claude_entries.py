@@ -1,8 +1,9 @@
 """One entry of a Claude Code session as a draft, and back: no files here, and no other entries.
 
 Claude Code and its SDK write one JSON object for each event. What was said is a node: entries of the types `user` and
-`assistant`, prompts that were queued while the model worked, and the boundaries of compactions. All else is a note
-beside the tree. Where they stand is decided by `treering.importers.claude_course`.
+`assistant`, prompts that were queued while the model worked, the boundaries of compactions, and what the program tells
+the model by an attachment. All else is a note beside the tree. Where they stand is decided by
+`treering.importers.claude_course`.
 
 Rule: nothing is lost. `write_entry` gives back the entry of a draft, equal in all its values and in their order.
 """
@@ -10,7 +11,7 @@ Rule: nothing is lost. `write_entry` gives back the entry of a draft, equal in a
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -61,7 +62,7 @@ _OF_PROGRAM: Final = re.compile(
 
 
 def is_node(entry: Mapping[str, object]) -> bool:
-    """Tell whether an entry is a step of the conversation; others are notes."""
+    """Tell whether an entry is a step of the conversation; others are notes, but for what attachments tell."""
     said = text_of(entry.get("type")) in SPEAKERS and isinstance(entry.get("message"), dict)
     return said or is_boundary(entry) or is_queued(entry)
 
@@ -76,6 +77,43 @@ def is_queued(entry: Mapping[str, object]) -> bool:
     attached = fields_of(entry.get("attachment")) if entry.get("type") == "attachment" else {}
     typed = attached.get("commandMode", "prompt") == "prompt" and attached.get("isMeta") is not True
     return attached.get("type") == "queued_command" and typed and isinstance(attached.get("prompt"), str | list)
+
+
+def told_by(entry: Mapping[str, object]) -> str:
+    """Return what an attachment tells the model, nothing for all else.
+
+    Newer versions of Claude Code keep the text beside it. What is known of older ones is worded here.
+    """
+    if entry.get("type") != "attachment":
+        return ""
+    rendered = entry.get("rendered")
+    if isinstance(rendered, list):
+        return "\n".join(text for part in rendered if (text := text_of(fields_of(part).get("content"))))
+    attached = fields_of(entry.get("attachment"))
+    word = _TELLS.get(text_of(attached.get("type")))
+    return word(attached) if word is not None else ""
+
+
+def _tell_file(attached: Fields) -> str:
+    text = text_of(fields_of(fields_of(attached.get("content")).get("file")).get("content"))
+    return f"Contents of {text_of(attached.get('filename'))}:\n{text}" if text else ""
+
+
+def _tell_change(attached: Fields) -> str:
+    text = text_of(attached.get("snippet"))
+    return f"{text_of(attached.get('filename'))} was changed:\n{text}" if text else ""
+
+
+def _tell_hook(attached: Fields) -> str:
+    content = attached.get("content")
+    return "\n".join(map(text_of, content)) if isinstance(content, list) else text_of(content)
+
+
+_TELLS: Final[Mapping[str, Callable[[Fields], str]]] = {
+    "edited_text_file": _tell_change,
+    "file": _tell_file,
+    "hook_additional_context": _tell_hook,
+}
 
 
 def is_result(entry: Mapping[str, object]) -> bool:
@@ -154,7 +192,8 @@ def traits_of(entry: Mapping[str, object]) -> Traits:
     """Return what decides to which run an entry belongs."""
     answer = _word(fields_of(entry.get("message")).get("id")) if entry.get("type") == "assistant" else ""
     injected = entry.get("isMeta") is True and "sourceToolUseID" in entry
-    return Traits(answer, is_result(entry) or is_queued(entry) or injected, writer_of(entry))
+    attached = entry.get("type") == "attachment"
+    return Traits(answer, is_result(entry) or attached or injected, writer_of(entry))
 
 
 def writer_of(entry: Mapping[str, object]) -> str:
@@ -184,7 +223,7 @@ def read_entry(entry: Fields, spot: Spot, time_ms: int | None) -> Draft:
             brief=brief | told or None,
         )  # fmt: skip
     if not is_boundary(entry):
-        return _message(entry, spot, time, brief)
+        return _message(entry, spot, time, brief) if is_node(entry) else _told(entry, spot, time, brief)
     logical = text_of(entry.get("logicalParentUuid"))
     return Draft(
         kind="compaction",
@@ -226,6 +265,22 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
     return _with_rest(draft, entry)
 
 
+def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
+    """Return an attachment as a message of the program's own."""
+    kind = _word(fields_of(entry.get("attachment")).get("type"))
+    brief |= {"custom_type": kind} | ({"side": writer_of(entry)} if is_side(entry) else {})
+    draft = Draft(
+        kind="custom_message",
+        id=spot.id,
+        parent=spot.parent,
+        time_ms=time,
+        payload={"custom_type": kind, "content": told_by(entry)},
+        brief=brief,
+        links={"source_parent": spot.missing} if spot.missing else None,
+    )
+    return _with_rest(draft, entry)
+
+
 def _agent_in(entry: Fields) -> str:
     """The subagent whose work the result of a call is; it has a file of its own."""
     return _word(fields_of(entry.get("toolUseResult")).get("agentId")) if is_result(entry) else ""
@@ -251,10 +306,13 @@ def _derived(draft: Draft) -> Fields:
         "parentUuid": draft.parent,
         "timestamp": write_time(draft.time_ms),
         "message": draft.payload,
+        "rendered": [{"content": fields_of(draft.payload).get("content")}],
     }
 
 
 def _tells(name: str, ours: object, value: object) -> bool:
+    if name == "rendered":
+        return ours == value
     if name in ("message", "parentUuid"):  # a root has null there
         return ours is value or (isinstance(ours, str) and ours == value)
     return isinstance(ours, str) and ours == value
@@ -310,7 +368,7 @@ def write_entry(draft: Draft) -> Fields:
     source = draft.source or {}
     if RAW in source:
         return fields_of(decode(as_bytes(source[RAW]))[0])
-    if draft.type != "node" or draft.kind != "message":
+    if draft.type != "node" or draft.kind not in ("message", "custom_message"):
         return fields_of(draft.payload)
     derived = _derived(draft)
     entry: Fields = {}
@@ -319,7 +377,7 @@ def write_entry(draft: Draft) -> Fields:
             entry[name] = derived[name] if value == _HERE else value[1:]
         else:
             entry[name] = value
-    if entry.get("type") == "attachment":
+    if draft.kind == "message" and entry.get("type") == "attachment":
         prompt = fields_of(draft.payload).get("content")
         entry["attachment"] = fields_of(entry["attachment"]) | {"prompt": prompt}
     return entry

@@ -3,14 +3,14 @@
 | kind of node     | effect                                                                                            |
 |------------------|---------------------------------------------------------------------------------------------------|
 | `message`        | the message, text of the program included; none if it only reports an error of the API            |
-| `custom_message` | a message of the user: Claude Code has none, these were added elsewhere                           |
+| `custom_message` | a message of the user: what Claude Code made of an attachment, or an extension elsewhere added    |
 | `branch_summary` | a message of the user; none if it is empty                                                        |
 | `compaction`     | takes the place of all before it, by the message behind it, or its own summary if made elsewhere  |
 
 A boundary of Claude Code may name a row of messages that stay. They come behind the one that it names for that, which
 is mostly the summary; a compaction made elsewhere keeps what it says behind its own summary. Setting: the model of the
 last answer. Claude Code joins messages that follow each other in one role, and builds more around them that it makes
-anew each time: the system prompt, and reminders. (Seen in the requests of Claude Code 2.1.330.)
+anew each time: the system prompt, and some reminders. (Seen in the requests of Claude Code 2.1.330.)
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from treering.format.values import Fields, fields_of
 MESSAGE: Final = "claude.message@1"
 SUMMARY: Final = "claude.summary@1"
 BRANCH_SUMMARY: Final = "claude.branch_summary@1"
+CUSTOM: Final = "claude.custom_message@1"
 
 _OF_OTHERS: Final = frozenset(
     {
@@ -55,7 +56,7 @@ class Claude(Walk):
     shown = {  # noqa: RUF012
         "message": MESSAGE,
         "branch_summary": BRANCH_SUMMARY,
-        "custom_message": MESSAGE,
+        "custom_message": CUSTOM,
     }
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
@@ -159,6 +160,10 @@ def _message(payload: object, _seen: Seen) -> object:
     return in_claude(fields_of(payload)) if isinstance(payload, dict) else {"role": "user", "content": text_of(payload)}
 
 
+def _custom_message(payload: object, _seen: Seen) -> object:
+    return in_claude({"role": "user", "content": fields_of(payload).get("content")})
+
+
 def _told(opening: str, payload: object) -> object:
     return {"role": "user", "content": f"{opening}\n\n{text_of(fields_of(payload).get('summary'))}"}
 
@@ -173,5 +178,6 @@ def _branch_summary(payload: object, _seen: Seen) -> object:
 
 register_policy(Claude())
 register_view(MESSAGE, _message)
+register_view(CUSTOM, _custom_message)
 register_view(SUMMARY, _summary)
 register_view(BRANCH_SUMMARY, _branch_summary)

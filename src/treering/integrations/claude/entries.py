@@ -49,11 +49,16 @@ def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None
     body = bytes(record.body)
     payload, source = decode_payload(body, blobs), decode_source(body, blobs)
     if isinstance(payload, Erased):
-        return _stub(record, payload) if record.type == "node" and record.kind == "message" else None
-    if record.type == "node" and record.kind == "message" and source is None:
+        return _stub(record, payload) if _is_message(record) else None
+    if _is_message(record) and source is None:
         return None  # somebody else's
     entry = write_entry(_draft(record, payload, fields_of(source)))
     return entry if "type" in entry or record.kind.startswith("claude:") else None
+
+
+def _is_message(record: Record) -> bool:
+    """Tell a node of a message, or of one that Claude Code made of an attachment."""
+    return record.type == "node" and record.kind in ("message", "custom_message")
 
 
 def _draft(record: Record, payload: object, source: Fields) -> Draft:
@@ -72,7 +77,7 @@ def as_text(draft: Draft, entry: Fields) -> Draft:
         TypeError: It is no JSON.
         ValueError: It contains itself.
     """
-    payload = {"role": draft.role, "content": "[not shown]"} if draft.kind == "message" else None
+    payload = {"role": draft.role, "content": "[not shown]"} if draft.kind in ("message", "custom_message") else None
     return msgspec.structs.replace(draft, payload=payload, source={RAW: json.dumps(entry)})
 
 
