@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import zstandard
@@ -9,8 +10,11 @@ from tests.integrations.claude.conftest import opened
 from tests.integrations.claude.scribe import PROJECT, Scribe
 from tests.session.backends import Backend
 
+from treering import redact_patterns
 from treering.integrations.claude import TreeringSessionStore
 from treering.session.blocking import Session
+from treering.session.redaction import Redaction
+from treering.session.store import Place, Store
 
 
 def hands_on(backend: Backend, scribe: Scribe) -> Session:
@@ -183,3 +187,18 @@ async def test_imported_and_forked_by_treering(near: Backend) -> None:
         session.fork("forked", at=middle)
     loaded: Any = await TreeringSessionStore(near.store()).load({"project_key": PROJECT, "session_id": "forked"})
     assert loaded == scribe.entries[:2]
+
+
+async def test_a_redactor(near: Backend) -> None:
+    """What a redactor takes out is stored nowhere; the conversation stays whole, and a retry adds nothing."""
+    place = near.store()._place
+    redacting = Store(Place(place.driver, redaction=Redaction(redact_patterns(["hunter[0-9]"]))))
+    scribe = Scribe()
+    scribe.turn("my password is hunter2", "echo hunter2")
+    for _ in range(2):
+        await TreeringSessionStore(redacting).append(scribe.key, scribe.entries)
+    loaded = await opened(near).load(scribe.key)
+    assert loaded == json.loads(json.dumps(scribe.entries).replace("hunter2", "[redacted]"))
+    (summary,) = await opened(near).list_session_summaries(PROJECT)
+    assert summary["data"]["first_prompt"] == "my password is [redacted]"
+    assert b"hunter2" not in stored_bytes(near)

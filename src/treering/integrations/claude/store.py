@@ -39,6 +39,7 @@ from treering.integrations.claude.loading import load
 from treering.integrations.claude.names import Address, address_of
 from treering.integrations.claude.recorded import Entry
 from treering.integrations.claude.transcript import Transcript
+from treering.session.async_store import AsyncStore
 from treering.session.store import Store
 from treering.session.writer import Options, Writer, now_ms
 from treering.storage.requests import Steps
@@ -61,11 +62,11 @@ class TreeringSessionStore(SessionStore):
     Several processes and hosts may use one store at a time, also for the same session.
     """
 
-    def __init__(self, store: Store, *, open_max: int = OPEN_MAX) -> None:
+    def __init__(self, store: Store | AsyncStore, *, open_max: int = OPEN_MAX) -> None:
         """Nothing is read or written yet.
 
         Args:
-            store: As `treering.open` returns it.
+            store: As `treering.open` returns it. It stays open when this one is closed.
             open_max: Transcripts kept open for appending.
         """
         self._place = store._place  # noqa: SLF001  # of the same package
