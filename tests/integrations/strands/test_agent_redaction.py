@@ -80,6 +80,21 @@ def test_what_was_put_aside_of_it_is_gone_too(backend: Backend) -> None:
     assert leaks(backend) == []
 
 
+def test_what_was_put_aside_is_gone_from_old_checkpoints(backend: Backend) -> None:
+    """A copy that a checkpoint had by then is erased with the message, and does not come back."""
+    options: Any = {"context_manager": "auto", "tools": [read_mail]}
+    agent = agent_on(backend, [Calls(Call("read_mail", id="c"))], **options)
+    agent("read it")
+    assert leaks(backend) != []
+    agent.messages[2]["content"][0]["toolResult"]["content"] = [{"text": NOTICE}]
+    manager_of(agent).redact_latest_message(agent.messages[2], agent)
+    assert leaks(backend) == []
+    again = agent_on(backend, **options)
+    assert again.messages == agent.messages
+    again("go on")
+    assert leaks(backend) == []
+
+
 def test_a_prompt_is_gone_also_from_segments_and_forks(backend: Backend) -> None:
     """It does not matter where the text had come to meanwhile."""
     agent = agent_on(backend)

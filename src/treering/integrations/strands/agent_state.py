@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from strands import Snapshot
@@ -93,6 +93,16 @@ def is_interrupted(state: Mapping[str, Any]) -> bool:
     """Whether calls of the last message wait for somebody's answer."""
     kept = state.get(OURS + "interrupt_state")
     return isinstance(kept, dict) and bool(kept.get("activated"))
+
+
+def stash_keys(state: Iterable[str], names: Collection[str]) -> list[str]:
+    """Keys of what a context manager put aside under some names; see `put_aside_as`."""
+    return [key for key in state if key.startswith(STASH) and is_named(key[len(STASH) :], names)]
+
+
+def is_named(reference: str, names: Collection[str]) -> bool:
+    """Whether something was put aside under one of these names."""
+    return reference.rpartition("_")[0] in names
 
 
 def stash_of(state: Mapping[str, Any]) -> Stash:

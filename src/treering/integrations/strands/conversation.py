@@ -124,6 +124,12 @@ def name_all(messages: Sequence[Message]) -> list[str]:
     return given
 
 
+def put_aside_as(message: Message) -> set[str]:
+    """Under which names context managers put blocks of a message aside, with a number behind."""
+    answered = {block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block}
+    return {tracking_id(message), *answered}
+
+
 def message_of(item: ContextItem) -> Message:
     """A message as Strands expects it, also one that was erased or did not come from Strands."""
     message: dict[str, Any] = dict(item.message) if isinstance(item.message, Mapping) else {"content": item.message}

@@ -18,7 +18,7 @@ from strands.types.content import Message
 
 from treering import Draft, Session, TreeringError, UsageError
 from treering.format import values
-from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted
+from treering.integrations.strands.agent_state import STASH, SYSTEM, Known, is_interrupted, stash_keys
 from treering.integrations.strands.conversation import (
     Difference,
     Shown,
@@ -26,6 +26,7 @@ from treering.integrations.strands.conversation import (
     draft_of,
     message_of,
     name_all,
+    put_aside_as,
     tracking_id,
 )
 from treering.integrations.strands.repair import close_open_calls
@@ -180,11 +181,14 @@ class Recorder:
         old = next((each for each in self._shown if each.tracking_id == name), None)
         if old is None:
             return  # it was not recorded yet
+        aside = stash_keys(self._known.state, put_aside_as(message))
         with self.held() as session:
-            receipt = session.erase(old.node, reason=REDACTED)
+            receipt = session.erase(old.node, state=aside, reason=REDACTED)
         for warning in receipt.warnings:
             _log.warning("session %r: what was redacted is erased, but %s", self.session.id, warning)
         self._shown = tuple(Shown(each.node, None) if each is old else each for each in self._shown)
+        left = {key: value for key, value in self._known.state.items() if key not in aside}
+        self._known = Known(left, self._known.manager)
         self._record(self._difference(messages, set()), self._with_stash(known), system, ends=True)
 
     def node_of(self, name: str) -> str:

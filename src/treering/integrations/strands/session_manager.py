@@ -50,9 +50,11 @@ from treering.integrations.strands.agent_state import (
     Known,
     Stash,
     capture,
+    is_named,
     snapshot_of,
     stash_of,
 )
+from treering.integrations.strands.conversation import put_aside_as
 from treering.integrations.strands.names import EXTRA, belongs_to, require_session_id
 from treering.integrations.strands.orchestrator import Orchestrators
 from treering.integrations.strands.recorder import Recorder, System
@@ -417,11 +419,7 @@ async def _forget(agent: LocalAgent, message: Message) -> None:
     manager = agent.context_manager
     if manager is None or manager.stash is None:
         return
-    names = [message.get("tracking_id", ""), *_answered_calls(message)]
+    names = put_aside_as(message)
     for reference in await manager.stash.list():
-        if reference.rpartition("_")[0] in names:
+        if is_named(reference, names):
             await manager.stash.delete(reference)
-
-
-def _answered_calls(message: Message) -> list[str]:
-    return [block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block]
