@@ -102,7 +102,7 @@ def _storage(floor: str) -> Callable[[Results], Spread]:
 
     def value(results: Results) -> Spread:
         ours = Cell("storage", OURS, DISK, 1_000)
-        (taken,), (nodes,), (checkpoints,) = (results.values(ours, each) for each in ("bytes_aside", *COUNTS))
+        (taken,), (nodes,), (checkpoints,) = (results.values(ours, each) for each in ("sealed", *COUNTS))
         (text,) = results.values(Cell("storage", floor, DISK, 1_000), "bytes")
         return spread([taken / (text + NODE_BYTES * nodes + CHECKPOINT_BYTES * checkpoints)])
 
@@ -130,9 +130,16 @@ GOALS = (
     Goal("Resuming is as quick as SQLite", "resume / bare SQLite, 1,000 messages", 1.5, _closely("resume")),
     Goal(
         "A durable append costs little besides its sync",
-        "rate / rate of a bare write + fdatasync",
+        "rate / rate of a bare write + fdatasync, seals and compactions included",
         0.5,
         _at(1_000, "append, closely", BARE, OURS),
+        at_least=True,
+    ),
+    Goal(
+        "... also without waiting in line",
+        "the same, median of single appends",
+        0.5,
+        _at(1_000, "append, closely", BARE, OURS, "single"),
         at_least=True,
     ),
     Goal("... and fewer system calls", "calls / SQLite, FULL", 1, _at(100, "system calls", OURS, SQLITE, "calls")),
@@ -141,7 +148,7 @@ GOALS = (
     ),
     Goal(
         "A checkpoint at every turn is nearly free",
-        "bytes / (zstd of the text in one piece + 64 a node + 80 a checkpoint), `latest` aside, 1,000 messages",
+        "segments / (zstd of the text in one piece + 64 a node + 80 a checkpoint), 1,000 messages",
         1,
         _storage(ZSTD),
     ),

@@ -27,6 +27,7 @@ class Unit(NamedTuple):
 
 UNITS = {
     "seconds": Unit("ms", 1e3),
+    "single": Unit("ms, median of single ones", 1e3),
     "cpu": Unit("ms of processor", 1e3),
     "requests": Unit("requests"),
     "up": Unit("kB up", 1e-3),
@@ -36,14 +37,14 @@ UNITS = {
     "calls": Unit("system calls"),
     "syncs": Unit("of them syncs"),
     "bytes": Unit("MB", 1e-6),
-    "bytes_aside": Unit("MB without `latest`", 1e-6),
+    "sealed": Unit("MB in segments", 1e-6),
     "nodes": Unit("nodes"),
     "checkpoints": Unit("checkpoints"),
     "acknowledged": Unit("acknowledged"),
     "kept": Unit("of them kept"),
     "in the context": Unit("of them in the context"),
 }
-BY_SIZE = ("seconds", "memory", "requests", "down", "bytes", "bytes_aside")
+BY_SIZE = ("seconds", "memory", "requests", "down", "bytes", "sealed")
 """Metrics that are shown for every size, where there are several."""
 
 BESIDE = {

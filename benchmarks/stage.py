@@ -142,10 +142,10 @@ class Stage:
         return {"calls": len(calls) / count, "syncs": syncs / count}
 
 
-def weigh(folder: Path, *, without: str = "") -> int:
-    """Return the bytes of all files below a folder, without those in folders of one name."""
+def weigh(folder: Path, *, only: Collection[str] = ()) -> int:
+    """Return the bytes of all files below a folder; of those in folders of some names, if any are given."""
     sizes = 0
     for parent, _, files in os.walk(folder):
-        if os.path.basename(parent) != without:
+        if not only or os.path.basename(parent) in only:
             sizes += sum(os.path.getsize(os.path.join(parent, name)) for name in files)
     return sizes

@@ -46,6 +46,7 @@ TRACED = 160
 INSISTING = 20
 EVERYTHING = 1_000
 LISTED = "listed"
+SEALED = ("segments", "blobs")  # folders of Treering's
 COLD = (OURS, DECODE, PYTHON, SQLITE, JSONL, STRANDS_FILES, GET, STRANDS_S3)
 
 
@@ -82,7 +83,7 @@ FULL = Scale(
     listed=1_000,
     cold=(*COLD, OPENAI, LANGGRAPH, STRANDS_SNAPSHOTS, LANGGRAPH_OBJECTS),
     rounds=25,
-    seconds=30,
+    seconds=20,
 )
 QUICK = Scale(
     disk=(10, 100, 1_000, 10_000),
@@ -198,6 +199,7 @@ def _invocation(stage: Stage, scale: Scale, task: str) -> Rounds:
             stage.tell(name, S3, "begin", f"invocation-{number}")
             figures = stage.do(name, S3, "append", INVOCATION)
             stage.tell(name, S3, "end")
+            del figures["single"]
             total = {metric: value * INVOCATION for metric, value in figures.items()}
             yield {Cell(task, name, S3, INVOCATION): total}
 
@@ -293,8 +295,8 @@ def _weighed(stage: Stage, name: str, size: int) -> Figures:
         worker.do(where, "call", "tidy", "stored")
     counts: Figures = worker.do(where, "call", "counts", "stored") if worker.do(where, "offers", "counts") else {}
     worker.do(where, "leave")
-    taken, aside = weigh(Path(where.place)), weigh(Path(where.place), without="latest")
-    return {"bytes": taken, **({"bytes_aside": aside} if aside < taken else {}), **counts}
+    sealed = weigh(Path(where.place), only=SEALED)
+    return {"bytes": weigh(Path(where.place)), **({"sealed": sealed} if sealed else {}), **counts}
 
 
 def _two_writers(stage: Stage, scale: Scale, task: str) -> Rounds:  # noqa: ARG001  # counts need no rounds

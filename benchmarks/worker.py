@@ -172,15 +172,17 @@ def _each(action: Callable[..., object], calls: list[tuple[Any, ...]]) -> Figure
     What others left to be written is written first: file systems may sync it along with what comes next.
     """
     os.sync()
-    written, processor, before = _device_bytes(), time.process_time(), time.perf_counter()
+    times: list[float] = []
+    written, processor = _device_bytes(), time.process_time()
     os.access(MARK, os.F_OK)  # seen by strace
     for arguments in calls:
+        before = time.perf_counter()
         action(*arguments)
+        times.append(time.perf_counter() - before)
     os.access(MARK, os.F_OK)
-    seconds, processor = time.perf_counter() - before, time.process_time() - processor
-    written = _device_bytes() - written
-    count = len(calls)
-    return {"seconds": seconds / count, "cpu": processor / count, "device_bytes": written / count, "repeats": count}
+    processor, written, count = time.process_time() - processor, _device_bytes() - written, len(calls)
+    figures = {"seconds": statistics.mean(times), "single": statistics.median(times), "cpu": processor / count}
+    return {**figures, "device_bytes": written / count, "repeats": count}
 
 
 def _device_bytes() -> int:
