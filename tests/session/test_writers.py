@@ -10,10 +10,17 @@ from tests.session.at_rest import put_back
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering.errors import ConflictError, HeadMovedError, SessionDeletedError, SessionHeldError, UnavailableError
+from treering.errors import (
+    ConflictError,
+    CorruptError,
+    HeadMovedError,
+    SessionDeletedError,
+    SessionHeldError,
+    UnavailableError,
+)
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
-from treering.storage.requests import Answer, Batch, Found, Get, Hold
+from treering.storage.requests import Answer, Batch, Found, Get, Hold, Put, Written
 from treering.storage.wrapper import DriverWrapper
 from treering.testing.conformance import ask
 
@@ -452,3 +459,20 @@ def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) ->
             with pytest.raises(ConflictError, match="somebody else writes"):
                 handle.append("lost")
     assert contents(unheld(backend).session("s"))[-1] == "told"
+
+
+def test_a_log_that_lost_what_was_safe_is_damaged() -> None:
+    """Somebody cut it: to go on would hang a message below one that is gone, and hide all above it."""
+    backend = memory_backend(appends=True)
+    driver, tail = backend.driver(), "sessions/s/tail.jsonl"
+    session = backend.store().session("s")
+    session.append("one")
+    session.append("two")
+    data = ask(driver, Get(tail), Found).data
+    ask(driver, Put(tail, data[:-5]), Written)
+    with pytest.raises(CorruptError) as caught:
+        session.append("three")
+    assert caught.value.kind == "lost"
+    assert texts(session.context) == ["one", "two"]
+    kill(session)
+    assert texts(backend.store().view("s").context) == ["one"]

@@ -10,7 +10,7 @@ from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import CorruptError, NotFoundError, TreeringError
 from treering.format import values
 from treering.format.erasure import NONE, Burials, Erased, erased_of, is_erased
 from treering.format.paths import SessionKeys
@@ -129,6 +129,10 @@ class Reader:
         """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
         state, tail, end = self.state, view.tail, self.state.end
         known = self._view
+        if known is not None and known.durable and view.end < known.end:
+            raise CorruptError(
+                f"records that were safe are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail
+            )
         vanished = known is not None and (_may_have_vanished(known, view.tail) or known.epoch != view.epoch)
         if vanished:
             self._index = None
