@@ -12,6 +12,7 @@ from benchmarks.tasks import ZSTD, ZSTD_FRAMES
 
 NODE_BYTES, CHECKPOINT_BYTES = 64, 80
 COUNTS = ("nodes", "checkpoints")
+NEAR = 0.005  # to a limit, where three digits would not tell on which side
 
 
 class Goal(NamedTuple):
@@ -45,6 +46,8 @@ class Verdict(NamedTuple):
         """A row of a table; see `COLUMNS`."""
         limit = f"{'at least' if self.goal.at_least else 'at most'} {number(self.goal.limit)}"
         measured = "-" if self.value is None else self.value.text()
+        if self.value and abs(self.value.median / self.goal.limit - 1) < NEAR:
+            measured = f"{self.value.median:.4f}"
         return self.goal.name, self.goal.formula, limit, measured, self.word
 
 

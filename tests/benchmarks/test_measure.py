@@ -71,6 +71,12 @@ def test_a_goal_is_held_against_its_limit(ours: float, word: str) -> None:
     assert len(verdicts) == len(GOALS)
 
 
+def test_a_near_miss_is_shown_with_the_digits_that_tell() -> None:
+    """Next to a limit a figure is not rounded onto it."""
+    (verdict,) = [each for each in judge(results([2.004], [1.0])) if each.word == "**missed**"]
+    assert verdict.row[3] == "0.4990"
+
+
 def test_results_survive_a_file(tmp_path: Path) -> None:
     """What was stored is what was measured, so a report of it says the same."""
     found = results([2.0, 3.0], [1.0, 1.0])
