@@ -126,12 +126,15 @@ async def test_other_sessions_beside(near: Backend) -> None:
 
 
 async def test_damage_is_told(near: Backend) -> None:
-    """A damaged session is an error with its key, never an empty one."""
-    store, scribe = opened(near), Scribe()
+    """A damaged session is an error when it is loaded, never an empty one; lists show it and the others."""
+    store, scribe, other = opened(near), Scribe(), Scribe()
     await store.append(scribe.key, scribe.turn("one"))
-    driver = near.driver()
+    await store.append(other.key, other.turn("two"))
     keys = near.store().namespace(PROJECT)._place.keys(scribe.session)
-    driver.execute((Put(keys.latest, b"damaged"),))
+    near.driver().execute((Put(keys.latest, b"damaged"),))
+    rows = await opened(near).list_sessions(PROJECT)
+    assert {row["session_id"] for row in rows} == {scribe.session, other.session}
+    assert await summaries(near) == {other.session: folded(other)}
     with pytest.raises(CorruptError, match=scribe.session):
         await opened(near).load(scribe.key)
 

@@ -90,6 +90,22 @@ async def test_another_title_in_the_same_place_is_new(near: Backend) -> None:
     assert await opened(near).load(KEY) == [one, MODE, {"type": "mode", "mode": "code"}]
 
 
+async def test_several_faults_in_a_row() -> None:
+    """An append whose reply is lost is not forgotten when the store does not answer the first retry either."""
+    inner = memory_backend().driver()
+    faults = iter([Fault.AFTER, *[Fault.BEFORE] * 4])  # two looks at both registers are lost
+    broken = []
+    faulty = FaultyDriver(inner, lambda _: next(faults, Fault.NONE) if broken else Fault.NONE)
+    store = store_on(faulty)
+    await store.append(KEY, named("1"))
+    broken.append(True)
+    for _ in range(3):
+        with pytest.raises(UnavailableError):
+            await store.append(KEY, [MODE, MODE])
+    await store.append(KEY, [MODE, MODE])
+    assert await store_on(inner).load(KEY) == [*named("1"), MODE, MODE]
+
+
 @pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
 @pytest.mark.parametrize("place", range(4, 20))
 async def test_retry_after_a_fault(fault: Fault, place: int) -> None:

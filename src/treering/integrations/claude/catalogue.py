@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from treering.errors import NotFoundError, TreeringError
+from treering.errors import CorruptError, FormatVersionError, NotFoundError
 from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
 from treering.integrations.claude.names import Address, parse_name
 from treering.integrations.claude.summary import is_complete, summary_on
 from treering.session.catalogue import CARDS_AT_ONCE_MAX
 from treering.session.reader import Reader
-from treering.storage.requests import Entry, Found, Get, Steps
-from treering.storage.run import list_all
+from treering.storage.requests import Answer, Entry, Found, Get, Steps
+from treering.storage.run import checked, list_all
 
 
 class Listed(NamedTuple):
@@ -74,35 +74,38 @@ def _is_wanted(address: Address, below: str | None) -> bool:
 
 def _cards(entries: Sequence[Entry]) -> Steps[list[Card | None]]:
     answers = yield tuple(Get(entry.key, start=0, end=CARD_BYTES_MAX, register=True) for entry in entries)
-    cards: list[Card | None] = []
-    for entry, answer in zip(entries, answers, strict=True):
-        if isinstance(answer, NotFoundError):
-            cards.append(None)
-        elif isinstance(answer, Found):
-            cards.append(decode_card(answer.data, key=entry.key))
-        else:
-            raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
-    return cards
+    return [_card(entry, answer) for entry, answer in zip(entries, answers, strict=True)]
+
+
+def _card(entry: Entry, answer: Answer) -> Card | None:
+    """What a card says; of one that cannot be read, its name. None if there is none any more."""
+    if isinstance(answer, NotFoundError):
+        return None
+    try:
+        return decode_card(checked(answer, Found).data, key=entry.key)
+    except (CorruptError, FormatVersionError):  # loading the session will tell
+        name = decode_id(session_of_latest(entry.key, entry.key.partition(LATEST)[0]) or "")
+        return Card(session=name, life="", write="") if name else None
 
 
 def summaries(rows: Iterable[Listed], prefix: str, *, appends: bool) -> Steps[list[tuple[Listed, dict[str, Any]]]]:
     """Return what the summary of each says; none of one that is too large for a card, or was never made."""
     found = []
     for row in rows:
-        card = row.card
+        card: Card | None = row.card
         if row.lags:
-            card = yield from _newest_card(SessionKeys(prefix, card.session, appends), card)
-        data = summary_on(card.extra)
+            card = yield from _newest_card(SessionKeys(prefix, row.card.session, appends))
+        data = summary_on(card.extra) if card is not None else None
         if data is not None and is_complete(data):
             found.append((row, data))
     return found
 
 
-def _newest_card(keys: SessionKeys, card: Card) -> Steps[Card]:
-    """The card as it would be written now."""
+def _newest_card(keys: SessionKeys) -> Steps[Card | None]:
+    """The card as it would be written now; None if it cannot be read."""
     reader = Reader(keys)
     try:
         yield from reader.look()
-    except NotFoundError:
-        return card
+    except (NotFoundError, CorruptError, FormatVersionError):
+        return None
     return reader.state.card

@@ -70,17 +70,21 @@ class Transcript:
             TreeringError: Some of them are not recorded. Call again with the same entries.
         """
         batch = tuple(entries)
-        tried, self._tried = self._tried, None
-        landed = yield from self.writer.settle()
-        done = 0
-        if tried is not None and tried.entries == batch:
-            done = tried.planned if landed else tried.done
+        yield from self._settle()
+        done = self._tried.done if self._tried is not None and self._tried.entries == batch else 0
         while done < len(batch):
             planned = yield from self.writer.write(partial(self._plan, batch, done))
             self._take(planned)
             done, self._tried = planned.done, None
         if self.writer.should_tidy:
             yield from self._tidy()
+
+    def _settle(self) -> Steps[None]:
+        """Find out how far what was last asked for came."""
+        landed = yield from self.writer.settle()
+        if self._tried is not None:
+            done = self._tried.planned if landed else self._tried.done
+            self._tried = _Tried(self._tried.entries, done, done)
 
     def _tidy(self) -> Steps[None]:
         """Merge segments: the SDK closes nothing, and a load reads every segment. What was appended is safe already."""
@@ -91,6 +95,7 @@ class Transcript:
         """Say where in this conversation a subagent began; nothing if there is no conversation yet."""
         if not self.writer.begun:
             return
+        yield from self._settle()
 
         def plan() -> Steps[Recording]:
             yield from ()
@@ -104,7 +109,7 @@ class Transcript:
     def close(self) -> Steps[None]:
         """Let the card tell what was appended, and merge segments if there are many."""
         writer = self.writer
-        yield from writer.settle()
+        yield from self._settle()
         if writer.begun and writer.view.end > writer.view.covers:
             writer.go_along()
             yield from writer.anchor()
