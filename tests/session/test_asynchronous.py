@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering import Keep
+from treering import Keep, SessionHeldError
 from treering.session.store import Place
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch
@@ -247,3 +248,17 @@ async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> No
     view = backend.store().view("s")
     assert texts(view.context) == said
     assert [view.get(row.id).payload["content"] for row in view.nodes()] == said  # type: ignore[index]
+
+
+async def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:
+    """Opened without a hold it keeps nobody out but from `claim` to `release`, as the blocking one."""
+    store = treering.aopen(tmp_path)
+    async with await store.session("s", hold=False) as first, await store.session("s", hold=False) as second:
+        await first.append("a")
+        with pytest.raises(SessionHeldError):
+            await second.claim()
+        await first.release()
+        await second.claim()
+        with pytest.raises(SessionHeldError):
+            await first.claim()
+    await store.close()

@@ -100,6 +100,7 @@ def check_recording(session: Session, store: Store) -> None:
     assert_type(session.append("text", {"role": "user", "content": "x"}, treering.user("y")), str)
     assert_type(session.append("x", expect=None), str)
     assert_type(session.append("x", expect=HERE, head="main"), str)
+    assert_type(session.append(treering.user("x", id="mine"), new_ids=True), str)
     session.append(1)  # type: ignore[arg-type]
     done = session.commit(["x"], state={"step": 3}, label="l", step=3, metadata={"m": 1}, manager=None)
     assert_type(done, Commit)
@@ -128,7 +129,9 @@ def check_recording(session: Session, store: Store) -> None:
     session.branch("idea", at="n", summary="s")
     session.drop_head("idea")
     session.rewind("checkpoint")
-    session.fork("copy", at="n", title="T")
+    session.fork("copy", at="n", title="T", project="p", extra={"k": 1})
+    session.claim()
+    session.release()
     session.flush()
     session.seal()
     assert_type(session.tidy(everything=True), Merged)

@@ -139,9 +139,10 @@ class AsyncSession(_AsyncReads[Writer]):
         async with self._lock:
             self._reader.claim()
 
-    def release(self) -> None:
+    async def release(self) -> None:
         """Let others open the session; see `Session.release`."""
-        release(self._holds)
+        async with self._lock:
+            release(self._holds)
 
     @property
     def head(self) -> str:
