@@ -17,7 +17,8 @@ def test_a_torn_group_is_neither_shown_nor_in_the_way(tmp_path: Path) -> None:
     killed.close()
     (tmp_path / "latest/s.jsonl.zst").write_bytes(covered)  # as a kill leaves it
     tail = tmp_path / "sessions/s/tail.jsonl"
-    tail.write_bytes(b"".join(tail.read_bytes().splitlines(keepends=True)[:-1]))
+    lines = tail.read_bytes().rstrip(b"\0").splitlines(keepends=True)
+    tail.write_bytes(b"".join(lines[:-1]))
     with store.session("s") as session:
         assert [item.message["content"] for item in session.context] == ["kept"]
         session.append("after")
