@@ -104,8 +104,7 @@ class Stage:
         """Let a new process resume a session; from its start to its end."""
         entry = CONTESTANTS[name]
         code = "from benchmarks.cold import main; main()"
-        place_, window = self.where(name, place)
-        arguments = [entry.module, entry.kind, place_, str(window), session]
+        arguments = [entry.module, entry.kind, *map(str, self.where(name, place)), session]
         self.proxy.latency = LATENCY[place]
         self.proxy.reset()
         begun = time.perf_counter()

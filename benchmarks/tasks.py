@@ -133,6 +133,11 @@ def _resume_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("resume")(stage, scale, task, {S3: scale.s3, SLOW: scale.s3})
 
 
+def _resume_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
+    only = (OURS, FULL_TAIL, DECODE, SQLITE)
+    return _read("resume", only=only)(stage, scale.closely(), task, {DISK: (1_000,)})
+
+
 def _page(stage: Stage, scale: Scale, task: str) -> Rounds:
     return _read("page", PAGE)(stage, scale, task, {DISK: scale.history, SLOW: scale.history[-1:]})
 
@@ -151,45 +156,36 @@ def _skeleton(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 def _append(stage: Stage, scale: Scale, task: str) -> Rounds:
     for size in scale.appended:  # one after the other: a contestant holds one session open
-        yield from _record(stage, scale, task, "append", size)
-
-
-def _turn(stage: Stage, scale: Scale, task: str) -> Rounds:
-    return _record(stage, scale, task, "turn", 1_000)
+        share = scale._replace(seconds=scale.seconds / len(scale.appended))
+        yield from _record(stage, share, "append", Cell(task, "", DISK, size))
 
 
 def _append_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
-    return _record(stage, scale.closely(), task, "append", 1_000, only=(OURS, BARE, SQLITE))
+    only = (OURS, BARE, SQLITE)
+    return _record(stage, scale.closely(), "append", Cell(task, "", DISK, 1_000), only)
 
 
-def _resume_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
-    only = (OURS, FULL_TAIL, DECODE, SQLITE)
-    return _read("resume", only=only)(stage, scale.closely(), task, {DISK: (1_000,)})
-
-
-def _record(stage: Stage, scale: Scale, task: str, action: str, size: int, *, only: tuple[str, ...] = ()) -> Rounds:
-    """Append to sessions that have `size` messages at the beginning."""
-    names = list(stage.able(action, DISK, size, only))
-    for name in names:
-        stage.tell(name, DISK, "begin", stage.session(name, DISK, size, task))
-    # Who needs a millisecond for one does few of them, or the session would soon be much longer.
-    first = {name: stage.do(name, DISK, action, 4)["seconds"] for name in names}
-    counts = {name: 4 if first[name] > 0.005 else min(80, size // 10) for name in names}
-    cells = {Cell(task, name, DISK, size): partial(stage.do, name, DISK, action, counts[name]) for name in names}
-    yield from alternate(cells, scale.rounds, scale.seconds / 3)
-    for name in names:
-        stage.tell(name, DISK, "end")
+def _turn(stage: Stage, scale: Scale, task: str) -> Rounds:
+    return _record(stage, scale, "turn", Cell(task, "", DISK, 1_000))
 
 
 def _turn_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
-    size = scale.s3[2]
-    names = list(stage.able("turn", S3, size))
+    return _record(stage, scale, "turn", Cell(task, "", S3, 1_000))
+
+
+def _record(stage: Stage, scale: Scale, action: str, cell: Cell, only: tuple[str, ...] = ()) -> Rounds:
+    """Append to sessions of a size, in a cell whose contestant is left open."""
+    task, _, place, size = cell
+    names = list(stage.able(action, place, size, only))
     for name in names:
-        stage.tell(name, S3, "begin", stage.session(name, S3, size, "turn"))
-    cells = {Cell(task, name, S3, size): partial(stage.do, name, S3, "turn", 10) for name in names}
-    yield from alternate(cells, scale.rounds // 3, scale.seconds / 2)
+        stage.tell(name, place, "begin", stage.session(name, place, size, task))
+    # Who needs milliseconds for one does few of them, or the session would soon be much longer.
+    first = {name: stage.do(name, place, action, 4)["seconds"] for name in names}
+    counts = {name: 4 if first[name] > 0.005 else min(80, size // 10) for name in names}
+    cells = {Cell(task, name, place, size): partial(stage.do, name, place, action, counts[name]) for name in names}
+    yield from alternate(cells, scale.rounds, scale.seconds)
     for name in names:
-        stage.tell(name, S3, "end")
+        stage.tell(name, place, "end")
 
 
 def _invocation(stage: Stage, scale: Scale, task: str) -> Rounds:
@@ -215,29 +211,25 @@ def _cold(stage: Stage, scale: Scale, task: str) -> Rounds:
     cells: dict[Cell, Callable[[], Figures]] = {}
     for size in scale.disk:
         everybody = [name for name in scale.cold if CONTESTANTS[name].disk]
-        names = everybody if size == 1_000 else (OURS, SQLITE)
-        for name in names:
-            session = stage.session(name, DISK, size)
-            cells[Cell(task, name, DISK, size)] = partial(stage.cold, name, DISK, session)
+        cells |= _starts(stage, task, everybody if size == 1_000 else (OURS, SQLITE), DISK, size)
     return alternate(cells, scale.rounds, scale.seconds)
 
 
-def _cold_close(stage: Stage, scale: Scale, task: str) -> Rounds:
-    """Compare short processes only, in many more rounds."""
-    cells = {
-        Cell(task, name, DISK, 1_000): partial(stage.cold, name, DISK, stage.session(name, DISK, 1_000))
-        for name in (OURS, DECODE, PYTHON)
-    }
-    return alternate(cells, *scale.closely()[-2:])
+def _cold_closely(stage: Stage, scale: Scale, task: str) -> Rounds:
+    close = scale.closely()
+    return alternate(_starts(stage, task, (OURS, DECODE, PYTHON), DISK, 1_000), close.rounds, close.seconds)
 
 
 def _cold_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
     names = [name for name in scale.cold if CONTESTANTS[name].s3]
-    cells = {
-        Cell(task, name, SLOW, 1_000): partial(stage.cold, name, SLOW, stage.session(name, SLOW, 1_000))
+    return alternate(_starts(stage, task, names, SLOW, 1_000), scale.rounds, scale.seconds / 2)
+
+
+def _starts(stage: Stage, task: str, names: Iterable[str], place: str, size: int) -> dict[Cell, Callable[[], Figures]]:
+    return {
+        Cell(task, name, place, size): partial(stage.cold, name, place, stage.session(name, place, size))
         for name in names
     }
-    return alternate(cells, scale.rounds // 3, scale.seconds / 2)
 
 
 def _list(stage: Stage, scale: Scale, task: str) -> Rounds:
@@ -337,7 +329,7 @@ TASKS = {
     ),
     "resume on S3": Task("The same from a bucket, with a client at hand.", _resume_s3),
     "new process": Task("Start Python, import what is needed, resume, end.", _cold),
-    "new process, closely": Task("The same beside a process that does no more than it must.", _cold_close),
+    "new process, closely": Task("The same beside a process that does no more than it must.", _cold_closely),
     "new process on S3": Task("The same from a bucket.", _cold_s3),
     "last page": Task("Read the last 50 messages of the history.", _page),
     "skeleton": Task("Read who follows whom in the whole session, without payloads.", _skeleton),

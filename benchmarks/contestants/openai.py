@@ -55,7 +55,7 @@ class Items(Contestant):
     def turn(self, texts: Sequence[str], step: int) -> None:  # noqa: ARG002  # as the docstring says
         """Add two items; there is no state to keep."""
         pair = zip(("user", "assistant"), texts, strict=True)
-        self._run(self.open.add_items([{"role": role, "content": text} for role, text in pair]))  # type: ignore[misc]
+        self._run(self.open.add_items([{"role": role, "content": text} for role, text in pair]))
 
     def end(self) -> None:
         self.open.close()

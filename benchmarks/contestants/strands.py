@@ -167,7 +167,8 @@ class Snapshots(_Strands):
 
     def turn(self, texts: Sequence[str], step: int) -> None:
         for role, text in zip(("user", "assistant"), texts, strict=True):
-            self.agent.messages.append({"role": role, "content": [{"text": text}]})
+            message: Any = {"role": role, "content": [{"text": text}]}
+            self.agent.messages.append(message)
         self.agent.state.set("step", step)
         del self.agent.messages[: -self.window]
         self._save()
