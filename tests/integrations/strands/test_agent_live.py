@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,15 +12,9 @@ from strands.bidi.types.events import BidiResponseStopEvent
 from tests.integrations.strands.agents import add, said
 from tests.integrations.strands.fake_live_model import FakeLiveModel, Unfinished
 from tests.integrations.strands.fake_model import Call
-from tests.session.backends import Backend, backend_of, memory_backend
+from tests.session.backends import Backend, memory_backend
 
 from treering.integrations.strands import TreeringSessionManager
-
-
-@pytest.fixture(params=["memory", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A place for sessions, like an object store and like a disk."""
-    return backend_of(request.param, tmp_path / "store")
 
 
 def live_agent(backend: Backend, replies: Iterable[str | Call] = (), **options: Any) -> BidiAgent:

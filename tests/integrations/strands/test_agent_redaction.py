@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
 from strands import tool
 from tests.integrations.strands.agents import agent_on, managed, manager_of, said
 from tests.integrations.strands.fake_model import Call, Calls, Redacted
@@ -18,12 +17,6 @@ from treering.session.place import Place
 
 SECRET = "the secret of the user"
 NOTICE = "[blocked]"
-
-
-@pytest.fixture(params=["memory", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A place for sessions, like an object store and like a disk."""
-    return backend_of(request.param, tmp_path / "store")
 
 
 @tool

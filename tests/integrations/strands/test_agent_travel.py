@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 
 import pytest
 from strands.agent.conversation_manager import SlidingWindowConversationManager
 from tests.integrations.strands.agents import ADD, agent_on, managed, manager_of, said
-from tests.session.backends import Backend, backend_of
+from tests.session.backends import Backend
 
 from treering import ConflictError, NotFoundError, UsageError
 from treering.integrations.strands import TreeringSessionManager
-
-
-@pytest.fixture(params=["memory", "local"])
-def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
-    """A place for sessions, like an object store and like a disk."""
-    return backend_of(request.param, tmp_path / "store")
 
 
 def test_a_checkpoint_restores_messages_and_state(backend: Backend) -> None:

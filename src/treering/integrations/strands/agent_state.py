@@ -12,8 +12,7 @@ from treering.format import values
 from treering.integrations.strands_keys import OURS, inward, outward
 
 STASH: Final = "strands:stash:"
-"""In front of a reference: what a context manager put aside under it."""
-_STASH_ELSEWHERE: Final = "strands:stash:"
+"""In front of a reference: what a context manager put aside under it. Alone: the kind of storage that keeps it all."""
 SYSTEM: Final = "strands:system"
 """Where the digest of the system prompt and tools is that were recorded last."""
 _FIELDS: Final[Mapping[str, object]] = {
@@ -62,7 +61,7 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
     state |= {OURS + name: data[name] for name, nothing in _FIELDS.items() if data.get(name, nothing) != nothing}
     state |= {STASH + reference: entry for reference, entry in stash.entries.items()}
     if stash.elsewhere:
-        state[_STASH_ELSEWHERE] = stash.elsewhere
+        state[STASH] = stash.elsewhere
     if system:
         state[SYSTEM] = system
     manager = data.get("conversation_manager_state")
@@ -108,4 +107,4 @@ def is_named(reference: str, names: Collection[str]) -> bool:
 def stash_of(state: Mapping[str, Any]) -> Stash:
     """What a context manager had put aside."""
     entries = {key[len(STASH) :]: value for key, value in state.items() if key.startswith(STASH) and key != STASH}
-    return Stash(entries, state.get(_STASH_ELSEWHERE, ""))
+    return Stash(entries, state.get(STASH, ""))

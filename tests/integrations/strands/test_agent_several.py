@@ -1,0 +1,124 @@
+"""Several agents, several writers, several sessions: each is told what it may not do, and nothing is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from strands.types.exceptions import SessionException
+from tests.integrations.strands.agents import agent_on, managed, manager_of, said
+from tests.integrations.strands.fake_model import FakeModel
+from tests.session.backends import Backend, backend_of, memory_backend
+
+from treering import ConflictError, SessionHeldError
+from treering.integrations.strands import TreeringSessionManager
+
+
+def test_two_agents_of_one_id_are_refused(backend: Backend) -> None:
+    """One manager keeps several agents, each under its own id."""
+    manager = TreeringSessionManager(backend.store(), "s")
+    managed(manager, agent_id="a")
+    managed(manager, agent_id="b")
+    with pytest.raises(SessionException, match="must be unique"):
+        managed(manager, agent_id="a")
+
+
+def test_agents_of_one_session_have_sessions_of_their_own(backend: Backend) -> None:
+    """Several agents under one session id do not see each other, and a list finds them together."""
+    manager = TreeringSessionManager(backend.store(), "s")
+    for name in ("default", "critic", "s"):
+        managed(manager, [f"I am {name}"], agent_id=name)("who are you?")
+    again = TreeringSessionManager(backend.store(), "s")
+    for name in ("default", "critic", "s"):
+        assert said(managed(again, agent_id=name).messages)[-1] == f"I am {name}"
+    rows = backend.store().sessions(project="s").rows
+    assert {row.id: row.extra["strands"] for row in rows} == {
+        "s": {"session": "s", "agent": "default"},
+        "s/critic": {"session": "s", "agent": "critic"},
+        "s/s": {"session": "s", "agent": "s"},
+    }
+
+
+@pytest.mark.parametrize("name", ["", " ", ".", "..", "a/b", "/", "a\\b", "../x"])
+def test_session_ids_that_are_paths_are_refused(name: str) -> None:
+    """A session id is one name, so that no id covers another."""
+    with pytest.raises(ValueError, match="session id"):
+        TreeringSessionManager(memory_backend().store(), name)
+
+
+def test_a_second_writer_is_told_and_nothing_is_lost(backend: Backend) -> None:
+    """Of two agents that went on from one point the later one is told; what the first one said is all there."""
+    agent_on(backend)("start")
+    first, second = agent_on(backend, ["one"]), agent_on(backend, ["two"])
+    first("mine")
+    with pytest.raises(ConflictError, match="somebody else"):
+        second("also mine")
+    first("more")
+    assert said(agent_on(backend).messages) == ["start", "done", "mine", "one", "more", "done"]
+
+
+def test_on_disk_a_second_writer_is_told_before_the_model_is_asked(tmp_path: Path) -> None:
+    """While one process works on a session the other one cannot begin; when it is done, it can."""
+    backend = backend_of("local", tmp_path)
+    agent_on(backend)("start")
+
+    class Nested(FakeModel):
+        async def stream(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+            with pytest.raises(SessionHeldError, match="already held"):
+                await asyncio.to_thread(agent_on(backend), "in between")
+            async for event in super().stream(*args, **kwargs):
+                yield event
+
+    outer = agent_on(backend, model=Nested(["yes"]))
+    outer("go")
+    agent_on(backend)("afterwards")
+    assert said(agent_on(backend).messages) == ["start", "done", "go", "yes", "afterwards", "done"]
+
+
+def test_on_disk_only_work_keeps_others_out(tmp_path: Path) -> None:
+    """An agent that does nothing at the moment holds nothing, whatever it was asked before."""
+    backend = backend_of("local", tmp_path)
+    agent = agent_on(backend)
+    agent("a")
+    manager = manager_of(agent)
+    manager.checkpoint(agent, label="here")
+    manager.branch(agent, "b")
+    manager.fork(agent, "copy")
+    agent.messages[0]["content"] = [{"text": "blocked"}]
+    manager.redact_latest_message(agent.messages[0], agent)
+    other = agent_on(backend)
+    other("b")
+    assert said(other.messages) == ["blocked", "done", "b", "done"]
+
+
+def test_a_session_of_a_repository_is_refused(backend: Backend) -> None:
+    """A session that another of our classes keeps in its own way is not taken for an agent's."""
+    about = {"strands": {"keeps": "repository"}}
+    with backend.store().session("s", extra=about) as session:
+        session.commit(state={"k": 1})
+    with pytest.raises(SessionException, match="another class"):
+        agent_on(backend)
+
+
+def test_delete_session_takes_all_agents_and_nothing_else(backend: Backend) -> None:
+    """Everything under the session id is gone, and sessions whose names begin alike stay."""
+    manager = TreeringSessionManager(backend.store(), "s")
+    for name in ("default", "critic"):
+        managed(manager, agent_id=name)("hello")
+    agent_on(backend, session="s2")("hello")
+    manager.delete_session()
+    assert [row.id for row in backend.store().sessions().rows] == ["s2"]
+    assert agent_on(backend).messages == []
+
+
+def test_a_closed_manager_says_so(backend: Backend) -> None:
+    """An agent whose manager was closed is told; closing loses nothing."""
+    agent = agent_on(backend)
+    agent("a")
+    with manager_of(agent):
+        pass
+    with pytest.raises(SessionException, match="not attached"):
+        agent("b")
+    assert said(agent_on(backend).messages) == ["a", "done"]
