@@ -249,11 +249,20 @@ RULES = (
         "ordered[place].name.first <= reach + 2:",
     ),
     Rule(
-        "gap-twice",
-        "The same gap twice beside the same tail is damage.",
+        "gap-proven",
+        "The same gap three times beside the same tail is damage.",
         "journal/read.py",
-        "        if seen == before:\n",
+        "        if looks == GAPS_PROVE:\n",
         "        if False:\n",
+    ),
+    Rule(
+        "gap-thrice",
+        "A gap seen twice may be that of a session which is deleted right then.",
+        "journal/read.py",
+        "        if looks == GAPS_PROVE:\n",
+        "        if looks == 2:\n",
+        ERASURES,
+        seed=98237,
     ),
     Rule(
         "look-again-graph",

@@ -2,7 +2,7 @@
 
 Rule 1: the tail is read before the segments are listed, so whatever leaves the tail afterwards is in a segment already.
 Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed one. The names must reach the tail's
-base without a gap; if they do not, look again. The same gap twice with the same tail is damage.
+base without a gap; if they do not, look again. The same gap three times with the same tail is damage.
 Rule 3: a segment that vanished between LIST and GET was merged: look again.
 Rule 4: whoever looks again looks at the same life. A name that was deleted and created again is another session.
 Rule 5: what the tail says was erased is shown as erased, whatever a segment holds.
@@ -26,6 +26,9 @@ from treering.storage.requests import Entry, Found, Get, Steps, Version
 from treering.storage.run import ask, checked, list_all
 
 LOOKS_MAX = 50  # each further look means that a merge passed in between
+# A merge may hide a segment from one list, and a deletion may come between a tail and the list behind it. A third look
+# shows that the tail was still there when the second list was made.
+GAPS_PROVE = 3
 PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at a time
 
 
@@ -79,6 +82,7 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
         CorruptError: A segment is missing; the message names the positions.
     """
     before: object = None
+    looks = 0
     for _ in range(LOOKS_MAX):
         tail, version = yield from _tail(keys)
         if life and tail.header.life != life:
@@ -88,7 +92,8 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
         if reach >= tail.header.base:
             return Survey(keys, tail, chosen, waste)
         seen = (version, [segment.key for segment in listed])
-        if seen == before:
+        looks = looks + 1 if seen == before else 1
+        if looks == GAPS_PROVE:
             raise CorruptError(
                 f"no segment holds the positions from {reach} on, and the tail begins at {tail.header.base}",
                 kind="missing_segment",
