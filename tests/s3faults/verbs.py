@@ -132,6 +132,12 @@ def _erase(call: Call, *ids: str, state: Collection[str] = (), manager: bool = F
         raise UnavailableError(problem)
 
 
+def _repair(call: Call) -> None:
+    for loss in call.store.repair("s", into="repaired").losses:
+        call.store.delete("repaired")
+        raise UnavailableError(loss.message)
+
+
 def _retain(call: Call) -> None:
     policy = Retention(sessions_max=1, checkpoints=Keep(last=1), min_idle_hours=0)
     for row in call.store.retain(policy).rows:
@@ -185,7 +191,7 @@ WRITING: dict[str, Verb] = {
     "spawn": _write(_spawn, steps=True),
     "load": _write(_load, steps=True),
     "copy": _write(lambda call: call.store.copy("s", name="copy"), steps=True),
-    "repair": _write(lambda call: call.store.repair("s", into="repaired"), steps=True),
+    "repair": _write(_repair, steps=True),
     "delete": _write(lambda call: call.store.delete("s"), steps=True, ends=True),
     "purge": _write(lambda call: call.store.purge(), steps=True),
     "retain": _write(_retain, steps=True, ends=True),

@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import os
 
+import msgspec
 import pytest
-from tests.session.backends import Backend, kill
+from tests.session.backends import Backend, kill, memory_backend
 
-from treering.storage.requests import Delete, Put
+from treering.session.store import Place, Store
+from treering.storage.requests import Answer, Batch, Delete, Found, Get, Put
+from treering.storage.wrapper import DriverWrapper
 
 LARGE = [base64.b64encode(os.urandom(40_000)).decode() for _ in range(6)]
 
@@ -161,3 +164,38 @@ def test_a_damaged_part_becomes_a_note(backend: Backend, damaged: bytes) -> None
     with backend.store().session("s") as session:
         session.append("on")
         assert len(session.context) == 2
+
+
+class Halving(DriverWrapper):
+    """Answers the next so many requests for blobs with half of them."""
+
+    halves = 0
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        answers = list(self.inner.execute(batch))
+        for place, (request, answer) in enumerate(zip(batch, answers, strict=True)):
+            if isinstance(request, Get) and "/blobs/" in request.key and isinstance(answer, Found) and self.halves:
+                self.halves -= 1
+                answers[place] = msgspec.structs.replace(answer, data=answer.data[: len(answer.data) // 2])
+        return tuple(answers)
+
+
+@pytest.mark.parametrize(("halves", "lost"), [(1, 0), (2, 0), (3, 1), (4, 2)])
+def test_a_part_that_came_over_damaged_is_asked_for_once_more(halves: int, lost: int) -> None:
+    """A copy then has it as well, where a note would stand for ever although the part itself is whole."""
+    backend = memory_backend()
+    with backend.store().session("s") as session:
+        session.append(picture(0))
+        session.append(picture(1))
+        session.commit(context=[])
+    driver = Halving(backend.driver())
+    view = Store(Place(driver)).view("s")
+    driver.halves = halves
+    shown = [row.node.payload for row in reversed(view.history().rows)]
+    assert sum(payload not in (picture(0), picture(1)) for payload in shown) == lost
+    driver.halves = 1
+    Store(Place(driver)).copy("s", name="copy")
+    assert [row.node.payload for row in reversed(backend.store().view("copy").history().rows)] == [
+        picture(0),
+        picture(1),
+    ]

@@ -355,8 +355,19 @@ class Reader:
         """One large part, or None if it is missing or damaged."""
         if digest in self.blobs:
             return self.blobs[digest]
-        (answer,) = yield (Get(self.keys.blob(self.view.life, digest)),)
-        return _blob(answer, digest)
+        return (yield from self._read_blobs([digest]))[digest]
+
+    def _read_blobs(self, digests: Sequence[str]) -> Steps[dict[str, bytes | None]]:
+        """Large parts by digest. What is not as its name says is asked for once more: it may have come over damaged."""
+        found: dict[str, bytes | None] = {}
+        for _ in range(2):
+            answers = yield tuple(Get(self.keys.blob(self.view.life, digest)) for digest in digests)
+            found |= {digest: _blob(answer, digest) for digest, answer in zip(digests, answers, strict=True)}
+            came = [digest for digest, answer in zip(digests, answers, strict=True) if isinstance(answer, Found)]
+            digests = [digest for digest in came if found[digest] is None]
+            if not digests:
+                break
+        return found
 
     def fetch_blobs(self, lines: Iterable[bytes], context: Context | None = None) -> Steps[None]:
         """Read the blobs that some records and a context's inline messages refer to, in parallel.
@@ -368,11 +379,7 @@ class Reader:
         self._forget_blobs(wanted)
         digests = sorted(wanted - self.blobs.keys())
         for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
-            part = digests[start : start + BLOBS_AT_ONCE_MAX]
-            keys = [self.keys.blob(self.view.life, digest) for digest in part]
-            answers = yield tuple(map(Get, keys))
-            for digest, answer in zip(part, answers, strict=True):
-                self.blobs[digest] = _blob(answer, digest)
+            self.blobs |= yield from self._read_blobs(digests[start : start + BLOBS_AT_ONCE_MAX])
 
     def fetch_shown_blobs(self) -> Steps[None]:
         """Read the blobs of the context in hand."""
