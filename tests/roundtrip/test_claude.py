@@ -243,6 +243,16 @@ def test_a_session_made_here(store: treering.Store, tmp_path: Path) -> None:
     assert {entry["cwd"] for entry in rows(path)} == {"/repo"}
 
 
+def test_what_stands_beside_a_subagents_file_is_reported(store: treering.Store, tmp_path: Path) -> None:
+    """The file comes back, and it is said that another one is missing."""
+    path = talk().save(tmp_path, "agent-a1")
+    (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"Explore"}')
+    taken = Intake(store).take(path)
+    done, out = written(store, tmp_path, taken.session)
+    assert out.read_bytes() == path.read_bytes()
+    assert [(left.kind, left.seen) for left in done.left_out] == [("agent", False)]
+
+
 def test_nothing_was_said(store: treering.Store, tmp_path: Path) -> None:
     """An empty session is a file with no message in it."""
     with store.session("own") as session:

@@ -40,6 +40,7 @@ _NOT_WRITTEN: Final = frozenset({"card", "import", "link", "origin"})
 """Notes that are about the store or the import, and not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 _REASONS: Final = {
+    "agent": "what is known of a subagent is kept in a file beside its own, which is not written",
     "branch": "Claude Code finds another way to where the session stands",
     "damage": "bytes in which there is no record",
     "leaf": "Claude Code does not go on before the first message",
@@ -138,6 +139,7 @@ class _Composer:
         else:
             self._session = str(facts.get("session_id", self._session)).partition("/")[0]
         self._lines += [as_bytes((note.source or {}).get(BEFORE))]
+        self._left.update([("agent", False)] if "agent" in fields_of(facts.get("extra")) else [])
 
     def _take_entry(self, draft: Draft) -> None:
         """Write an entry of Claude Code as it was."""
