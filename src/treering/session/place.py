@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import socket
+import platform
 import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -243,7 +243,7 @@ def release(holds: list[Hold]) -> None:
 def holder_line() -> str:
     """Who we are, for those who find a session held."""
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    return f"pid {os.getpid()} on {socket.gethostname()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
+    return f"pid {os.getpid()} on {platform.node()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
 
 
 def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping[str, object]) -> Card:
