@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import groupby
 from pathlib import Path
 from random import Random
@@ -13,7 +14,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from tests.importers.claude_sessions import SESSION, Chance, Talk, uuid
 
-from treering.importers import SessionFile, read
+import treering
+from treering.exporters import export
+from treering.ids import new_nonce
+from treering.importers import Intake, SessionFile, read
 
 sdk = pytest.importorskip("claude_agent_sdk")
 
@@ -103,6 +107,25 @@ def test_subagents(project: Path) -> None:
     file = read(folder / "agent-a1.jsonl")
     theirs = sdk.get_subagent_messages(SESSION, "a1")
     assert [message.uuid for message in theirs] == file.path(file.leaf)
+
+
+@settings(max_examples=10)
+@given(random=st.randoms(use_true_random=False), turns=st.integers(1, 5))
+def test_a_fork_made_by_the_sdk(project: Path, random: Random, turns: int) -> None:
+    """It is linked with the session that it was made of, says the same, and is written as Python writes it."""
+    talk = Chance(random, turns)
+    path = talk.save(project)
+    forked = project / f"{sdk.fork_session(SESSION).session_id}.jsonl"
+    _compare(forked)
+    with closing(treering.open(f"memory://claude-{new_nonce()}")) as store:
+        intake = Intake(store)
+        intake.take(path)
+        intake.take(forked)
+        view = store.view(forked.stem)
+        assert view.info.parent_session == SESSION
+        export(view, project / "out.jsonl", format="claude", overwrite=True)
+        assert (project / "out.jsonl").read_bytes() == forked.read_bytes()
+    forked.unlink()
 
 
 def _titled(talk: Talk) -> None:
