@@ -17,7 +17,7 @@ from treering.errors import UsageError
 from treering.importers import Intake, detect_format, discover, find_format, read, recent
 from treering.importers.claude import ClaudeSource
 from treering.importers.claude_course import Course
-from treering.importers.claude_entries import write_entry
+from treering.importers.claude_entries import read_entry, write_entry
 from treering.importers.source import open_stream
 from treering.session.place import Place
 from treering.session.store import Store
@@ -109,12 +109,14 @@ def test_a_sidechain_below_its_call_is_beside_the_answer() -> None:
     talk = Talk()
     talk.user("u")
     talk.call("a1", "msg_1")
-    talk.user("s1", moves=False, isSidechain=True, agentId="x")
+    talk.call("a2", "msg_1")
+    talk.user("s1", after="a1", moves=False, isSidechain=True, agentId="x")
     talk.answer("s2", after="s1", moves=False, isSidechain=True, agentId="x")
+    talk.result("r2", "a2")
     talk.result("r1", "a1")
     talk.answer("end")
     tree = Tree(talk)
-    assert tree.path() == ids("u", "a1", "r1", "end")
+    assert tree.path() == ids("u", "a1", "a2", "r2", "r1", "end")
     assert tree.parents[uuid("s1")] == uuid("a1")
 
 
@@ -159,7 +161,8 @@ def test_entries_that_look_like_our_marks_come_back() -> None:
     for value in ("$", "$$", "$x"):
         talk.user(value)
         talk.entries[-1] |= {"uuid": value, "parentUuid": f"{value}$", "timestamp": value, "cwd": value}
-    assert [write_entry(draft) for draft in Tree(talk).drafts] == talk.entries
+    course = Course(lambda: "made")
+    assert [write_entry(read_entry(entry, course.add(entry), 0)) for entry in talk.entries] == talk.entries
 
 
 def test_going_back_is_a_branch() -> None:

@@ -92,6 +92,19 @@ def test_samples(shared: Path, project: Path, name: str) -> None:
     _compare(Path(shutil.copy(found, project / f"{uuid(name)}.jsonl")))
 
 
+def test_an_entry_that_was_written_twice(project: Path) -> None:
+    """The later one counts, and where it stands: it may be the last end in the file."""
+    talk = Talk()
+    talk.user("u1")
+    talk.answer("a1")
+    talk.user("u2")
+    talk.answer("a2")
+    talk.user("u3", after="a1")
+    talk.answer("a3")
+    talk.entries.append(talk.entries[3])
+    _compare(talk.save(project))
+
+
 def test_subagents(project: Path) -> None:
     """A subagent's file, found by the SDK below its session, has the same messages."""
     main = Talk()

@@ -222,7 +222,8 @@ class _Reader:
         spot = self._course.add(record)
         uuid = text_of(record.get("uuid"))
         if uuid and uuid != spot.id:
-            message = f"id was used before. uuid={uuid!r}, now={spot.id!r}"
+            what = f"kept as a note. uuid={uuid!r}" if spot.note else f"uuid={uuid!r}, now={spot.id!r}"
+            message = f"id was used before. {what}"
             self._log.report(value.line, value.offset, "duplicate_id", message)
         if spot.missing and not (spot.parent is None and is_boundary(record)):
             message = f"parent did not come before it, went on from the newest. parentUuid={spot.missing!r}"

@@ -86,7 +86,8 @@ class Course:
         """Return the place of the next entry."""
         own = text_of(entry.get("uuid"))
         above, missing = self._above(entry)
-        name = self._free_name(own)
+        again = self._is_again(entry, own)
+        name = self._new_id() if again else self._free_name(own)
         if own and text_of(entry.get("type")) in LINKED:
             self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
             speaks = text_of(entry.get("type")) in SPEAKERS
@@ -94,6 +95,9 @@ class Course:
         if entry.get("type") == "last-prompt":
             self._chosen = text_of(entry.get("leafUuid"))
         self._named = self._named or (entry.get("type") == "custom-title" and bool(text_of(entry.get("customTitle"))))
+        if again:
+            self._anchors[name] = own
+            return Spot(name, own, note=True)
         if is_node(entry) or (told_by(entry) and self._goes_along(entry, above)):
             return self._add_node(entry, name, above, missing)
         return self._add_note(entry, name, above)
@@ -127,6 +131,11 @@ class Course:
         )
         run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
+
+    def _is_again(self, entry: Mapping[str, object], own: str) -> bool:
+        """Tell whether a node was written before: its `uuid` is known, and follows the same entry there."""
+        parent, before = text_of(entry.get("parentUuid")), self._steps.get(own)
+        return own in self._runs and before is not None and before.parent == parent != own and own not in self._renamed
 
     def _free_name(self, own: str) -> str:
         if own and own not in self._runs and own not in self._anchors:
