@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from tests.session.backends import Backend, memory_backend, texts
 
@@ -19,7 +20,7 @@ from treering.format.segment import build_segment, read_footer, read_segment
 from treering.maintenance.repair import Repair
 from treering.session.blocking import View
 from treering.session.store import Place, Store
-from treering.storage.requests import Answer, Batch, Delete, Driver, Put, Request
+from treering.storage.requests import Answer, Batch, Delete, Driver, Found, Get, Put, Request
 from treering.storage.wrapper import DriverWrapper
 
 LARGE = "large " * 60_000
@@ -358,6 +359,30 @@ def test_the_copy_of_the_newest_epoch_wins(damaged: Damaged) -> None:
     damaged.put(damaged.key("/tail.jsonl"), None)
     damaged.store.repair("s", into="t")
     assert b'"m1"' not in everything(damaged, "t")
+
+
+class Failing(DriverWrapper):
+    """A disk that reads a segment well once, and only its beginning from then on."""
+
+    reads = 0
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        answers = list(self.inner.execute(batch))
+        for place, (request, answer) in enumerate(zip(batch, answers, strict=True)):
+            if isinstance(request, Get) and "/segments/" in request.key and isinstance(answer, Found):
+                self.reads += 1
+                if self.reads > 1:
+                    answers[place] = msgspec.structs.replace(answer, data=answer.data[:60])
+        return tuple(answers)
+
+
+def test_what_reads_well_only_once_is_told_of(damaged: Damaged) -> None:
+    """An error that says so, and no session of the new name."""
+    store = Store(Place(Failing(damaged.backend.driver())))
+    with pytest.raises(UnavailableError, match="not there any more"):
+        store.repair("s", into="t")
+    assert [row.id for row in damaged.store.each_session()] == ["s"]
+    assert damaged.store.repair("s", into="t").losses == ()
 
 
 def test_what_cannot_be_repaired_is_refused(damaged: Damaged) -> None:

@@ -255,6 +255,8 @@ class Salvage:
             if len(at_hand) > 1:  # two that overlap may take turns
                 del at_hand[next(iter(at_hand))]
             at_hand[number] = lines
+        if not lines.keys() >= set(positions):
+            raise UnavailableError("what was read a moment ago is not there any more", kind="unstable", key=source.key)
         return [(at, self._burials.bury(lines[at], at)) for at in positions]
 
     def _note_lost_records(self) -> None:
