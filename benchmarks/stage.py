@@ -47,12 +47,12 @@ class Stage:
 
     def where(self, name: str, place: str, area: str = "sessions", window: int = WINDOW) -> Where:
         """Return where a contestant keeps its sessions."""
-        slug = re.sub(r"\W+", "-", CONTESTANTS[name].beside or name)
+        own = _plain(CONTESTANTS[name].beside or name)
         if place == DISK:
-            folder = self.folder / area / slug
+            folder = self.folder / area / own
             folder.mkdir(parents=True, exist_ok=True)
             return Where(str(folder), window)
-        return Where(f"s3://{BUCKET}/{area}/{slug}", window)
+        return Where(f"s3://{BUCKET}/{area}/{own}", window)
 
     def worker(self, name: str) -> Worker:
         """Return the process of a contestant."""
@@ -80,7 +80,7 @@ class Stage:
 
     def session(self, name: str, place: str, size: int, purpose: str = "read") -> str:
         """Return a session of that size, which is prepared when it is asked for first."""
-        entry, session = CONTESTANTS[name], f"{purpose}-{size}"
+        entry, session = CONTESTANTS[name], f"{_plain(purpose)}-{size}"
         if entry.beside:
             self.session(entry.beside, place, size, purpose)
         key = (self.where(name, place).place, session)
@@ -139,6 +139,11 @@ class Stage:
         calls = [line.partition("(")[0] for line in begun]
         syncs = sum(call in ("fsync", "fdatasync") for call in calls)
         return {"calls": len(calls) / count, "syncs": syncs / count}
+
+
+def _plain(name: str) -> str:
+    """Return a name as all contestants take it: some of them know letters, digits and dashes only."""
+    return re.sub(r"\W+", "-", name)
 
 
 def weigh(folder: Path, *, only: Collection[str] = ()) -> int:
