@@ -86,7 +86,8 @@ HEADER = """\
 # Faults
 
 What the tests break on purpose, how often in one run, and what became of it. A fault is counted once its outcome was
-checked. Where chance decides, counts differ from run to run; `make faults TREERING_FAULT_ROUNDS=10` tries more.
+checked. Where chance decides, counts differ from run to run; `make faults TREERING_FAULT_ROUNDS=10` tries more. Nothing
+by chance: with `TREERING_FAULT_MATRIX=whole` each request that any verb sends meets each fault of S3 requests.
 
 What each error asks the caller to do: [errors](../how-to/errors.md). What is broken in simulated time is counted
 apart: [what the simulation does](journal.md#what-the-simulation-does).
