@@ -113,7 +113,7 @@ def _of_place(results: Results, cells: Sequence[Cell], place: str) -> str:
     sizes = sorted({cell.size for cell in cells})
     cells = sorted(cells, key=lambda cell: ORDER.get(cell.contestant, -1))
     names = list(dict.fromkeys(cell.contestant for cell in cells))
-    metrics = [metric for metric in UNITS if any(metric in results.figures[cell] for cell in cells)]
+    metrics = [metric for metric in UNITS if any(any(results.figures[cell].get(metric, ())) for cell in cells)]
     if len(sizes) == 1:
         columns = (f"{place}, {sizes[0]:,}", *(UNITS[metric].name for metric in metrics))
         rows = [(cell.contestant, *(_shown(results, cell, metric) for metric in metrics)) for cell in cells]
