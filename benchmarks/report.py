@@ -106,7 +106,7 @@ def _section(results: Results, task: str) -> str:
     cells = [cell for cell in results.figures if cell.task == task]
     places = [place for place in LATENCY if any(cell.place == place for cell in cells)]
     tables = [_of_place(results, [cell for cell in cells if cell.place == place], place) for place in places]
-    return f"## {task.capitalize()}\n\n{TASKS[task].about}\n\n" + "\n".join(tables)
+    return f"## {task[0].upper()}{task[1:]}\n\n{TASKS[task].about}\n\n" + "\n".join(tables)
 
 
 def _of_place(results: Results, cells: Sequence[Cell], place: str) -> str:
@@ -121,7 +121,8 @@ def _of_place(results: Results, cells: Sequence[Cell], place: str) -> str:
     tables = []
     for metric in (metric for metric in metrics if metric in BY_SIZE):
         columns = (f"{place}, {UNITS[metric].name}", *(f"{size:,}" for size in sizes), "growth")
-        tables.append(table(columns, [_by_size(results, cells, name, metric, sizes) for name in names]))
+        rows = [_by_size(results, cells, name, metric, sizes) for name in names]
+        tables.append(table(columns, [row for row in rows if any(figure != NOTHING for figure in row[1:])]))
     return "\n".join(tables)
 
 
