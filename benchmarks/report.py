@@ -44,7 +44,7 @@ UNITS = {
     "kept": Unit("of them kept"),
     "in the context": Unit("of them in the context"),
 }
-BY_SIZE = ("seconds", "memory", "requests", "down", "bytes", "sealed")
+BY_SIZE = ("seconds", "cpu", "memory", "requests", "down", "bytes", "sealed")
 """Metrics that are shown for every size, where there are several."""
 
 BESIDE = {
@@ -53,7 +53,7 @@ BESIDE = {
     "resume at 100,000, ms": (Cell("resume", "", DISK, 100_000), "seconds"),
     "resume on S3 at +25 ms, ms": (Cell("resume on S3", "", SLOW, 1_000), "seconds"),
     "its requests": (Cell("resume on S3", "", SLOW, 1_000), "requests"),
-    "new process, ms": (Cell("new process", "", DISK, 1_000), "seconds"),
+    "new process, ms of processor": (Cell("new process", "", DISK, 1_000), "cpu"),
     "its memory, MB": (Cell("new process", "", DISK, 1_000), "memory"),
     "MB for 1,000": (Cell("storage", "", DISK, 1_000), "bytes"),
 }
@@ -153,7 +153,14 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def summary(results: Results) -> str:
     """Return what pages show between the marks."""
-    return f"{BEGIN}\n{goals(results)}\n{beside(results)}\n{_machine(results)}\n\n{END}"
+    return f"{BEGIN}\n{goals(results)}\n{beside(results)}\n{_machine(results)}\n\n{_busy(results)}{END}"
+
+
+def _busy(results: Results) -> str:
+    """Say so where others kept the processors busy."""
+    if results.about["load"] <= results.about["processors"]:
+        return ""
+    return "The machine was busy with other work: trust counts and ratios, and take times for the order of things.\n\n"
 
 
 def renew(page: Path, results: Results) -> None:
