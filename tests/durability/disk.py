@@ -143,6 +143,7 @@ class Disk:
         self._seen: dict[str, Names] = {self.base: {}}
         self._written: dict[str, Names] = {self.base: {}}
         self._fail: tuple[str, int, int] = ("", 0, 0)
+        self._fail_next: tuple[str, int] | None = None
         self._dies_at = 0
         self.failed = False
         """The call that was to fail has failed."""
@@ -158,8 +159,14 @@ class Disk:
 
     def fail(self, call: str, number: int, code: int) -> None:
         """Let the so many-th `call` from now on fail."""
+        self._fail_next = None
         self._fail = (call, self.calls[call] + number, code)
         self.failed = False
+
+    def fail_both(self, first: str, number: int, call: str, code: int) -> None:
+        """Let the so many-th call of `first` from now on fail, and the next `call` behind it as well."""
+        self.fail(first, number, FAILS[first][0])
+        self._fail_next = (call, code)
 
     def kill(self, number: int) -> None:
         """Let the process die at the so many-th change from now on, before it has an effect; see `revive`."""
@@ -283,8 +290,11 @@ class Disk:
         if self.dead:
             raise KilledError
         if fails:
-            self.failed = True
             self._fail = ("", 0, 0)
+            if self._fail_next is None:
+                self.failed = True
+            else:
+                self.fail(self._fail_next[0], 1, self._fail_next[1])
             raise OSError(code, os.strerror(code))
 
     def _next_fails(self, name: str) -> bool:
