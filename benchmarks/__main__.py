@@ -36,6 +36,8 @@ def main() -> None:
 def _measure(options: argparse.Namespace, file: Path) -> Results:
     """Run tasks, and write down what each gave as soon as it is done."""
     results, begun = Results(machine.about()), time.monotonic()
+    if options.names and file.exists():  # measured again: the other tasks keep their figures
+        results = Results.load(file).without(options.names)
     # On the disk of the results: a system's folder for temporary files may lie in memory.
     disk = tempfile.TemporaryDirectory(dir=options.disk or file.parent, prefix="stage-")
     with disk, Stage(Path(disk.name)) as stage:

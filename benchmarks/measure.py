@@ -11,7 +11,7 @@ import math
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import linear_regression, median, quantiles
 from typing import Any, NamedTuple
@@ -118,6 +118,13 @@ class Results:
     def sizes(self, task: str, contestant: str, place: str = "disk") -> list[int]:
         """Return the sizes at which a task was measured."""
         return sorted(cell.size for cell in self.figures if cell[:3] == (task, contestant, place))
+
+    def without(self, tasks: Collection[str]) -> Results:
+        """Drop what some tasks gave, and note that they were measured again."""
+        for cell in [cell for cell in self.figures if cell.task in tasks]:
+            del self.figures[cell]
+        self.about["measured again"] = sorted({*self.about.get("measured again", ()), *tasks})
+        return self
 
     def store(self, path: Path) -> None:
         """Write everything as JSON, a line for each cell."""

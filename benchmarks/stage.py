@@ -39,7 +39,9 @@ class Stage:
     def __enter__(self) -> Self:
         port = self._stack.enter_context(seaweedfs(self.folder / "seaweedfs"))
         self.proxy = self._stack.enter_context(Proxy("127.0.0.1", port))
-        self.environment = environment(self.proxy.port)
+        # Whoever forbids Python to keep what it compiled would have it measured in every new process.
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        self.environment = inherited | environment(self.proxy.port)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -109,9 +111,7 @@ class Stage:
         self.proxy.reset()
         begun = time.perf_counter()
         process = subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-c", code, *arguments],
-            stdout=subprocess.PIPE,
-            env={**os.environ, **self.environment},
+            [sys.executable, "-W", "ignore", "-c", code, *arguments], stdout=subprocess.PIPE, env=self.environment
         )
         assert process.stdout
         memory = float(process.stdout.read())

@@ -226,10 +226,12 @@ def _cold_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 
 def _starts(stage: Stage, task: str, names: Iterable[str], place: str, size: int) -> dict[Cell, Callable[[], Figures]]:
-    return {
-        Cell(task, name, place, size): partial(stage.cold, name, place, stage.session(name, place, size))
-        for name in names
-    }
+    cells = {}
+    for name in names:
+        start = partial(stage.cold, name, place, stage.session(name, place, size))
+        start()  # the first one compiles
+        cells[Cell(task, name, place, size)] = start
+    return cells
 
 
 def _list(stage: Stage, scale: Scale, task: str) -> Rounds:

@@ -46,7 +46,7 @@ class Worker:
             [*before, sys.executable, "-W", "ignore", "-m", "benchmarks.worker", name],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, **environment},
+            env=environment,
             text=True,
         )
 
