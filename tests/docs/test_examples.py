@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))  # for examples that start a process
+    monkeypatch.setattr(sys, "path", sys.path.copy())
+    sys.path_importer_cache.pop(".", None)  # it remembers where it was first, which is the home of another page
     return tmp_path
 
 
