@@ -76,9 +76,10 @@ Each contestant has a process of its own; what is imported and which client is o
 def _machine(results: Results) -> str:
     about = results.about
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    again = "; ".join(about.get("measured again", ()))
     return (
         f"On {about['system']}, {about['processors']} processors, load {about['load']} at the start, "
-        f"Python {about['python']}, {versions}."
+        f"Python {about['python']}, {versions}." + (f" Measured again afterwards: {again}." if again else "")
     )
 
 
