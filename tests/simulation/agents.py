@@ -265,7 +265,8 @@ class Agents(Actors):
                     chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
                     receipt = yield from erase(writer, *chosen)
                     self.ghost.receipt(writer.view.life, receipt.epoch)
-                    self.ghost.told |= set(receipt.ids)
+                    if not receipt.unreachable:  # else it says that a fork may still hold them
+                        self.ghost.told |= set(receipt.ids)
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
 
