@@ -820,6 +820,15 @@ RULES = (
         seed=454,
     ),
     Rule(
+        "new-index",
+        "Who creates a session knows nothing of what a life before it held.",
+        "session/writer.py",
+        "        self._view, self._index = view, None  #",
+        "        self._view = view  #",
+        SESSION,
+        seed=186515,
+    ),
+    Rule(
         "one-log",
         "Positions of a log are not looked up in one that replaced it.",
         "session/reader.py",

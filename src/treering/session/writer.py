@@ -253,7 +253,7 @@ class Writer(Reader):
                 raise self._lose(error) from None
         if view.end and not self.options.shared:
             self._refuse_others(raising=True)
-        self._view = view
+        self._view, self._index = view, None  # it may be of a life that was deleted while it was opened
         self._state = self._decoded(view)
         self._absorb(view)
         self._move_along()
