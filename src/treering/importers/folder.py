@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
-from treering.errors import AccessError, NotFoundError, UnavailableError, UnsafeStoreError
+from treering.errors import NotFoundError, UnsafeStoreError
+from treering.importers.source import refused
 from treering.storage.open import open_driver
 from treering.storage.requests import Driver, Entry, Found, Get, Steps
 from treering.storage.run import checked, list_all, run
@@ -81,14 +82,8 @@ class LocalFolder:
         """Yield what files hold, in the order of their names."""
         for name in names:
             path = Path(self.path, name)
-            try:
+            with refused(path):
                 data = path.read_bytes()
-            except FileNotFoundError as error:
-                raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
-            except PermissionError as error:
-                raise AccessError(f"file may not be read. path={str(path)!r}") from error
-            except OSError as error:
-                raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
             yield data
 
 

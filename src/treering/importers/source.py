@@ -12,6 +12,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -185,6 +186,21 @@ def uncompressed(head: bytes) -> bytes:
         return b""
 
 
+@contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Raise what the system says of a file that is read inside as errors of ours; see `open_stream`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
+    except PermissionError as error:
+        raise AccessError(f"file may not be read. path={str(path)!r}") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"this is a folder, name a file in it. path={str(path)!r}") from error
+    except OSError as error:
+        raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
+
+
 def open_stream(path: Path) -> io.BufferedIOBase:
     """Open a file for reading, uncompressed if it begins like gzip.
 
@@ -194,20 +210,12 @@ def open_stream(path: Path) -> io.BufferedIOBase:
         UsageError: It is a folder.
         UnavailableError: The system gave another error.
     """
-    try:
+    with refused(path):
         stream = path.open("rb")
         if stream.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] != GZIP_MAGIC:
             return stream
         stream.close()
         return gzip.open(path, "rb")
-    except FileNotFoundError as error:
-        raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
-    except PermissionError as error:
-        raise AccessError(f"file may not be read. path={str(path)!r}") from error
-    except IsADirectoryError as error:
-        raise UsageError(f"this is a folder, name a file in it. path={str(path)!r}") from error
-    except OSError as error:
-        raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
 
 
 def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
