@@ -292,6 +292,23 @@ def test_parents_are_linked(store: Store, tmp_path: Path, order: tuple[str, str]
     assert Intake(store).link_parents() == 0
 
 
+def test_a_file_that_names_a_parent_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:
+    """What the store calls the parent is its own business; a fork of that session names the session it is a fork of."""
+    parent = write(tmp_path / "a.jsonl", header("p"), *chain("u1"))
+    child = write(tmp_path / "b.jsonl", header("c", parentSession=str(parent)), *chain("u1"))
+    intake = Intake(store)
+    intake.take(parent)
+    intake.take(child)
+    intake.link_parents()
+    assert store.view("c").info.parent_session == "p"
+    export(store.view("c"), tmp_path / "same.jsonl", format="pi")
+    assert (tmp_path / "same.jsonl").read_bytes() == child.read_bytes()
+    with store.session("c") as session:
+        session.fork("f")
+    export(store.view("f"), tmp_path / "fork.jsonl", format="pi")
+    assert read(tmp_path / "fork.jsonl").header.parent_session == "c"
+
+
 # lists
 
 

@@ -189,6 +189,60 @@ def test_a_fork_is_a_session_of_its_own(session: treering.Session, store: treeri
     assert done.same_context
 
 
+def test_a_fork_hangs_together_though_a_label_on_its_path_is_of_another_branch(
+    store: treering.Store, tmp_path: Path
+) -> None:
+    """Labels of nodes that a fork has not stay behind. What was below them is below the nearest node above."""
+    path = tmp_path / "given.jsonl"
+    labels = [
+        entry("label", "l1", "a1", targetId="u3", label="left behind"),
+        entry("label", "l2", "l1", targetId="u1", label="start"),
+    ]
+    path.write_bytes(
+        lines(*TALK[:2], TALK[4], *labels, message("u2", "l2", "again"), message("a2", "u2", "done", "assistant"))
+    )
+    load(store, path)
+    with store.session("s") as session:
+        session.fork("f", at="a2")
+    done, file = out(store, tmp_path, "f")
+    assert texts(file) == ["question", "answer", "again", "done"]
+    assert [(found.id, found.parent) for found in file.entries] == [
+        ("u1", None), ("a1", "u1"), ("l2", "a1"), ("u2", "a1"), ("a2", "u2")
+    ]  # fmt: skip
+    assert (file.labels, done.same_context) == ({"u1": "start"}, True)
+
+
+def test_a_label_that_stands_below_what_names_it_keeps_its_id(store: treering.Store, tmp_path: Path) -> None:
+    """A node stands in for it in the store. The file has the label, also when it goes on."""
+    path = tmp_path / "given.jsonl"
+    label = entry("label", "l1", "u1", targetId="u1", label="start")
+    path.write_bytes(lines(message("u1", None, "question"), message("a1", "l1", "answer", "assistant"), label))
+    load(store, path)
+    with store.session("s") as session:
+        session.checkout("l1")
+        session.append("more")
+        session.commit()
+        session.fork("f", at="a1")
+    file = out(store, tmp_path)[1]
+    assert (texts(file), file.entry_ids[:3]) == (["question", "more"], ["u1", "a1", "l1"])
+    assert texts(out(store, tmp_path, "f")[1]) == ["question", "answer"]
+
+
+def test_what_a_program_appends_begins_on_a_line_of_its_own(store: treering.Store, tmp_path: Path) -> None:
+    """A file whose last line is not ended comes back so, but a fork of it, or more than it, ends in a line break."""
+    path = tmp_path / "given.jsonl"
+    path.write_bytes(lines(*TALK).removesuffix(b"\n"))
+    load(store, path)
+    targets = [tmp_path / f"{name}.jsonl" for name in ("same", "fork", "more")]
+    export(store.view("s"), targets[0], format="pi")
+    with store.session("s") as session:
+        session.fork("f", at="u3")
+        session.checkout("u1")
+    export(store.view("f"), targets[1], format="pi")
+    export(store.view("s"), targets[2], format="pi")
+    assert [target.read_bytes().endswith(b"\n") for target in targets] == [False, True, True]
+
+
 def test_a_session_that_was_made_here_becomes_a_file(store: treering.Store, tmp_path: Path) -> None:
     """A session that never was a file gets a header and is read by the program."""
     with store.session("new", cwd="/work", title="T") as session:

@@ -15,7 +15,7 @@ from treering.checkpoint.context import Context
 from treering.checkpoint.policies.blocks import blocks_of
 from treering.checkpoint.policies.evva import MESSAGE, named
 from treering.checkpoint.policy import Seen, find_policy, render
-from treering.exporters.stored import Stored, stored_drafts
+from treering.exporters.stored import Stored, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format import values
 from treering.format.values import Fields, fields_of
@@ -126,7 +126,7 @@ def _document(
         "session_id": info.id,
         "workdir": info.cwd,
         "created_at": write_time(info.created_ms),
-        **({} if info.parent_session else named(old, ENVELOPE) if old else {}),
+        **({} if is_fork(info) else named(old, ENVELOPE) if old else {}),
         **model,
         "updated_at": write_time(info.updated_ms),
         "first_user_prompt": first_user_prompt([fields_of(message) for message in messages]),

@@ -28,6 +28,8 @@ _SAID: Final = frozenset({"label", "title", "extension"})
 """Notes that kit has words for."""
 _SENT: Final = {"image": {"user"}, "tool_call": {"assistant"}, "tool_result": {"tool"}}
 """By type of part: the roles in whose messages kit sends it."""
+_OF_THE_PARENT: Final = frozenset({"parent_session", "subagent_task"})
+"""What a header says of the parent of the session that was forked, and not of that of the fork."""
 _NOT_SENT: Final = "the program does not send such parts in messages of that role"
 
 
@@ -51,7 +53,8 @@ class _Kit:
         made: Fields = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
         made["cwd"] = info.cwd
         linked = {"parent_session_id": info.parent_session, "subagent_task": info.task}
-        return (old or {}) | made | {name: value for name, value in linked.items() if value}
+        left = {name: value for name, value in (old or {}).items() if name not in _OF_THE_PARENT}
+        return left | made | {name: value for name, value in linked.items() if value}
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
         """Return a record of ours as kit would have written it."""

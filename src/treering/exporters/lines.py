@@ -14,12 +14,12 @@ Old files without ids are written as they were if nothing happened, else in the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
-from treering.exporters.stored import Stored, stored_drafts
+from treering.exporters.stored import Stored, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
@@ -78,16 +78,21 @@ class _Composer:
         self._meant: dict[str, str] = {}
         """By the ids in the file: the last entry so far that has one, which is what later ones mean by it."""
         self._stand_ins: set[str] = set()
-        """Nodes in the places of notes, which are written in their stead."""
+        """Notes that are written in the stead of nodes."""
         self._last: str | None = None
         """The entry at which the program would go on if the file ended here."""
         self._later: list[Draft] = []
         self._left: Counter[tuple[str, bool]] = Counter()
+        self._forked = is_fork(view.info)
         self._hidden: set[str] = view.perform(_hidden)
-        """Retracted nodes on the path: a model would see them otherwise."""
+        """Retracted nodes that a model would see otherwise, or that are on the path."""
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
         """Entries whose id here is not that in the file, because others there have it or they have none."""
+        self._there: set[str | None] = set()
+        """Entries of the imported file. A fork has not all notes of it."""
+        self._adrift: set[str | None] = set()
+        """Notes of a fork whose parent it has not."""
         self._first: dict[str, str] = {}
         """Of nodes that are several entries: the first of these."""
         self._unseen: dict[str, tuple[str, str]] = {}
@@ -97,7 +102,7 @@ class _Composer:
         """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
 
     def compose(self) -> Composed:
-        records = [*stored_drafts(self._view, self._target.FORMAT)]
+        records, self._stand_ins = _reunited(stored_drafts(self._view, self._target.FORMAT))
         self._amended = {each.draft.target: each.draft for each in records if each.draft.kind == "amend"}
         self._look_over(records)
         self._open(records)
@@ -112,7 +117,7 @@ class _Composer:
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
         ambiguous = circular or (bool(self._renamed) and not self._changed)
         return Composed(
-            data=[*_broken([self._header, *self._lines])],
+            data=[*_broken([self._header, *self._lines], ended=self._changed or self._forked)],
             entry_ids=self._ids,
             labels=labels,
             left_out=[*left, *self._target.not_sent()],
@@ -125,6 +130,7 @@ class _Composer:
         """Find out whether anything was recorded here that goes into a file."""
         own = [each.draft for each in records if not each.imported]
         self._changed = self._changed or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
+        self._there = {_own_id(each.draft) for each in records if each.imported}
         self._renamed = {
             str(each.draft.id): _own_id(each.draft)
             for each in records
@@ -141,7 +147,7 @@ class _Composer:
             self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
             return
         self._old = payload.get("version", 1)
-        if self._view.info.parent_session:
+        if self._forked:
             self._header = self._encode(self._target.header(self._view.info, _object(raw))) + b"\n"
         elif self._numbers_anew:
             self._header = self._encode(_object(raw) | {"version": self._target.VERSION}) + b"\n"
@@ -151,7 +157,7 @@ class _Composer:
     @property
     def _numbers_anew(self) -> bool:
         """The file had no ids, and must have some now."""
-        return 0 < self._old < 2 and (self._changed or bool(self._view.info.parent_session))
+        return 0 < self._old < 2 and (self._changed or self._forked)
 
     # the entries
 
@@ -163,8 +169,6 @@ class _Composer:
             self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind not in ("import", "origin") else [])
-        elif (draft.brief or {}).get("stand_in") and stored.imported:
-            self._stand_ins.add(draft.id or "")
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":
@@ -232,7 +236,12 @@ class _Composer:
         parent = draft.parent if isinstance(draft.parent, str) else None
         if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
             return parent
-        return named or parent
+        if not self._forked or named is None or (named in self._there and named not in self._adrift):
+            return named or parent
+        if draft.type == "node":
+            return parent
+        self._adrift.add(_own_id(draft))
+        return self._last
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
@@ -242,7 +251,8 @@ class _Composer:
         above = self._last if follows else self._meant.get(parent or "", parent)
         if follows:
             parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
-        renumber = self._numbers_anew or (self._changed and self._is_renamed(draft))
+        moved = self._forked and (draft.links or {}).get("source_parent") not in (None, parent)
+        renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
@@ -291,9 +301,29 @@ class _Composer:
         return self._node_at(self._last) == node
 
 
+def _reunited(records: Iterable[Stored]) -> tuple[list[Stored], set[str]]:
+    """Give notes their ids back where nodes stand in for them; these come before them and are not written.
+
+    Returns:
+        The records without these nodes, and the ids of the notes.
+    """
+    found: list[Stored] = []
+    names: set[str] = set()
+    for each in records:
+        last = found[-1].draft if found else None
+        if last is not None and (last.brief or {}).get("stand_in") and each.imported and _own_id(each.draft) == last.id:
+            found[-1] = each._replace(draft=msgspec.structs.replace(each.draft, id=last.id))
+            names.add(str(last.id))
+        else:
+            found.append(each)
+    return found, names
+
+
 def _hidden(reader: Reader) -> Steps[set[str]]:
     index = yield from reader.index()
-    return {row.id for row in index.graph.path(reader.state.tip)} & index.graph.annotations.retracted
+    path = index.graph.path(reader.state.tip)
+    shown = reader.policy.build(path, index.graph).items
+    return ({row.id for row in path} | {item.node for item in shown}) & index.graph.annotations.retracted
 
 
 def _without_origin(draft: Draft) -> Draft:
@@ -350,13 +380,19 @@ def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
     source = draft.source or {}
     record = _object(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
     now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
-    return {name: value for name, value in (record | now).items() if name != "firstKeptEntryIndex"}
+    times = {name: record[name] for name in ("timestamp",) if name in record}  # ours are milliseconds
+    return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
 
 
-def _broken(lines: list[bytes]) -> Iterator[bytes]:
-    """Yield lines, each behind a line break: one that was the last of a file may have had none."""
+def _broken(lines: list[bytes], *, ended: bool) -> Iterator[bytes]:
+    """Yield lines, each with a line break at its end: the last of a file may have none, and then stays without.
+
+    Args:
+        lines: The header and the entries.
+        ended: The last one gets a break, too. Programs append, and would write onto that line.
+    """
     for number, line in enumerate(lines):
-        yield line if line.endswith(b"\n") or number == len(lines) - 1 else line + b"\n"
+        yield line if line.endswith(b"\n") or (number == len(lines) - 1 and not ended) else line + b"\n"
 
 
 def _bare(draft: Draft) -> Draft:

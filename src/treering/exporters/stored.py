@@ -15,14 +15,22 @@ from treering.format import values
 from treering.format.erasure import Erased, is_erased
 from treering.format.record import Record, decode_record
 from treering.format.stub import NOTE
+from treering.format.values import fields_of
 from treering.ids import time_of
 from treering.session.blocking import View
+from treering.session.info import SessionInfo
 from treering.session.payload import decode_payload, decode_source
 from treering.session.reader import Reader
+from treering.session.tally import ORIGIN
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 _BLOB = b'"$blob"'
+
+
+def is_fork(info: SessionInfo) -> bool:
+    """Tell a session that was forked here; one that was made of a file may have a parent, too, named in its header."""
+    return bool(info.parent_session) and fields_of(info.extra.get(ORIGIN)).get("session") != info.id
 
 
 class Stored(NamedTuple):
