@@ -90,6 +90,24 @@ def test_a_compaction_that_names_no_entry_above_keeps_nothing(kept: str) -> None
     assert sent(opened(said("u1", None, "one"), compaction("c1", kept), said("n1", "c1", "new")))[1:] == ["new"]
 
 
+def test_of_two_entries_with_one_id_the_first_is_kept_from() -> None:
+    """The program looks for it from the top of the file."""
+    twice = [said("u1", None, "one"), said("u2", "u1", "two"), said("u1", "u2", "again")]
+    assert sent(opened(*twice, compaction("c1", "u1"), said("n1", "c1", "new")))[1:] == ["one", "two", "again", "new"]
+
+
+def test_an_entry_without_an_id_is_not_in_the_tree() -> None:
+    """The program has no place for it there; it is an entry all the same."""
+    nameless = {name: value for name, value in said("x", "u1").items() if name != "id"}
+    file = opened(said("u1", None), nameless)
+    assert (file.tree(), file.entry_ids, file.leaf) == ([["u1", []]], ["u1", None], None)
+
+
+def test_a_title_keeps_its_white_space() -> None:
+    """The program shows it as it is."""
+    assert opened(said("u1", None), entry("session_info", "t1", "u1") | {"name": " a title "}).title == " a title "
+
+
 def test_a_label_that_is_kept_from_stands_for_what_follows() -> None:
     """A label is no node here, so the first node behind it in the file takes its place."""
     read = [said("u1", None, "one"), entry("label", "l1", "u1", target_id="u1", label="L"), said("u2", "l1", "two")]
@@ -200,6 +218,22 @@ def test_the_listing_shows_a_hundred_bytes() -> None:
     assert opened().listing() == {}
 
 
+def test_a_time_that_was_never_set_is_no_activity() -> None:
+    """Go writes the year 1 for it."""
+    first = said("u1", None) | {"timestamp": "0001-01-01T00:00:00Z"}
+    assert opened(first).listing()["modified"] == HEADER["timestamp"]
+    assert opened(first, said("u2", "u1")).listing()["modified"] == TIME
+
+
+def test_the_base64_of_an_image_has_no_line_breaks() -> None:
+    """The program passes over them when it reads it."""
+    image = entry(
+        "message", "u1", role="user", parts=[{"type": "image", "data": {"data": "aG\r\nk=", "media_type": "m"}}]
+    )
+    shown: Any = opened(image).context("u1").messages[0].message
+    assert shown["content"] == [{"file": "aGk=", "media_type": "m"}]
+
+
 @pytest.mark.parametrize(
     ("header", "record", "name"),
     [
@@ -252,6 +286,38 @@ def test_a_compaction_made_here_keeps_by_the_order_of_recording() -> None:
             "and more",
             "last",
         ]
+    store.close()
+
+
+def test_what_was_retracted_among_what_is_kept_is_reported(tmp_path: Path) -> None:
+    """The program shows it, though it is on another branch."""
+    read_ = source(said("u1", None, "one"), said("u2", "u1", "two"), said("b1", "u1", "other"), said("u3", "u2"),
+                   compaction("c1", "u2"))  # fmt: skip
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="kit")
+    with store.session("s") as session:
+        session.retract("b1")
+    done = export(store.view("s"), tmp_path / "x.jsonl", format="kit")
+    assert [(left.kind, left.seen) for left in done.left_out] == [("retract", True)]
+    assert not done.same_context
+    store.close()
+
+
+def test_the_header_of_a_fork_names_no_parent_but_its_own(tmp_path: Path) -> None:
+    """Of the file that was imported another session is the parent, and another agent had the task."""
+    data = b"".join(
+        kit.encode(each) + b"\n"
+        for each in (HEADER | {"parent_session": "/old.jsonl", "subagent_task": "look"}, said("u1", None))
+    )
+    read_ = LinesSource(kit.DIALECT, lambda: io.BytesIO(data), Path("x.jsonl"))
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="kit")
+    with store.session("s") as session:
+        session.fork("f")
+    export(store.view("f"), tmp_path / "x.jsonl", format="kit")
+    header = read(tmp_path / "x.jsonl").header_record
+    assert (header["id"], header["parent_session_id"]) == ("f", "s")
+    assert not {"parent_session", "subagent_task"} & header.keys()
     store.close()
 
 

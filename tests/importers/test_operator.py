@@ -133,6 +133,12 @@ def test_name_and_channel_are_those_of_the_branch() -> None:
     assert opened(*TALK, *names, said("u3", "u2")).title == ""
 
 
+def test_contents_of_odd_types_are_no_activity() -> None:
+    """The listing shows the session all the same."""
+    odd = said("u1", None) | {"message": {"role": "user", "contents": [{"type": []}, 1], "timestamp": TIME}}
+    assert opened(odd).listing()["modified"] == HEADER["timestamp"]
+
+
 def test_roots_and_children_are_ordered_by_time() -> None:
     """Whatever their order in the file, equal times aside."""
     file = opened(

@@ -48,6 +48,8 @@ ENDINGS: Final = (".jsonl", ".jsonl.gz")
 PREVIEW_BYTES_MAX: Final = 100
 """What kit's list shows of a first message; it may be cut inside a character."""
 
+_NO_TIME: Final = nanoseconds("0001-01-01T00:00:00Z")
+"""What Go writes for a time that was never set."""
 _NOTES: Final = frozenset({"label", "session_info", "system_prompt"})
 _HEX_ID: Final = re.compile(r"[0-9a-f]{32}")
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
@@ -119,7 +121,7 @@ def listing(file: SessionFile) -> dict[str, object]:
         return {}
     header = file.header_record
     times = [header.get("timestamp"), *(entry.record.get("timestamp") for entry in entries)]
-    stamps = [stamp for stamp in times[1:] if nanoseconds(stamp) is not None] or times[:1]
+    stamps = [stamp for stamp in times[1:] if nanoseconds(stamp) not in (None, _NO_TIME)] or times[:1]
     names = (text_of(entry.record.get("name")) for entry in entries if entry.type == "session_info")
     previews = (_preview(message) for message in messages if message.get("role") == "user")
     return {
@@ -151,6 +153,8 @@ RULES: Final = Rules(
     moment=None,
     orphans=False,
     outside=frozenset({"system_prompt"}),
+    nameless=False,
+    title_trimmed=False,
     unknown="empty",
     label=("label", "target_id", "label"),
     labelled_tree=False,
@@ -227,9 +231,11 @@ def _is_base64(text: str) -> bool:
 
 
 def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """What it keeps from is the first node at or behind the entry named, in the order of the file."""
-    named = reader.chain.find(rest.get("first_kept_entry_id"))
-    kept = reader.chain.recorded_from(named)
+    """What it keeps from is the first node at or behind the entry named, in the order of the file.
+
+    Of two entries with the id that is named, kit comes upon the first.
+    """
+    kept = reader.chain.recorded_from(text_of(rest.get("first_kept_entry_id")) or None)
     if kept is not None and kept == rest.get("first_kept_entry_id"):
         del rest["first_kept_entry_id"]
     brief = take_small(rest, tokens_before="tokens_before")

@@ -146,7 +146,7 @@ def _activity(record: Fields) -> float | None:
     """Return the time of a message of a user or an assistant that says or shows something."""
     fields = fields_of(record.get("message"))
     contents = fields.get("contents")
-    kinds = {part.get("type") for part in contents if isinstance(part, dict)} if isinstance(contents, list) else set()
+    kinds = {text_of(fields_of(part).get("type")) for part in contents} if isinstance(contents, list) else set()
     if fields.get("role") not in ("user", "assistant") or kinds.isdisjoint({"text", "image"}):
         return None
     time = fields.get("timestamp", record.get("timestamp"))

@@ -21,6 +21,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """An entry whose parent is not there is a root of the tree; else it is not in the tree."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the tree."""
+    nameless: bool = True
+    """Entries without an id are in the tree."""
     unknown: str = "last"
     """What the context of an entry that is not there is: that of the `last` one, or `empty`."""
     label: tuple[str, str, str] | None = ("label", "targetId", "label")
@@ -29,5 +31,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The nodes of the tree have their labels beside them."""
     title: tuple[str, str] | None = ("session_info", "name")
     """Type of the entries that are titles, and their field for it, of which the last one counts. None: the header's."""
+    title_trimmed: bool = True
+    """White space at the ends of a title is cut off."""
     title_on_path: bool = False
     """Of titles, those on the path to the leaf count that are not empty."""

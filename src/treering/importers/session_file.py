@@ -157,10 +157,12 @@ class SessionFile:
         if self._format.RULES.title is None:
             return self.header.title
         kind, field = self._format.RULES.title
-        on_path = self._format.RULES.title_on_path
+        rules = self._format.RULES
+        on_path = rules.title_on_path
         entries = [self.entries[at] for at in self._places(self._index.get(self.leaf))] if on_path else self.entries
-        titles = [text_of(entry.record.get(field)).strip() for entry in entries if entry.type == kind]
-        return next((title for title in reversed(titles) if title or not on_path), "")
+        titles = [text_of(entry.record.get(field)) for entry in entries if entry.type == kind]
+        trimmed = [title.strip() for title in titles] if rules.title_trimmed else titles
+        return next((title for title in reversed(trimmed) if title or not on_path), "")
 
     def listing(self) -> dict[str, object]:
         """Return what the program's own list of sessions shows, under its names."""
@@ -191,7 +193,7 @@ class SessionFile:
         roots: list[int] = []
         below: dict[int, list[int]] = {}
         for entry in self.entries:
-            if entry.type in rules.outside or entry.id == "":
+            if entry.type in rules.outside or entry.id == "" or (entry.id is None and not rules.nameless):
                 continue
             at, above = self._index[entry.id], self._above(entry)
             if above is not None:

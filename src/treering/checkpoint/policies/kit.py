@@ -33,6 +33,7 @@ BRANCH_SUMMARY: Final = "kit.branch_summary@1"
 PARTS: Final = frozenset({"text", "reasoning", "tool_call", "tool_result", "image", "finish"})
 """A message with any other part is left out as a whole, since kit cannot read it."""
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")  # in the ids of calls, by one of the providers
+_BREAKS: Final = str.maketrans("", "", "\r\n")  # Go passes over them in base64
 
 
 class Kit(Walk):
@@ -128,7 +129,8 @@ def _result(data: Fields) -> Fields:
 
 
 def _file(data: Fields) -> Fields:
-    return {"file": text_of(data.get("data")), "media_type": text_of(data.get("media_type"))}
+    encoded = text_of(data.get("data")).translate(_BREAKS)
+    return {"file": encoded, "media_type": text_of(data.get("media_type"))}
 
 
 def _call_id(value: object) -> str:
