@@ -563,7 +563,7 @@ RULES = (
     Rule(
         "heal-anybody",
         "Whoever needs latest lets it follow the tail first.",
-        "session/writer.py",
+        "session/keeper.py",
         "            yield from self.heal()  # and what was to be covered was made up before: the caller looks again\n",
         "",
         ERASURES,
@@ -623,7 +623,7 @@ RULES = (
     Rule(
         "bury-brought",
         "What was read before an erasure is not brought into latest after it.",
-        "session/writer.py",
+        "session/keeper.py",
         "bury_line(line, self.burials) for name",
         "line for name",
         ERASURES,
@@ -793,7 +793,7 @@ RULES = (
     Rule(
         "bring-until-done",
         "A move is recorded only when latest was replaced; somebody else's latest does not carry what it needs.",
-        "session/writer.py",
+        "session/keeper.py",
         "            if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):\n",
         """            if missing:
                 yield from self.cover(seal=False, again=True, lines=missing)

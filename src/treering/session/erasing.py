@@ -32,6 +32,7 @@ from treering.journal.purge import refuse_loads, sweep_folders
 from treering.session.catalogue import list_sessions
 from treering.session.index import Index
 from treering.session.info import SessionInfo
+from treering.session.keeper import RACES_MAX
 from treering.session.traces import (
     Search,
     by_name,
@@ -43,7 +44,7 @@ from treering.session.traces import (
     rows_by_id,
 )
 from treering.session.verbs import flush
-from treering.session.writer import RACES_MAX, Writer, now_ms
+from treering.session.writer import Writer, now_ms
 from treering.storage.requests import Driver, Steps
 
 REASON_BYTES_MAX = 200

@@ -30,12 +30,13 @@ from treering.journal.resume import Registers
 from treering.journal.view import View
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.session.index import Index
+from treering.session.keeper import RACES_MAX
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush, note
-from treering.session.writer import RACES_MAX, Writer, now_ms
+from treering.session.writer import Writer, now_ms
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
 from treering.transcript.node import HERE, Draft

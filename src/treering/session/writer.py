@@ -1,17 +1,15 @@
-"""Record in a session: one append for everything a call records, then upkeep.
+"""Record in a session: one append for everything a call records, then whatever upkeep is due.
 
 Rule 1: records are built from where the session stands, sent, and folded only when they are known to be durable.
 Rule 2: an append without an answer is settled before the next one. It is never sent twice, and never forgotten.
 Rule 3: an exclusive session in which somebody else wrote is over for this handle. A shared one goes on beside what the
 other wrote: under the same parent, on a head of its own.
-Rule 4: a context that leaves for nodes which are not at hand takes their records into `latest` first, and is recorded
-after that; so two reads resume it even if the process is killed in between.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
@@ -29,30 +27,20 @@ from treering.errors import (
     UnavailableError,
 )
 from treering.format.paths import SessionKeys
-from treering.format.record import Record, decode_record, encode_record
+from treering.format.record import Record, encode_record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
 from treering.journal.append import Appended, Overtaken, append, settle
-from treering.journal.cover import cover
-from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
-from treering.journal.limits import Upkeep
-from treering.journal.merge import Merged, tidy
-from treering.journal.purge import sweep_folders
-from treering.journal.read import Survey, survey
 from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.session.burial import bury_line, latest_burier
 from treering.session.hooks import Hooks
-from treering.session.reader import Reader, Restored
+from treering.session.keeper import RACES_MAX, Keeper
 from treering.session.redaction import Redaction
-from treering.session.state import SessionState, decode_state, encode_state, knows
+from treering.session.state import SessionState, encode_state
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import checked
 from treering.transcript.node import Draft
-
-RACES_MAX = 100  # lost races in a row before a shared append gives up
-SEALS_PER_MERGE = 16  # after so many seals a handle tidies up when it is closed, if not before
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +82,7 @@ class _Doubt(msgspec.Struct, frozen=True):
     """What it was to record, a `Planned`."""
 
 
-class Writer(Reader):
+class Writer(Keeper):
     """One handle that records in a session."""
 
     def __init__(
@@ -114,14 +102,10 @@ class Writer(Reader):
         self._new_card = card if options.redaction is None else options.redaction.card(card)
         self._prepare = prepare
         self._appends = 0
-        self._seals = 0
         self._doubt: _Doubt | None = None
         self._lost: ConflictError | None = None
         self._surprised = False
         """Others wrote in this exclusive session, and the caller was not told yet: who reads may see it first."""
-        self._upkeep = Upkeep()
-        self._tail_bytes = 0
-        self._latest_bytes = 0
 
     @classmethod
     def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:
@@ -147,8 +131,7 @@ class Writer(Reader):
             self._state = SessionState(self._new_card, self.policy)
             self._move_along()
             return
-        self._tail_bytes = sum(map(len, self.view.tail.lines)) // (1 if self.keys.appends else 4)
-        self._latest_bytes = sum(map(len, self.view.latest.lines)) // 4
+        self.weigh()
         self._surprised = False
         self._move_along()
 
@@ -295,7 +278,7 @@ class Writer(Reader):
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
             if isinstance(outcome, Appended):
-                if self._seal_is_due() or not self.anchored:
+                if self.seal_is_due or not self.anchored:
                     yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
@@ -400,17 +383,6 @@ class Writer(Reader):
         mine = f"{self.nonce}."
         return self.state.end - len(new) > end or any(not record.by.startswith(mine) for record in new)
 
-    def _count(self, outcome: Appended) -> None:
-        """Keep track of what the tail costs: its size, and how much of it was sent again."""
-        view = self.view
-        dropped = outcome.view.tail.header.base > view.tail.header.base
-        if view.in_place and not dropped:
-            self._tail_bytes += outcome.sent_bytes
-            return
-        before = 0 if dropped else self._tail_bytes
-        self._upkeep.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - before))
-        self._tail_bytes = outcome.sent_bytes
-
     def _lose(self, error: ConflictError) -> ConflictError:
         self._lost = error
         return error
@@ -441,76 +413,6 @@ class Writer(Reader):
         if not self.anchored:
             self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
-    # upkeep
-
-    def _seal_is_due(self) -> bool:
-        return self._upkeep.should_seal(
-            tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self.keys.appends
-        )
-
-    def _keep_up(self) -> Steps[None]:
-        """Seal if it pays, and know our context if others wrote.
-
-        What was appended is safe already, so nothing that fails now may look as if that had failed.
-        """
-        try:
-            if self._seal_is_due():
-                yield from self.seal()
-            yield from self.anchor()
-        except TreeringError:
-            return  # whoever needs it is told
-
-    def seal(self) -> Steps[None]:
-        """Write the unsealed records to a segment, and `latest` to go with it."""
-        yield from self.cover(seal=True)
-        self._upkeep.sealed()
-        self._seals += 1
-        self._tail_bytes = 0 if self.view.sealed == self.view.end else self._tail_bytes
-
-    def cover(self, *, seal: bool, again: bool = False, lines: Mapping[str, bytes] | None = None) -> Steps[bool]:
-        """Let `latest` account for the tail, and carry `lines`, too; see `treering.journal.cover`.
-
-        Returns:
-            False if somebody else did.
-        """
-        self.view.require_known_critical(knows)
-        if self.view.torn:
-            yield from self.heal()  # and what was to be covered was made up before: the caller looks again
-            return False
-        state = self._common_state()
-        state.lines |= lines or {}
-        if self.view.end == self.view.covers:
-            state.lines |= self._carried()
-        outcome = yield from cover(
-            self.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
-        )
-        self._view = outcome.view
-        if outcome.done:
-            self._latest_bytes = outcome.latest_bytes
-        return outcome.done
-
-    def heal(self) -> Steps[None]:
-        """Let `latest` follow the tail in what was erased, whoever began that."""
-        bury = latest_burier(self._policy, self.keys.latest)
-        view = yield from heal(self.keys, self.view.life, bury, unique=new_nonce)
-        self.look_on(view)
-
-    def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
-        """Take what the tail says was erased out of everything else.
-
-        Returns:
-            How many segments were rewritten, and what became of the blobs.
-        """
-        yield from self.heal()
-        segments = yield from sweep(self.keys, self.view.life, unique=new_nonce)
-        return segments, (yield from sweep_blobs(self.keys, self.view.life))
-
-    def look_again(self) -> Steps[None]:
-        """Look what others did."""
-        now = yield from resume(self.keys)
-        now.require_same_life(self.view.life)
-        self.look_on(now)
-
     def _look_for_more(self) -> Steps[bool]:
         """Look again; true if somebody recorded something."""
         end = self.state.end
@@ -523,54 +425,19 @@ class Writer(Reader):
         if self._is_foreign(self._absorb(view), end) and not self.options.shared:
             self._refuse_others(raising=True)
 
-    def _carried(self) -> dict[str, bytes]:
-        """Records that `latest` carries: brought, perhaps, for a move that is not recorded yet."""
-        return {decode_record(line).id: line for line in self.view.latest.lines[1:]}
+    # upkeep
 
-    def _common_state(self) -> SessionState:
-        """The state as everybody folds it; ours may follow a head of its own."""
-        state = self.state
-        if state.head == state.heads.current and state.context_at == state.tip:
-            return state
-        state = decode_state(self.view.latest, self.policy, key=self.keys.latest)
-        state.advance(self.view.fresh_lines)
-        return state
+    def _keep_up(self) -> Steps[None]:
+        """Seal if it pays, and know our context if others wrote.
 
-    def bring(self, restored: Restored) -> Steps[None]:
-        """Put the records of `restored` where two reads find them, before anything refers to them."""
-        for _ in range(RACES_MAX):
-            state = self.state
-            held = state.lines.keys() - state.borrowed
-            needed = restored.lines.items()
-            missing = {name: bury_line(line, self.burials) for name, line in needed if name not in held}
-            state.lines |= missing
-            state.borrowed |= missing.keys()
-            if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):
-                self.state.borrowed -= missing.keys()
-                return
-            yield from self.look_again()
-        raise UnavailableError("others write faster than we can", kind="busy", key=self.keys.latest)
-
-    def tidy(self, *, everything: bool = False) -> Steps[Merged]:
-        """Merge small segments, and finish what others began to erase.
-
-        Args:
-            everything: Merge whatever can be merged, and remove what lives that are over left behind.
+        What was appended is safe already, so nothing that fails now may look as if that had failed.
         """
-        where: Survey | None = yield from survey(self.keys, self.view.life)
-        if where is not None and where.burials:
-            yield from self.look_again()
-            yield from self.finish_erasing()
-            where = None
-        if everything:
-            yield from sweep_folders(self.keys, nonce=new_nonce())
-        self._seals = 0
-        return (yield from tidy(self.keys, new_nonce, everything=everything, where=where))
-
-    @property
-    def should_tidy(self) -> bool:
-        """This handle wrote enough segments since it last tidied up to do so again, at some quiet moment."""
-        return self._seals >= SEALS_PER_MERGE
+        try:
+            if self.seal_is_due:
+                yield from self.seal()
+            yield from self.anchor()
+        except TreeringError:
+            return  # whoever needs it is told
 
     def close(self) -> Steps[None]:
         """Let `latest` account for everything, so that the next resume has nothing to replay."""

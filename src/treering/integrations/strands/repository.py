@@ -28,9 +28,10 @@ from treering.errors import ConflictError, NotFoundError, SessionDeletedError, T
 from treering.format.erasure import Erased
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
+from treering.session.keeper import RACES_MAX
 from treering.session.reader import Reader
 from treering.session.reading import Note, notes
-from treering.session.writer import RACES_MAX, Writer
+from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Node
 
