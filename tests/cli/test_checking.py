@@ -6,6 +6,11 @@ from pathlib import Path
 from tests.cli.conftest import Recorded
 from tests.cli.test_transfer import pi_message, write_pi
 
+from treering.session.parcels import put_parcel
+from treering.session.place import Place
+from treering.storage.open import open_driver
+from treering.storage.run import run
+
 
 def damage(recorded: Recorded) -> Path:
     """Flip a byte in the middle of the only segment, whose records are nowhere else."""
@@ -24,7 +29,25 @@ def test_sound(recorded: Recorded) -> None:
     done = recorded.program("verify")
     assert done.out == ""
     assert "checked 1 session: sound" in done.err
-    assert recorded.program.json("verify", "tea") == {"sessions": [{"session": "tea", "findings": []}], "sound": True}
+    assert recorded.program.json("verify", "tea") == {
+        "sessions": [{"session": "tea", "findings": []}],
+        "parcels": [],
+        "sound": True,
+    }
+
+
+def test_parcels(recorded: Recorded) -> None:
+    """What others keep beside the sessions is verified with them, and counted."""
+    place = Place(open_driver(str(recorded.program.store)))
+    for name in ("a", "b/c"):
+        run(put_parcel(place, name, b"content"), place.driver)
+    assert "checked 1 session and 2 parcels: sound" in recorded.program("verify").err
+    (path,) = recorded.program.store.rglob("parcels/b/*")
+    path.write_bytes(path.read_bytes()[:-1])
+    (row,) = recorded.program("verify", code=6).rows
+    assert row[:2] == ["b/c", "damage"]
+    found = json.loads(recorded.program("verify", "--json", code=6).out)["parcels"]
+    assert [(each["parcel"], len(each["findings"])) for each in found] == [("a", 0), ("b/c", 1)]
 
 
 def test_damage(recorded: Recorded) -> None:

@@ -20,6 +20,9 @@ from treering.session.store import Store
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, list_all
 
+Checked = tuple[str, list[Finding]]
+"""A name, and what was found under it."""
+
 
 @click.command()
 @json_option
@@ -30,54 +33,60 @@ from treering.storage.run import checked, list_all
 def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
     """Read everything stored and report all damage.
 
-    Of one session, or of all. Changes nothing. Ends with exit code 6 if anything is damaged. Oddities lose nothing,
-    for example a node without its parent in an imported session, or bytes that a kill left behind; they are listed
-    and count with --strict.
+    Of one session, or of all and of what others keep beside them. Changes nothing. Ends with exit code 6 if anything
+    is damaged. Oddities lose nothing, for example a node without its parent in an imported session, or bytes that a
+    kill left behind; they are listed and count with --strict.
     """
     store = context.find_object(Settings).open()  # type: ignore[union-attr]  # made by the program
-    out, checks = Output(), _check(store, session)
+    out, (sessions, parcels) = Output(), _check(store, session)
+    checks = [*sessions, *parcels]
     bad = sum(finding.severity == DAMAGE or strict for _, findings in checks for finding in findings)
     if as_json:
-        sessions = [{"session": name, "findings": findings} for name, findings in checks]
-        out.document({"sessions": sessions, "sound": not bad})
+        found = {
+            "sessions": [{"session": name, "findings": findings} for name, findings in sessions],
+            "parcels": [{"parcel": name, "findings": findings} for name, findings in parcels],
+        }
+        out.document({**found, "sound": not bad})
     else:
         for name, findings in checks:
             for finding in findings:
                 _print(out, name, finding)
-        out.say(f"checked {counted(len(checks), 'session')}: " + (counted(bad, "finding") if bad else "sound"))
+        beside = f" and {counted(len(parcels), 'parcel')}" if parcels else ""
+        out.say(f"checked {counted(len(sessions), 'session')}{beside}: {counted(bad, 'finding') if bad else 'sound'}")
     context.exit(exits.CORRUPT if bad else 0)
 
 
-def _check(store: Store, session: str | None) -> list[tuple[str, list[Finding]]]:
-    """The findings of one session or of all; nothing is printed meanwhile, since the bar has the terminal."""
+def _check(store: Store, session: str | None) -> tuple[list[Checked], list[Checked]]:
+    """What was found in sessions, one or all, and parcels; not printed meanwhile, since the bar has the terminal."""
     if session is None:
-        checks = []
+        checks: tuple[list[Checked], list[Checked]] = ([], [])
         with progress("verifying") as step:
-            for found in store.verify_all():
-                checks.append(found)
-                step(len(checks), f"verified {found[0]}")
+            for kind, found in zip(checks, (store.verify_all(), store.verify_parcels()), strict=True):
+                for check in found:
+                    kind.append(check)
+                    step(sum(map(len, checks)), f"verified {check[0]}")
         return checks
     try:
-        return [(session, store.verify(session))]
+        return [(session, store.verify(session))], []
     except NotFoundError:
         exact = find_session(store, session)
-        return [(exact, store.verify(exact))]
+        return [(exact, store.verify(exact))], []
 
 
-def _print(out: Output, session: str, finding: Finding) -> None:
+def _print(out: Output, name: str, finding: Finding) -> None:
     positions = "" if finding.first is None else f"{finding.first}-{finding.end}"
     if not out.terminal:
         offset = "" if finding.offset is None else str(finding.offset)
-        fields = (session, finding.severity, finding.kind, finding.key, offset, positions, finding.message)
+        fields = (name, finding.severity, finding.kind, finding.key, offset, positions, finding.message)
         out.table((), [(*fields, finding.remedy)])
         return
     style = "bold red" if finding.severity == DAMAGE else "yellow"
-    out.line((finding.severity, style), (f"  {finding.kind}", ""), (f"  {session}", "cyan"))
+    out.line((finding.severity, style), (f"  {finding.kind}", ""), (f"  {name}", "cyan"))
     out.block(finding.message, indent=2)
     where = [("key", finding.key), ("positions", positions), ("remedy", finding.remedy)]
-    for name, value in where:
+    for label, value in where:
         if value:
-            out.block(f"{name}: {value}", "dim", indent=2)
+            out.block(f"{label}: {value}", "dim", indent=2)
 
 
 class AtRest(NamedTuple):

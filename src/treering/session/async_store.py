@@ -161,6 +161,10 @@ class AsyncStore:
         """Verify all sessions; see `Store.verify_all`. Runs in a thread."""
         return await asyncio.to_thread(lambda: list(Store(self._place).verify_all()))
 
+    async def verify_parcels(self) -> list[tuple[str, list[Finding]]]:
+        """Verify what others keep beside the sessions; see `Store.verify_parcels`. Runs in a thread."""
+        return await asyncio.to_thread(lambda: list(Store(self._place).verify_parcels()))
+
     async def close(self) -> None:
         """Give back connections and files; see `Store.close`."""
         await asyncio.to_thread(self._place.driver.close)

@@ -10,6 +10,7 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import UsageError
 from treering.format.register import Latest
 from treering.journal import life
+from treering.maintenance.parcels import verify_parcels
 from treering.maintenance.repair import Repair, repair_session
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding, verify_session, verify_store
@@ -296,6 +297,10 @@ class Store:
     def verify_all(self) -> Iterator[tuple[str, list[Finding]]]:
         """Verify all sessions, one after the other: names and what was found."""
         return verify_store(self._place.driver, self._place.prefix, check_state)
+
+    def verify_parcels(self) -> Iterator[tuple[str, list[Finding]]]:
+        """Verify what others keep beside the sessions, for example Strands' snapshots: names and what was found."""
+        return verify_parcels(self._place.driver, self._place.prefix)
 
     def close(self) -> None:
         """Give back connections and files. Sessions opened from this store must be closed before."""
