@@ -38,6 +38,8 @@ class Oracle:
         self.head = "main"
         self.context: list[str] = []
         self.state: dict[str, object] = {}
+        self.left: dict[str, tuple[list[str], dict[str, object]]] = {}
+        """Context and state of each head when it was left; it has them again when somebody comes back to it."""
         self.made: list[Made] = []
 
     @property
@@ -94,14 +96,8 @@ class Oracle:
 
     def switch(self, head: str) -> None:
         """Go on with another head."""
-        node = self.heads[head]
-        if head == self.head:
-            context, state = self.context, self.state
-        elif node is None:
-            context, state = [], {}
-        else:
-            context, state = self._at(node, head)
-        self._stand(head, node, context, state)
+        context, state = (self.context, self.state) if head == self.head else self.left[head]
+        self._stand(head, self.heads[head], context, state)
 
     def branch(self, head: str, at: str | None) -> None:
         """Begin a head, with the state that went with its node."""
@@ -132,6 +128,7 @@ class Oracle:
         self.made.append(Made(self.head, self.node, list(self.context), dict(self.state), label))
 
     def _stand(self, head: str, node: str | None, context: list[str], state: dict[str, object]) -> None:
+        self.left[self.head] = list(self.context), dict(self.state)
         self.head = head
         self.heads[head] = node
         self.context, self.state = list(context), dict(state)
@@ -285,12 +282,13 @@ def draw(rng: random.Random, oracle: Oracle, unique: str) -> Operation:
     """Any operation that is possible now; `unique` is a text not used before."""
     roll = rng.random()
     texts = [f"{unique}.{number} {'x' * rng.choice([0, 50, 3000])}" for number in range(rng.choice([1, 1, 2, 5]))]
-    if roll < 0.35 or not oracle.parents:
+    if roll < 0.35 or (roll >= 0.6 and not oracle.parents):
         return "append", {"texts": texts}
     if roll < 0.6:
         state = {f"k{rng.randrange(4)}": rng.choice([unique, len(unique), None, [unique]])}
         window = rng.choice([None, None, None, 0, 3])
-        return "commit", {"texts": texts[:2], "state": state, "label": rng.choice([None, unique]), "window": window}
+        texts = texts[: rng.choice([0, 1, 2])]
+        return "commit", {"texts": texts, "state": state, "label": rng.choice([None, unique]), "window": window}
     if roll < 0.65:
         kept = rng.choice([None, *[text for text in oracle.context if not text.startswith("summary")]])
         return "compact", {"text": f"summary {unique}", "kept": kept}

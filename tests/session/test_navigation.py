@@ -168,6 +168,39 @@ def test_a_head_keeps_its_state_below_another_heads_checkpoint(backend: Backend)
         assert session.state == {"who": "main"}
 
 
+def test_a_head_has_nothing_of_what_others_made_where_it_stands(backend: Backend) -> None:
+    """A head without a checkpoint of its own has the state it came with, whatever another one keeps there later."""
+    session = backend.store().session("s")
+    first = session.append("a")
+    session.append("b")
+    session.branch("other")
+    session.commit(state={"who": "other"})
+    session.branch("early", at=first, keep_state=True)
+    session.switch("main")
+    assert session.state == {}
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.state == {}
+        session.switch("other")
+        assert session.state == {"who": "other"}
+
+
+def test_a_head_before_the_first_node_keeps_its_state(backend: Backend) -> None:
+    """Somebody who comes back to a head without nodes finds the state that was kept there; a new start has none."""
+    session = backend.store().session("s")
+    session.append("a")
+    session.branch("other")
+    session.checkout(None)
+    session.commit(state={"who": "other"})
+    session.switch("main")
+    assert session.state == {}
+    session.switch("other")
+    assert (session.state, session.node, session.context) == ({"who": "other"}, None, ())
+    session.checkout(session.leaves()[0])
+    session.checkout(None)
+    assert (session.state, session.context) == ({}, ())
+
+
 def test_branch_from_an_earlier_node(store: Store) -> None:
     """A branch can begin anywhere, with the state of that place, or the present one if it is asked for."""
     with store.session("s") as session:

@@ -253,6 +253,21 @@ def test_a_head_that_another_made_the_current_one_can_be_dropped() -> None:
         session.commit(state={"y": 1})
 
 
+def test_what_is_kept_before_the_first_node_beside_others_is_on_a_head_of_its_own() -> None:
+    """A handle that keeps state while another one records the first message stands on a head, and finds it again."""
+    store = Store(Place(MemoryDriver()))
+    session, other = (store.session("s", shared=True) for _ in range(2))
+    other.append("a")
+    session.commit(state={"x": 1})
+    assert (session.head, session.node) == ("main-2", None)
+    assert session.heads == {"main": other.node, "main-2": None}
+    assert (store.view("s").head, store.view("s").state) == ("main", {})
+    session.switch("main")
+    assert session.state == {}
+    session.switch("main-2")
+    assert session.state == {"x": 1}
+
+
 def test_a_note_does_not_take_a_handle_along() -> None:
     """A note beside what another appended leaves the handle on its node; a refresh takes it to the head's."""
     store = Store(Place(MemoryDriver()))

@@ -24,6 +24,8 @@ class Index:
         self.pruned: set[str] = set()
         self.edits: list[Skeleton] = []
         self._at_node: dict[str | None, list[str]] = {}
+        self._placed: dict[str, int] = {}
+        """Since when heads are where they are, but for nodes of their own: the position of the record that says so."""
         self.end = 0
         self.extend(skeletons)
 
@@ -33,10 +35,19 @@ class Index:
             self.end = skeleton.at + 1
             self.graph.add(skeleton)
             self.heads = self.heads.apply(skeleton)
-            if skeleton.type == "checkpoint":
+            if skeleton.type == "node":
+                self._placed.setdefault(skeleton.head, skeleton.at)
+            elif skeleton.type == "checkpoint":
                 self._add_checkpoint(skeleton)
             elif skeleton.type == "edit":
                 self._add_edit(skeleton)
+            elif skeleton.type == "head":
+                self._place(skeleton)
+
+    def _place(self, skeleton: Skeleton) -> None:
+        self._placed.pop(skeleton.head, None)
+        if skeleton.kind != "drop":
+            self._placed[skeleton.head] = skeleton.at
 
     def _add_edit(self, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and skeleton.target:
@@ -78,8 +89,8 @@ class Index:
         """The checkpoint that tells the state at the end of `path`, and how many nodes lie up to its own.
 
         Where `head` stands at the end of the path it is the newest that was made on this head, since heads that meet
-        on one node differ in state. Elsewhere it is the newest on the deepest node that has one; of several there,
-        one of `head` comes first.
+        on one node differ in state; if there is none, what others made before this head came to be there counts.
+        Elsewhere it is the newest on the deepest node that has one; of several there, one of `head` comes first.
 
         Args:
             path: Nodes from a root down.
@@ -92,6 +103,7 @@ class Index:
             for entry in reversed(self.checkpoints.values()):
                 if entry.head == head and entry.node in depths and entry.at < end:
                     return entry.id, depths[entry.node]
+            end = min(end, self._placed[head])
         for depth in range(len(path), -1, -1):
             made = (self.checkpoints.get(name) for name in self._at_node.get(path[depth - 1].id if depth else None, ()))
             kept = [entry for entry in made if entry is not None and entry.at < end]

@@ -160,10 +160,10 @@ def _navigate(
 
 def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str) -> Steps[Restored]:
     """What the session will be like; without a read if it stands there already."""
-    state = writer.state
-    here = node == writer.at_node and (head == writer.at_head or head not in state.heads.heads)
+    state, heads = writer.state, writer.state.heads.heads
+    here = node == writer.at_node and (head == writer.at_head or head not in heads)
     if checkpoint is None and here and state.context_at == node:
         return Restored(node, state.context, dict(state.lines), state.checkpoint)
-    if checkpoint is None and node is None:
-        return Restored(None, writer.policy.build([]), {}, None)
+    if checkpoint is None and node is None and heads.get(head, "") is not None:
+        return Restored(None, writer.policy.build([]), {}, None)  # a fresh start; who stands there keeps its state
     return (yield from writer.restore(node, checkpoint=checkpoint, head=head))

@@ -206,7 +206,8 @@ class Recording:
         context = self.context
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
-        if self.head not in self.state.heads.heads and not self.moved and self.node is not None:
+        heads = self.state.heads.heads
+        if self.head not in heads and not self.moved and (heads or self.node is not None):
             # Others took the head along: what is kept here is kept on a side branch, which begins with it.
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
