@@ -38,6 +38,7 @@ from treering.transcript.node import user
 
 POLICY = "default@1"
 PARTS = tuple(bytes([number]) * 80 for number in range(3))
+KEYS = "abc"  # of the state
 TEXT = re.compile(rb"text \d+(?!\d)")
 
 
@@ -68,6 +69,8 @@ class Agents(Actors):
         """How often an agent says something, ends a turn, compacts, notes, checks out, branches, switches, ..."""
         self.parts = 0.0
         """How often a message has a large part, which others have as well."""
+        self.states = 0.0
+        """How often somebody erases state instead of what nodes say."""
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
@@ -182,7 +185,7 @@ class Agents(Actors):
 
     def _end_turn(self, writer: Writer) -> Steps[None]:
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
-        done = yield from verbs.commit(writer, messages, state={self.rng.choice("abc"): self._mark()})
+        done = yield from verbs.commit(writer, messages, state={self.rng.choice(KEYS): self._mark()})
         self._told[writer.nonce] += done.nodes
         self._promised(writer)
 
@@ -260,6 +263,9 @@ class Agents(Actors):
         for _ in range(self.rng.randrange(1, 3)):
             try:
                 writer = yield from self._stranger()
+                if self.states and self.rng.random() < self.states:
+                    yield from self._erase_state(writer)
+                    continue
                 nodes = [row.id for row in (yield from writer.index()).graph]
                 if nodes:
                     chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
@@ -269,6 +275,20 @@ class Agents(Actors):
                         self.ghost.told |= set(receipt.ids)
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
+
+    def _erase_state(self, writer: Writer) -> Steps[None]:
+        """Erase all values of a key; what was told is what every act of that key so far says."""
+        key = self.rng.choice(KEYS)
+        try:
+            receipt = yield from erase(writer, state=key)
+        except NotFoundError as error:
+            if error.kind != "state_key":
+                raise
+            return  # nobody has set it yet
+        self.ghost.receipt(writer.view.life, receipt.epoch)
+        if not receipt.unreachable:
+            acts = [act for act in writer.burials.of_state() if key in act.state]
+            self.ghost.told_acts |= {(writer.view.life, act.epoch) for act in acts}
 
     def _stranger(self) -> Steps[Writer]:
         """Somebody who comes from outside."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
-from treering.format.erasure import Burials
+from treering.format.erasure import Burials, Erasure
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import decode_record
 from treering.format.register import Card, Tail
@@ -52,6 +52,8 @@ class Ghost:
         """How often something was erased, by life."""
         self.told: set[str] = set()
         """Ids that somebody was told are erased."""
+        self.told_acts: set[tuple[str, int]] = set()
+        """Acts about state, by life and epoch, of which somebody was told: a record holds values of several keys."""
         self.receipts: dict[str, int] = {}
         """Up to which epoch somebody was told that it is gone, by life."""
         self.marks: dict[str, Burials] = {}
@@ -174,13 +176,18 @@ class Ghost:
         """What the records said that were erased; only those of which somebody was told that they are, if asked for."""
         said = set[bytes]()
         marks = self.marks.get(life) if told else None
-        acts = {act.epoch: {name for _, name in act.records} for act in marks.erasures} if marks else {}
+        secret = {act.epoch for act in marks.erasures if not self._is_told(life, act)} if marks else set()
         for (there, epoch), log in self.before.items():
-            if there == life and acts.get(epoch + 1, set()) <= self.told:
+            if there == life and epoch + 1 not in secret:
                 now = self.before.get((life, epoch + 1), self.logs[life])
                 for old, new in zip(log, now, strict=False):
                     said |= set() if old == new else set(_TEXT.findall(old)) - set(_TEXT.findall(new))
         return said
+
+    def _is_told(self, life: str, act: Erasure) -> bool:
+        if act.state:
+            return (life, act.epoch) in self.told_acts
+        return {name for _, name in act.records} <= self.told
 
     def check_erased(self, life: str) -> None:
         """Nothing that was erased is in any object of a life; whoever was paused is gone, and somebody listed since."""

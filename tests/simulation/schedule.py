@@ -307,6 +307,16 @@ class ErasuresSchedule(SessionSchedule):
         return early, [*late, self.actors.eraser(), self.actors.eraser(), self.actors.merger()]
 
 
+class SecretsSchedule(ErasuresSchedule):
+    """One schedule of whole sessions whose state is erased, while agents go back to where it was set."""
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.weights = (1, 8, 1, 0, 1, 1, 1, 4, 1, 3, 1, 2)
+        actors.states = 0.8
+        return actors
+
+
 class NamesSchedule(LivesSchedule, SessionSchedule):
     """One schedule of whole sessions whose name is fought over, on a store that rarely answers."""
 
@@ -330,6 +340,7 @@ KINDS: dict[str, type[Schedule]] = {
     "moves": MovesSchedule,
     "erasures": ErasuresSchedule,
     "names": NamesSchedule,
+    "secrets": SecretsSchedule,
     "laptop": LaptopSchedule,
 }
 
