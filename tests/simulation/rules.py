@@ -13,7 +13,8 @@ from typing import NamedTuple
 PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
-SESSION, MOVES, NAMES, LAPTOP, ERASURES = ("session",), ("moves",), ("names",), ("laptop",), ("erasures",)
+SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
+ERASURES, SECRETS = ("erasures",), ("secrets",)
 
 
 class Rule(NamedTuple):
@@ -696,6 +697,30 @@ RULES = (
         "            pass",
         ERASURES,
         seed=17253,
+    ),
+    Rule(
+        "every-value",
+        "Erasing a key of the state takes every value that it ever had.",
+        "session/traces.py",
+        "        if living:\n",
+        "        if living and not self.records:\n",
+        SECRETS,
+    ),
+    Rule(
+        "values-in-forks",
+        "A fork that was linked before loses its values of the key, too.",
+        "session/erasing.py",
+        "    return [act for act in acts if linked_at < act.end and _is_child(writer, fork)]\n",
+        "    return []\n",
+        SECRETS,
+    ),
+    Rule(
+        "forget-values",
+        "A handle forgets the values that were erased before it writes latest again.",
+        "session/burial.py",
+        "        state.checkpoint = _without_values(checkpoint, marks.of_state(since))\n",
+        "        state.checkpoint = checkpoint\n",
+        SECRETS,
     ),
     # purge
     Rule(

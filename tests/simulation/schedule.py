@@ -340,8 +340,8 @@ KINDS: dict[str, type[Schedule]] = {
     "moves": MovesSchedule,
     "erasures": ErasuresSchedule,
     "names": NamesSchedule,
-    "secrets": SecretsSchedule,
     "laptop": LaptopSchedule,
+    "secrets": SecretsSchedule,
 }
 
 
