@@ -243,6 +243,24 @@ def test_what_a_program_appends_begins_on_a_line_of_its_own(store: treering.Stor
     assert [target.read_bytes().endswith(b"\n") for target in targets] == [False, True, True]
 
 
+def test_a_fork_names_no_note_that_it_lacks(store: treering.Store, tmp_path: Path) -> None:
+    """Usage stays with the session that had it: what stood below it, or was kept from it, names a node in a fork."""
+    path = tmp_path / "given.jsonl"
+    usage = entry("usage", "c1", "u1", kind="title", provider="p", model="m", usage={"input": 1})
+    compaction = entry("compaction", "k1", "a1", summary="in short", firstKeptEntryId="c1", tokensBefore=1)
+    rows = [message("u1", None, "question"), usage, message("a1", "c1", "answer", "assistant"), compaction]
+    path.write_bytes(lines(*rows, entry("custom_message", "x1", "k1", content="more", customType="x", display=True)))
+    load(store, path)
+    with store.session("s") as session:
+        session.fork("f", at="x1")
+    done, file = out(store, tmp_path, "f")
+    assert (done.same_context, texts(file)) == (True, ["in short", "answer", "more"])
+    assert [(found.id, found.parent) for found in file.entries] == [
+        ("u1", None), ("a1", "u1"), ("k1", "a1"), ("x1", "k1")
+    ]  # fmt: skip
+    assert file.entries[2].record["firstKeptEntryId"] == "a1"
+
+
 def test_a_session_that_was_made_here_becomes_a_file(store: treering.Store, tmp_path: Path) -> None:
     """A session that never was a file gets a header and is read by the program."""
     with store.session("new", cwd="/work", title="T") as session:

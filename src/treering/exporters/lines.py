@@ -45,6 +45,8 @@ _PIECE: Final = "-part"
 """In the ids of entries that say part of what a node says."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 """Kinds that are messages to a model."""
+_KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
+"""The fields that say from where on a compaction keeps."""
 _LEAF: Final = "leaf"
 """Notes of Operator-Use that say where it goes on."""
 
@@ -243,6 +245,14 @@ class _Composer:
         self._adrift.add(_own_id(draft))
         return self._last
 
+    def _keeps_lost(self, draft: Draft) -> bool:
+        """Whether the record of a compaction keeps from a note that a fork has not."""
+        kept, source = (draft.brief or {}).get("kept"), draft.source or {}
+        if not self._forked or kept not in self._there:
+            return False
+        record = _object(as_bytes(source[RAW])) if RAW in source else source
+        return any(name in record and record[name] not in self._there for name in _KEPT)
+
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
         self._lines += self._held
@@ -251,7 +261,8 @@ class _Composer:
         above = self._last if follows else self._meant.get(parent or "", parent)
         if follows:
             parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
-        moved = self._forked and (draft.links or {}).get("source_parent") not in (None, parent)
+        named = (draft.links or {}).get("source_parent")
+        moved = self._forked and (named not in (None, parent) or self._keeps_lost(draft))
         renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
