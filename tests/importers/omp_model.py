@@ -6,6 +6,8 @@ from typing import Any
 
 from treering.importers.pi import read_time
 
+NOTES = ("label", "title_change", "model_usage")
+"""Entries that are no nodes here: the time of a summary is not told by them."""
 Entries = list[dict[str, Any]]
 Shown = list[tuple[str, dict[str, Any]]]
 """Id of an entry, and the message that comes of it."""
@@ -65,7 +67,18 @@ def sent(path: Entries) -> Shown:
     else:
         shown = [pair for entry in path for pair in _one(entry)]
     hidden = {entry["id"] for entry in path if _is_hidden(entry)}
-    return _without_failed(_paired([pair for pair in shown if pair[0] not in hidden], marked=False))
+    visible = [pair for pair in shown if pair[0] not in hidden]
+    return _without_failed(_paired([*_notebook(path), *visible], marked=False))
+
+
+def _notebook(path: Entries) -> Shown:
+    behind = path[max((at for at, entry in enumerate(path) if entry["type"] == "reset_boundary"), default=-1) + 1 :]
+    notes = [entry for entry in behind if entry["type"] == "custom" and entry["data"]["version"] == 1]
+    if not notes or not notes[-1]["data"]["text"]:
+        return []
+    content = f"The notebook that you keep for this session, which may be out of date:\n{notes[-1]['data']['text']}"
+    message = {"role": "custom", "customType": notes[-1]["customType"], "content": content, "display": False}
+    return [(notes[-1]["id"], message | {"timestamp": read_time(notes[-1]["timestamp"])})]
 
 
 def _compacted(path: Entries, latest: int) -> Shown:
@@ -77,20 +90,42 @@ def _compacted(path: Entries, latest: int) -> Shown:
     if remote:
         ends = [at for at in range(latest) if path[at]["id"] == entry.get("providerReplayThroughEntryId")]
         kept = path[ends[0] + 1 : latest] if ends else []
-    else:
-        begins = [at for at in range(latest) if path[at]["id"] == entry.get("firstKeptEntryId")]
+    begins = [at for at in range(latest) if path[at]["id"] == entry.get("firstKeptEntryId")]
+    if not remote:
         kept = path[begins[0] : latest] if begins else []
-    rest = [*kept, *path[latest + 1 :]]
-    return [(entry["id"], _summary(entry, providerPayload=payload)), *(pair for row in rest for pair in _one(row))]
+    request = _left_request(path[:latest], begins[0]) if begins and "details" in entry else []
+    rest = [*request, *kept, *path[latest + 1 :]]
+    summary = _summary(entry, providerPayload=payload)
+    if native := entry.get("preserveData", {}).get("anthropicCompaction"):
+        told = {"type": "anthropicCompaction", "provider": "anthropic", "content": native["content"]}
+        follows = [path[at] for at in begins] or path[latest + 1 : latest + 2]
+        times = [read_time(row["timestamp"]) for row in follows if row["type"] not in NOTES]
+        summary = {"providerPayload": told} | summary | ({"timestamp": (times[0] or 0) - 1} if times else {})
+    return [(entry["id"], summary), *(pair for row in rest for pair in _one(row))]
+
+
+def _left_request(path: Entries, begin: int) -> Entries:
+    resets = [at for at, entry in enumerate(path) if entry["type"] == "reset_boundary"]
+    asked = [at for at, entry in enumerate(path) if _is_request(entry) and at > max(resets, default=-1)]
+    return [path[asked[-1]]] if asked and asked[-1] < begin else []
+
+
+def _is_request(entry: dict[str, Any]) -> bool:
+    if entry["type"] == "message":
+        return bool(entry["message"]["role"] == "user")
+    called = entry.get("customType") == "skill-prompt" and entry.get("attribution") == "user"
+    return called and isinstance(entry.get("content"), str | list)
 
 
 def transcript(path: Entries) -> Shown:
     """Return what is shown to a person."""
     latest = [entry for entry in path if entry["type"] == "compaction"][-1:]
     rows: Shown = []
-    for entry in path:
+    for entry, following in zip(path, [*path[1:], {}], strict=True):
         if entry["type"] != "compaction":
             rows += _one(entry)
+        elif _is_replaced(entry, following):
+            continue
         elif entry in latest:
             rows.append((entry["id"], _summary(entry)))
         else:
@@ -102,6 +137,11 @@ def transcript(path: Entries) -> Shown:
     return _paired(rows, marked=True)
 
 
+def _is_replaced(entry: dict[str, Any], following: dict[str, Any]) -> bool:
+    alike = all(entry.get(name) == following.get(name) for name in ("firstKeptEntryId", "tokensBefore", "type"))
+    return alike and entry.get("method") == following.get("method") == "snapcompact"
+
+
 def _summary(entry: dict[str, Any], **more: Any) -> dict[str, Any]:
     names = ("summary", "shortSummary", "tokensBefore", "tokensAfter", "method", "warning")
     message = {"role": "compactionSummary", **{name: entry.get(name) for name in names}, **more}
@@ -109,14 +149,23 @@ def _summary(entry: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 def _is_hidden(entry: dict[str, Any]) -> bool:
-    retried = entry["type"] == "message" and entry["message"].get("retryRecovery")
-    return bool(retried) or entry.get("customType") == "prewalk-plan"
+    if entry["type"] != "message":
+        return entry.get("customType") in ("prewalk-plan", "vibe-mode-context")
+    message = entry["message"]
+    if message["role"] != "assistant":
+        return False
+    said = [block for block in message["content"] if block["type"] == "toolCall" or _says_something(block)]
+    return bool(message.get("retryRecovery")) or (message["stopReason"] == "error" and not said)
+
+
+def _says_something(block: dict[str, Any]) -> bool:
+    return any(str(block.get(name, "")).strip() for name in ("text", "thinking", "thinkingSignature", "data"))
 
 
 def _one(entry: dict[str, Any]) -> Shown:
     time = {"timestamp": read_time(entry["timestamp"])}
     if entry["type"] == "message":
-        return [(entry["id"], entry["message"])]
+        return [(entry["id"], _rehydrated(entry["message"]))]
     if entry["type"] == "branch_summary" and entry["summary"]:
         message = {"role": "branchSummary", "summary": entry["summary"], "fromId": entry["fromId"]}
         return [(entry["id"], message | time)]
@@ -124,6 +173,13 @@ def _one(entry: dict[str, Any]) -> Shown:
         names = ("customType", "content", "display", "details", "attribution")
         return [(entry["id"], without_null({"role": "custom", **{name: entry.get(name) for name in names}}) | time)]
     return []
+
+
+def _rehydrated(message: dict[str, Any]) -> dict[str, Any]:
+    if message.get("provider") != "github-copilot":
+        return message
+    left = {name: value for name, value in message.items() if name != "providerPayload"}
+    return left | {"content": [_unsigned(block) for block in message["content"]]}
 
 
 def _paired(shown: Shown, *, marked: bool) -> Shown:

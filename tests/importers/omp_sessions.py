@@ -109,6 +109,8 @@ def _entry(draw: st.DrawFn, name: str, parent: str | None, ids: list[str]) -> En
             return entry(kind, name, parent, targetId=draw(some), **own)
         case "custom_message":
             return _first(entry(kind, name, parent), draw(_custom_message()))
+        case "custom":
+            return _first(entry(kind, name, parent), draw(_OTHERS[kind]))
     return entry(kind, name, parent, **draw(_OTHERS[kind]))
 
 
@@ -119,7 +121,9 @@ def _turn(draw: st.DrawFn, name: str, parent: str | None) -> Entry:
         st.just(thinking(None)),
     )  # fmt: skip
     stop = draw(st.sampled_from(["stop", "toolUse", "toolUse", "error", "aborted"]))
-    more: Entry = draw(st.sampled_from([{}, {}, {}, {"retryRecovery": True}, {"provider": "openai", "model": "gpt"}]))
+    more: Entry = draw(
+        st.sampled_from([{}, {}, {}, {"retryRecovery": True}, {"provider": "openai", "model": "gpt"}, COPILOT])
+    )
     return assistant(name, parent, *draw(st.lists(blocks, max_size=4)), stop=stop, **more)
 
 
@@ -127,16 +131,18 @@ def _turn(draw: st.DrawFn, name: str, parent: str | None) -> Entry:
 def _compaction(draw: st.DrawFn, some: st.SearchStrategy[str]) -> Entry:
     fields = {"summary": "S", "firstKeptEntryId": draw(some), "tokensBefore": 1000}
     replay = {"openaiRemoteCompaction": {"provider": "openai", "replacementHistory": [{"type": "message"}]}}
+    native = {"anthropicCompaction": {"provider": "anthropic", "content": "S", "encryptedContent": ""}}
     more = draw(
         st.fixed_dictionaries(
             {},
             optional={
                 "shortSummary": st.just("s"),
                 "tokensAfter": st.just(10),
-                "method": st.just("soft"),
+                "method": st.sampled_from(["soft", "snapcompact", "snapcompact"]),
                 "warning": st.just("full"),
                 "providerReplayThroughEntryId": some,
-                "preserveData": st.sampled_from([replay, {"hook": 1}]),
+                "preserveData": st.sampled_from([replay, {"hook": 1}, native, native | replay]),
+                "details": st.just({"kind": "experimental-context-rollover"}),
             },
         )
     )
@@ -147,10 +153,13 @@ def _compaction(draw: st.DrawFn, some: st.SearchStrategy[str]) -> Entry:
 
 @st.composite
 def _custom_message(draw: st.DrawFn) -> Entry:
-    kind = draw(st.sampled_from(["ext", "interrupted-thinking", "interrupted-thinking", "prewalk-plan"]))
+    kinds = ["ext", "interrupted-thinking", "interrupted-thinking", "prewalk-plan", "vibe-mode-context", "skill-prompt"]
+    kind = draw(st.sampled_from(kinds))
     content = draw(st.sampled_from(["text", [text()], None]))
     fields = {"customType": kind, "content": content, "display": draw(st.booleans())}
-    return fields | draw(st.sampled_from([{}, {"details": {"d": 1}}, {"attribution": "agent"}]))
+    return fields | draw(
+        st.sampled_from([{}, {"details": {"d": 1}}, {"attribution": "agent"}, {"attribution": "user"}])
+    )
 
 
 def _first(envelope: Entry, own: Entry) -> Entry:
@@ -158,12 +167,16 @@ def _first(envelope: Entry, own: Entry) -> Entry:
     return {"type": envelope["type"], **own, **envelope}
 
 
+COPILOT = {"provider": "github-copilot", "providerPayload": {"type": "openaiResponsesHistory", "items": []}}
+"""Of a turn with a replay that is good only as long as a connection lasts."""
+_NOTES = st.sampled_from([{"version": 1, "text": "remember"}, {"version": 1, "text": ""}, {"version": 2, "text": "x"}])
 _LEVELS = st.sampled_from([None, "low", "high"])
 _OTHERS: dict[str, st.SearchStrategy[Entry]] = {
     "compaction": st.nothing(),
     "branch_summary": st.nothing(),
     "label": st.nothing(),
     "custom_message": st.nothing(),
+    "custom": _NOTES.map(lambda data: {"customType": "experimental_context_notes", "data": data}),
     "reset_boundary": st.just({}),
     "thinking_level_change": st.builds(lambda level, own: {"thinkingLevel": level, **own}, _LEVELS, st.one_of(
         st.just({}), _LEVELS.map(lambda level: {"configured": level}))),

@@ -290,6 +290,9 @@ def test_parents_are_linked(store: Store, tmp_path: Path, order: tuple[str, str]
     assert store.view("c-1").info.parent_session == "p-1"
     assert store.view("p-1").info.parent_session is None
     assert Intake(store).link_parents() == 0
+    copy = tmp_path / "copy.jsonl"
+    export(store.view("c-1"), copy, format="pi")
+    assert copy.read_bytes() == (tmp_path / "y_c-1.jsonl").read_bytes()  # it is no fork of ours
 
 
 def test_a_file_that_names_a_parent_comes_back_as_it_was(store: Store, tmp_path: Path) -> None:

@@ -8,13 +8,14 @@ import json
 import uuid
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.importers import omp_model
 from tests.importers.omp_sessions import (
     SLOT,
+    Entry,
     assistant,
     call,
     damaged_sessions,
@@ -205,6 +206,32 @@ class TestFailedTurns:
         assert sources(file, "n1") == ["n1"]
         assert [row.source for row in file.transcript("n1")] == ["n0", "n1"]
 
+    def test_mute(self, tmp_path: Path) -> None:
+        """A turn that failed before anything was said is not sent, though a note about its thinking follows."""
+        note = entry("custom_message", "n1", "n0", customType="interrupted-thinking", content="x", display=False)
+        for blocks, sent in (([], []), ([text(" "), thinking(None) | {"thinking": ""}], []), ([thinking()], ["n0"])):
+            file = load(tmp_path, assistant("n0", None, *blocks, stop="error"), note)
+            assert sources(file, "n1") == [*sent, None]
+
+    def test_for_one_turn(self, tmp_path: Path) -> None:
+        """What an extension said for one turn only is not sent again; a message of the same name is."""
+        for kind in ("prewalk-plan", "vibe-mode-context"):
+            row = entry("custom_message", "n0", None, customType=kind, content="x", display=False)
+            message = {"role": "custom", "customType": kind, "content": "x", "display": False}
+            file = load(tmp_path, row, entry("message", "n1", "n0", message=message))
+            assert (sources(file, "n1"), len(file.transcript("n1"))) == (["n1"], 2)
+
+    def test_rehydrated(self, tmp_path: Path) -> None:
+        """GitHub Copilot gets no replay of a connection that is gone, and no signatures; the entry keeps both."""
+        payload = {"type": "openaiResponsesHistory", "provider": "github-copilot", "items": []}
+        more = {"provider": "github-copilot", "providerPayload": payload}
+        file = load(tmp_path, user("n0", None), assistant("n1", "n0", thinking(), text(), **more))
+        assert sources(file, "n1") == ["n0", "n1"]
+        message = file.context("n1").messages[1].message
+        assert isinstance(message, dict)
+        assert ("providerPayload" in message, message["content"]) == (False, [thinking(None), text()])
+        assert file.entries[1].record["message"]["providerPayload"] == payload
+
 
 class TestCompaction:
     def chain(self, *kinds: tuple[str, dict[str, Any]]) -> list[Any]:
@@ -279,8 +306,83 @@ class TestCompaction:
         message = file.context("n2").messages[0].message
         assert isinstance(message, dict)
         image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-        assert message["blocks"] == [text("old"), image, text("new")]
+        below, above = "old\n-------------- imaged middle below\n", "-------------- imaged middle above\nnew"
+        assert message["blocks"] == [text(below), image, text(above)]
         assert message["images"] == [image]
+
+    def test_lost_pictures(self, tmp_path: Path) -> None:
+        """Where nothing is left of the middle, the last text follows the first one and says so."""
+        for lost, between in ((0, ""), (5, "\n-------------- middle history omitted above\n")):
+            archive = {"frames": [], "textHead": "old", "textTail": "new", "truncatedChars": lost}
+            kind, fields = self.COMPACTION
+            file = load(tmp_path, *self.chain((kind, fields | {"preserveData": {"snapcompact": archive}})))
+            message = file.context("n2").messages[0].message
+            assert isinstance(message, dict)
+            assert message["blocks"] == [text(f"old{between}new")]
+
+    NATIVE: ClassVar[dict[str, Any]] = {
+        "preserveData": {"anthropicCompaction": {"provider": "anthropic", "content": "S", "filesText": "f", "x": 1}}
+    }
+
+    def test_native(self, tmp_path: Path) -> None:
+        """A summary that Anthropic wrote goes back to it, a moment older than the first message that follows it."""
+        kind, fields = self.COMPACTION
+        file = load(tmp_path, *self.chain((kind, fields | self.NATIVE)))
+        payload = {"type": "anthropicCompaction", "provider": "anthropic", "content": "S", "filesText": "f"}
+        message = file.context("n2").messages[0].message
+        assert isinstance(message, dict)
+        assert (message["providerPayload"], message["timestamp"]) == (payload, 1767600000999)
+        file = load(tmp_path, *self.chain((kind, fields | self.NATIVE | {"firstKeptEntryId": None})))
+        times = [file.context(leaf).messages[0].message for leaf in ("n2", "n3")]
+        assert [message["timestamp"] for message in times if isinstance(message, dict)] == [
+            1767600002000,
+            1767600002999,
+        ]
+
+    def test_rollover(self, tmp_path: Path) -> None:
+        """Where no turns are summarised, the user's latest request stays, unless it is kept or was cleared away."""
+        rows = [user("n0", None), assistant("n1", "n0", text()), assistant("n2", "n1", text())]
+        compaction = {"summary": "S", "firstKeptEntryId": "n2", "tokensBefore": 9}
+        rollover = compaction | {"details": {"kind": "experimental-context-rollover"}}
+        assert sources(load(tmp_path, *rows, entry("compaction", "n3", "n2", **compaction)), "n3") == [None, "n2"]
+        assert sources(load(tmp_path, *rows, entry("compaction", "n3", "n2", **rollover)), "n3") == [None, "n0", "n2"]
+        kept = rollover | {"firstKeptEntryId": "n0"}
+        assert sources(load(tmp_path, *rows, entry("compaction", "n3", "n2", **kept)), "n3") == [None, "n0", "n1", "n2"]
+        rows[1] = entry("reset_boundary", "n1", "n0")
+        assert sources(load(tmp_path, *rows, entry("compaction", "n3", "n2", **rollover)), "n3") == [None, "n2"]
+
+    def test_replaced_pictures(self, tmp_path: Path) -> None:
+        """A person is not shown pictures that were replaced at once."""
+        kind, fields = self.COMPACTION
+        rows = [user("n0", None), entry(kind, "n1", "n0", **fields, method="snapcompact")]
+        rows += [entry(kind, "n2", "n1", **fields, method="snapcompact"), user("n3", "n2")]
+        assert [row.entry for row in load(tmp_path, *rows).transcript("n3")] == ["n0", "n2", "n3"]
+
+
+class TestNotebook:
+    def note(self, name: str, parent: str | None, **data: object) -> Entry:
+        return entry("custom", name, parent, customType="experimental_context_notes", data=data)
+
+    def shown(self, folder: Path, *entries: Entry) -> list[str | None]:
+        return [row.entry for row in load(folder, *entries).context(entries[-1]["id"]).messages]
+
+    def test_in_front(self, tmp_path: Path) -> None:
+        """The latest notebook stands in front of all, also of a summary; what is none is passed over."""
+        rows = [
+            user("n0", None),
+            self.note("n1", "n0", version=1, text="old"),
+            self.note("n2", "n1", version=1, text="new"),
+        ]
+        rows += [self.note("n3", "n2", version=2, text="x"), self.note("n4", "n3", version=1, text="x" * 16_385)]
+        assert self.shown(tmp_path, *rows) == ["n2", "n0"]
+        compaction = entry("compaction", "n5", "n4", summary="S", tokensBefore=9)
+        assert self.shown(tmp_path, *rows, compaction, user("n6", "n5")) == ["n2", "n5", "n6"]
+
+    def test_cleared(self, tmp_path: Path) -> None:
+        """An empty notebook shows nothing, and none is in force behind a reset."""
+        rows = [user("n0", None), self.note("n1", "n0", version=1, text="old")]
+        assert self.shown(tmp_path, *rows, self.note("n2", "n1", version=1, text="")) == ["n0"]
+        assert self.shown(tmp_path, *rows, entry("reset_boundary", "n2", "n1"), user("n3", "n2")) == ["n3"]
 
 
 class TestSettings:

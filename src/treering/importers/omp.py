@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from treering.checkpoint.policies.omp import DIGEST_CHARACTERS
-from treering.checkpoint.policies.omp_views import replay_of
+from treering.checkpoint.policies.omp_views import NOTEBOOK, is_rehydrated, native_of, replay_of
 from treering.format import values
 from treering.format.values import Fields, fields_of
 from treering.importers import pi
@@ -64,6 +64,11 @@ _OWN_FIELDS: Final = {
     "custom_message": ("attribution",),
 }
 """Fields that only oh-my-pi writes, by type of entry."""
+_REQUESTS: Final = ("skill-prompt", "collab-prompt")
+_SAYING: Final = {"text": ("text",), "thinking": ("thinking", "thinkingSignature"), "redactedThinking": ("data",)}
+"""Blocks of a turn, and where they say something."""
+_ROLLOVER: Final = "experimental-context-rollover"
+_NOTEBOOK_BYTES_MAX: Final = 16_384
 _FAMILIES: Final = ("openai", "anthropic", "google")
 _TIERS: Final = frozenset({"auto", "default", "flex", "scale", "priority"})
 
@@ -188,21 +193,41 @@ def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
         brief["result"] = _digest(message.get("toolCallId"))
     elif role == "custom":
         brief |= take_small({"customType": message.get("customType")}, customType="custom_type")
+        brief |= _request(message)
     return fields
+
+
+def _request(message: Fields) -> Fields:
+    """A skill that the user called, or what a peer of the user wrote, is a request like a message of the user."""
+    asked = message.get("customType") in _REQUESTS and message.get("attribution") == "user"
+    return {"request": True} if asked else {}
 
 
 def _turn(message: Fields) -> Fields:
     content = message.get("content")
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    blocks = [fields_of(block) for block in content] if isinstance(content, list) else []
     kinds = [text_of(block.get("type")) for block in blocks]
     calls = [block.get("id") for block in blocks if block.get("type") == "toolCall"]
     facts = {
         "calls": _digests(calls),
         "bare": 0 < len(calls) <= CALLS_MAX and {"toolCall", "redactedThinking"}.issuperset(kinds),
         "failed": message.get("stopReason") in ("error", "aborted"),
-        "retried": bool(message.get("retryRecovery")),
+        "retried": bool(message.get("retryRecovery")) or (message.get("stopReason") == "error" and _is_mute(content)),
+        "rehydrated": is_rehydrated(message),
     }
     return {name: value for name, value in facts.items() if value}
+
+
+def _is_mute(content: object) -> bool:
+    """Tell a turn in which nothing was said."""
+    blocks = content if isinstance(content, list) else [None]
+    return all(isinstance(block, dict) and _is_blank(block) for block in blocks)
+
+
+def _is_blank(block: Fields) -> bool:
+    kind = text_of(block.get("type"))
+    texts = (text_of(block.get(name)) for name in _SAYING.get(kind, ()))
+    return kind == "fallback" or (kind in _SAYING and not any(text.strip() for text in texts))
 
 
 def _digests(calls: Sequence[object]) -> str:
@@ -221,8 +246,14 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
     fields["brief"].pop("system", None)  # pi's; here it is a field like any other
     fields["brief"] |= take_small(rest, tokensAfter="tokens_after")
-    kept = fields["payload"].get("preserveData")
-    if isinstance(kept, dict) and replay_of(kept):
+    kept = fields_of(fields["payload"].get("preserveData"))
+    facts = {
+        "native": native_of(kept) is not None,
+        "rollover": fields_of(fields["payload"].get("details")).get("kind") == _ROLLOVER,
+        "pictures": fields["payload"].get("method") == "snapcompact",
+    }
+    fields["brief"] |= {name: True for name, holds in facts.items() if holds}
+    if replay_of(kept):
         through = reader.chain.find(rest.get("providerReplayThroughEntryId"))
         fields["brief"] |= {"replay": True, "through": _above(reader, through, place)}
     return fields
@@ -246,10 +277,28 @@ def _read_custom(rest: Fields, place: Place, reader: Reader) -> Fields:
     return fields
 
 
+def _read_extension(rest: Fields, place: Place, reader: Reader) -> Fields:
+    """What an extension keeps; of the model's notebook, whether there is something in it."""
+    fields = _read_custom(rest, place, reader)
+    if fields["brief"].get("custom_type") == NOTEBOOK and _is_notebook(fields["payload"].get("data")):
+        fields["brief"]["notes"] = bool(fields["payload"]["data"]["text"])
+    return fields
+
+
+def _is_notebook(data: object) -> bool:
+    if not (isinstance(data, dict) and data.keys() == {"version", "text"} and data["version"] == 1):
+        return False
+    text = data["text"]
+    return isinstance(text, str) and len(text.encode("utf-8", "surrogatepass")) <= _NOTEBOOK_BYTES_MAX
+
+
 def _read_custom_message(rest: Fields, place: Place, reader: Reader) -> Fields:
     fields = _read_custom(rest, place, reader)
-    if not isinstance(fields["payload"].get("content"), str | list):
+    payload = fields["payload"]
+    if not isinstance(payload.get("content"), str | list):
         fields["brief"]["context"] = False
+        return fields
+    fields["brief"] |= _request({"customType": payload.get("custom_type"), "attribution": payload.get("attribution")})
     return fields
 
 
@@ -321,7 +370,7 @@ def _read_usage(rest: Fields, place: Place, reader: Reader) -> Fields:
 _READERS: Final[Mapping[str, ReadEntry]] = {
     "branch_summary": _read_branch_summary,
     "compaction": _read_compaction,
-    "custom": _read_custom,
+    "custom": _read_extension,
     "custom_message": _read_custom_message,
     "label": pi.read_label,
     "message": _read_message,

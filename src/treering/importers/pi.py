@@ -187,8 +187,10 @@ def version_of(value: Any) -> int:
     """Return the version as pi compares it: none is 1, text is the number in it, and what is no number is new."""
     if value is None:
         return 1
+    if value in ("", []):
+        return 0
     try:
-        return int(value)
+        return int(float(value))
     except (TypeError, ValueError, OverflowError):
         return VERSION
 
@@ -213,16 +215,22 @@ def read_message(rest: Fields, _place: Place, reader: Reader) -> Fields:
     if not isinstance(message, dict):
         return {"brief": {"context": False}}  # pi fails here; a model could do nothing with it
     del rest["message"]
-    if reader.version < 3 and message.get("role") == "hookMessage":
-        rest["message"] = {"role": "hookMessage"}
-        message = message | {"role": "custom"}
+    if (migrated := _migrated(message, reader.version)) is not message:
+        rest["message"] = {"role": message["role"]}
+        message = migrated
     role = _role(message)
     brief: Fields = {}
     if role == "assistant":
-        brief = {name: text_of(message.get(name)) or None for name in ("provider", "model")}
+        named = {name: message.get(name) for name in ("provider", "model")}
+        brief = {name: value if isinstance(value, str) else None for name, value in named.items()}
     if role in (*_EDITABLE, "system") and message.get("content") is None:
         brief["blank"] = True
     return {"role": role, "payload": message, "brief": brief}
+
+
+def _migrated(message: Fields, version: int) -> Fields:
+    """Return a message with the role that it has in version 3."""
+    return message | {"role": "custom"} if version < 3 and message.get("role") == "hookMessage" else message
 
 
 def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
@@ -236,7 +244,7 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     if kept is not None and kept == rest.get("firstKeptEntryId"):
         del rest["firstKeptEntryId"]
     brief = take_small(rest, tokensBefore="tokens_before")
-    if rest.get("systemMessage"):
+    if isinstance(rest.get("systemMessage"), dict):
         brief["system"] = True
     payload = take(rest, "summary", "details", "systemMessage", "usage", "fromHook", "tokensBefore")
     return {"brief": brief if kept is None else {"kept": kept, **brief}, "payload": timed(payload, reader)}
@@ -272,15 +280,15 @@ def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
     payload = take(rest, "replacement")
     if "replacement" in payload and payload["replacement"] is None:
         return {"payload": payload, "brief": brief | {"edit": "retract"}}
-    message = _editable(reader.recall(target))
+    message = _editable(reader.recall(target), reader.version)
     if message and payload:
         return {"payload": payload | {"message": message}, "brief": brief | {"edit": "amend"}}
     return {"payload": payload, "brief": brief}
 
 
-def _editable(record: Fields) -> Fields:
+def _editable(record: Fields, version: int) -> Fields:
     """Return the message of an entry without its content, or nothing if pi does not edit it."""
-    message = _message(record)
+    message = _migrated(_message(record), version)
     if record.get("type") == "custom_message":
         names = ("customType", "display", "details")
         time = read_time(record.get("timestamp"))

@@ -3,15 +3,19 @@
 `omp`, for a path from a root to a leaf:
 
 1. It begins behind the latest `reset_boundary`, or with the latest compaction and what that keeps, whichever stands
-   further down. A compaction with a provider's own replay keeps only what stands behind the end of that replay.
+   further down. A compaction with a provider's own replay keeps only what stands behind the end of that replay. One
+   that summarises no turns keeps the latest request of the user besides. Where a provider wrote the summary itself, it
+   is a moment older than what follows it. The notebook in force, the last one behind a reset, stands in front of all.
 2. A tool call without a result among the shown messages is taken out of its message. Thinking beside it loses its
    signature and encrypted thinking goes, since a provider refuses signed turns that were changed. A message with
    nothing left goes.
 3. A message that ended in an error or was aborted goes, and so do the results of its calls that stand behind it; unless
    a note about interrupted thinking follows directly.
 
-`omp-transcript` has the whole path, with all compactions in their places. Only the second rule holds, and a message
-with nothing left stays, as a sign that there was one.
+4. Turns that failed before anything was said go, and so do retried ones and messages for one turn only.
+
+`omp-transcript` has the whole path, with all compactions in their places, but for one of pictures that the next one
+replaces. Only the second rule holds, and a message with nothing left stays, as a sign that there was one.
 
 Settings: the last thinking level; models by role, of which a message of an assistant tells the default one as long as
 nobody chose it; mode and its data; the tier of service; all rules that were injected. (Read from the program's answers,
@@ -24,6 +28,7 @@ Ids of tool calls are long and briefs are short. So briefs have digests of them:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from treering.checkpoint.context import Context, Item
@@ -31,6 +36,9 @@ from treering.checkpoint.policies.omp_views import (
     COMPACTION,
     CUSTOM_MESSAGE,
     DIVIDER,
+    NATIVE,
+    NOTES,
+    REHYDRATED,
     ROW,
     STRIPPED,
     SUPERSEDED,
@@ -44,9 +52,9 @@ from treering.format.values import fields_of
 DIGEST_CHARACTERS: Final = 8
 """Of a whole digest. Those of a message with very many calls are cut short to fit."""
 _NOTE_OF_INTERRUPTED_THINKING: Final = "interrupted-thinking"
-_PLAN_OF_PREWALK: Final = "prewalk-plan"
-"""A message for one turn only, which is recorded and never sent again."""
-_TELLING: Final = frozenset({"calls", "result", "failed"})
+_FOR_ONE_TURN: Final = frozenset({"prewalk-plan", "vibe-mode-context"})
+"""Messages that are recorded and never sent again."""
+_TELLING: Final = frozenset({"calls", "result", "failed", "notes", "rollover"})
 """What a brief says of a message on which the looks of other messages depend, or its own on theirs."""
 
 _BEGINNINGS: Final = frozenset({"compaction", "reset_boundary"})
@@ -59,7 +67,8 @@ class Omp(Walk):
 
     name = "omp"
     summary = COMPACTION
-    front = frozenset({COMPACTION})
+    front = frozenset({COMPACTION, NATIVE, NOTES})
+    own = frozenset({"", REHYDRATED})
     shown = {  # noqa: RUF012
         "message": "",
         "branch_summary": "pi.branch_summary@1",
@@ -68,12 +77,12 @@ class Omp(Walk):
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
         """Return the context at the end of `path`: what stands above the latest reset is out of sight."""
-        latest = next(
-            (at for at in reversed(range(len(path))) if path[at].kind in ("compaction", "reset_boundary")), -1
-        )
-        if latest < 0 or path[latest].kind == "compaction":
-            return super().build(path, recorded)
-        return Context(super().build(path[latest + 1 :], recorded).items, self.settings(path))
+        latest = next((at for at in reversed(range(len(path))) if path[at].kind in _BEGINNINGS), -1)
+        begun = path[latest + 1 :] if latest >= 0 and path[latest].kind == "reset_boundary" else path
+        items = super().build(begun, recorded).items
+        if items and items[0].view == NATIVE:
+            items = (_dated(items[0], path, latest), *items[1:])
+        return Context((*_notes(path), *items), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return `build` of the longer path, or None where the new node may change how others are seen."""
@@ -84,21 +93,35 @@ class Omp(Walk):
             return None
         if not _TELLING.isdisjoint(brief) or brief.get("custom_type") == _NOTE_OF_INTERRUPTED_THINKING:
             return None
+        beginning = {item.view for item in context.items[:2]}
+        if NATIVE in beginning or (NOTES in beginning and skeleton.kind == "compaction"):
+            return None
         return super().extend(context, skeleton)
+
+    def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return the summary."""
+        return (Item(skeleton.id, NATIVE if read_brief(skeleton).get("native") else COMPACTION),)
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
         """Return the nodes before a compaction that stay; what a provider replays itself does not."""
         brief = read_brief(path[latest])
-        if not brief.get("replay"):
-            return super().kept(path, latest, recorded)
-        through = brief.get("through")  # empty: it ends before the first node
-        end = next((at for at in range(latest) if path[at].id == through), -1 if through == "" else latest)
-        return path[end + 1 : latest]
+        kept = super().kept(path, latest, recorded)
+        request = (
+            _request(path[: latest - len(kept)], path[latest - len(kept) : latest]) if brief.get("rollover") else ()
+        )
+        return [*request, *(_behind_replay(path[:latest], brief.get("through")) if brief.get("replay") else kept)]
 
     def hides(self, skeleton: Skeleton) -> bool:
         """Tell whether the brief of a node that could be shown keeps it out."""
         brief = read_brief(skeleton)
-        return super().hides(skeleton) or brief.get("retried") is True or brief.get("custom_type") == _PLAN_OF_PREWALK
+        passing = skeleton.kind == "custom_message" and brief.get("custom_type") in _FOR_ONE_TURN
+        return super().hides(skeleton) or brief.get("retried") is True or passing
+
+    def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return what a node shows."""
+        items = super().items(skeleton)
+        warmed = items and skeleton.role == "assistant" and read_brief(skeleton).get("rehydrated")
+        return (Item(skeleton.id, REHYDRATED),) if warmed else items
 
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
         """Return the items without unpaired calls and failed turns."""
@@ -130,7 +153,8 @@ class Transcript(Omp):
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:  # noqa: ARG002  # protocol
         """Return all messages of a path, compactions in their places."""
         last = next((row.id for row in reversed(path) if row.kind == "compaction"), None)
-        items = [item for row in path for item in self._row(row, last)]
+        rescued = {row.id for row, following in pairwise(path) if _is_rescue(following, row)}
+        items = [item for row in path if row.id not in rescued for item in self._row(row, last)]
         rows = _without_unpaired(_messages(items, path), ROW)
         return Context(tuple(row.item for row in rows), self.settings(path))
 
@@ -149,6 +173,52 @@ class Transcript(Omp):
         if row.kind != "compaction":
             return self.items(row)
         return (Item(row.id, DIVIDER if row.id == last else SUPERSEDED),)
+
+
+def _notes(path: Sequence[Skeleton]) -> tuple[Item, ...]:
+    """Return the notebook in force, if there is something in it."""
+    for row in reversed(path):
+        written = read_brief(row).get("notes")
+        if row.kind == "reset_boundary" or written is not None:
+            return (Item(row.id, NOTES),) if written else ()
+    return ()
+
+
+def _dated(item: Item, path: Sequence[Skeleton], latest: int) -> Item:
+    """Return a summary that a provider wrote, a moment before the first node that it does not stand for."""
+    kept = read_brief(path[latest]).get("kept")
+    after = path[latest + 1 : latest + 2]
+    first = next((row for row in path[:latest] if row.id == kept), after[0] if after else None)
+    return item if first is None else Item(item.node, f"{NATIVE}:{first.time - 1}")
+
+
+def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skeleton]:
+    """Return the nodes behind the end of a provider's own replay; without an end, none."""
+    end = next((at for at, row in enumerate(path) if row.id == through), -1 if through == "" else len(path))
+    return path[end + 1 :]
+
+
+def _request(left: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
+    """Return the latest request of the user behind a reset, if it is left out while others are kept."""
+    for row in reversed([*left, *kept]):
+        if row.kind == "reset_boundary":
+            return ()
+        if _is_request(row):
+            return (row,) if kept and row not in kept else ()
+    return ()
+
+
+def _is_request(row: Skeleton) -> bool:
+    return (row.kind == "message" and row.role == "user") or read_brief(row).get("request") is True
+
+
+def _is_rescue(row: Skeleton, before: Skeleton) -> bool:
+    """Tell a compaction of pictures that replaces the one right before it."""
+    if (row.kind, before.kind) != ("compaction", "compaction") or (row.links and "source_parent" in row.links):
+        return False
+    new, old = read_brief(row), read_brief(before)
+    alike = all(new.get(name) == old.get(name) for name in ("kept", "tokens_before"))
+    return alike and bool(new.get("pictures") and old.get("pictures"))
 
 
 def _messages(items: Sequence[Item], shown: Sequence[Skeleton]) -> list[_Shown]:

@@ -14,6 +14,11 @@ STRIPPED: Final = "omp.stripped@1"
 """Followed by the numbers of the tool calls that are taken out, counted from 0."""
 ROW: Final = "omp.row@1"
 """The same for a person, who is told how many they are."""
+NATIVE: Final = "omp.native@1"
+"""A summary that a provider wrote; followed by its time, in milliseconds, if that is not that of its compaction."""
+NOTES: Final = "omp.notes@1"
+REHYDRATED: Final = "omp.rehydrated@1"
+"""A message that is sent without what its provider takes only while a connection lasts."""
 DIVIDER: Final = "omp.divider@1"
 SUPERSEDED: Final = "omp.superseded@1"
 
@@ -21,6 +26,10 @@ _SUPERSEDED_SUMMARY: Final = "[Superseded compaction summary elided after a newe
 _SUPERSEDED_SHORT: Final = "Superseded compaction elided"
 _DEFAULT_CUSTOM_TYPE: Final = "custom-message"
 _REPLAY: Final = "openaiRemoteCompaction"
+NATIVE_PAYLOAD: Final = "anthropicCompaction"
+_RULE: Final = "--------------"
+NOTEBOOK: Final = "experimental_context_notes"
+"""The type of the entries of an extension that hold the model's own notebook."""
 _ARCHIVE: Final = "snapcompact"
 
 
@@ -28,6 +37,30 @@ def _compaction(payload: object, seen: Seen) -> object:
     """The summary; with it, what the provider replays itself, and the pictures that older history was made into."""
     fields = fields_of(payload)
     return _summary(fields, seen, fields, replay=replay_of(fields_of(fields.get("preserveData"))))
+
+
+def _native(payload: object, seen: Seen) -> object:
+    """A summary that a provider wrote, with what it needs to take it up again."""
+    fields = fields_of(payload)
+    preserved = fields_of(fields.get("preserveData"))
+    message = _summary(fields, seen, fields, replay=replay_of(preserved) or native_of(preserved))
+    return message | ({"timestamp": int(seen.argument)} if seen.argument else {})
+
+
+def native_of(kept: Mapping[str, object]) -> dict[str, object] | None:
+    """Return the summary that Anthropic wrote, from what a compaction preserved; None if there is none."""
+    native = fields_of(kept.get(NATIVE_PAYLOAD))
+    found = {name: native.get(name) for name in ("provider", "content", "encryptedContent", "filesText")}
+    texts = {name: text for name, text in found.items() if isinstance(text, str) and text}
+    return {"type": NATIVE_PAYLOAD, **texts} if {"provider", "content"} <= texts.keys() else None
+
+
+def _notes(payload: object, seen: Seen) -> object:
+    """The notebook; oh-my-pi explains it to the model in more words."""
+    text = fields_of(fields_of(payload).get("data")).get("text")
+    content = f"The notebook that you keep for this session, which may be out of date:\n{text}"
+    time = fields_of(payload).get("timestamp", seen.time_ms)
+    return {"role": "custom", "customType": NOTEBOOK, "content": content, "display": False, "timestamp": time}
 
 
 def _divider(payload: object, seen: Seen) -> object:
@@ -49,7 +82,7 @@ def _summary(
         "role": "compactionSummary",
         "summary": texts.get("summary"),
         "shortSummary": texts.get("shortSummary"),
-        "tokensBefore": seen.brief.get("tokens_before"),
+        "tokensBefore": fields.get("tokensBefore", seen.brief.get("tokens_before")),
         "tokensAfter": seen.brief.get("tokens_after"),
         "method": fields.get("method"),
         "providerPayload": replay,
@@ -67,13 +100,25 @@ def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
     provider, items = remote.get("provider"), remote.get("replacementHistory")
     if not (isinstance(provider, str) and provider and isinstance(items, list)):
         return None
+    if not all(isinstance(item, dict) for item in items):
+        return None
     return {"type": "openaiResponsesHistory", "provider": provider, "items": items}
 
 
 def _archived(archive: Mapping[str, object]) -> list[dict[str, object]]:
     """Return what an archive of pictures shows: its oldest text, the pictures, its newest text."""
-    head, tail = ([_text(text)] if (text := archive.get(name)) else [] for name in ("textHead", "textTail"))
-    return [*head, *(_picture(frame) for frame in listed(archive.get("frames")) if _is_frame(frame)), *tail]
+    head, tail = ((text if isinstance(text := archive.get(name), str) else "") for name in ("textHead", "textTail"))
+    pictures = [_picture(frame) for frame in listed(archive.get("frames")) if _is_frame(frame)]
+    imaged = any(block["type"] == "image" for block in pictures)
+    lost = archive.get("truncatedChars")
+    if imaged:
+        head, tail = head and f"{head}\n{_RULE} imaged middle below\n", tail and f"{_RULE} imaged middle above\n{tail}"
+    elif pictures or (isinstance(lost, int | float) and lost > 0):
+        tail = tail and f"\n{_RULE} middle history omitted above\n{tail}"
+    blocks = [*([_text(head)] if head else []), *pictures]
+    if tail and blocks and blocks[-1]["type"] == "text":
+        return [*blocks[:-1], _text(f"{blocks[-1]['text']}{tail}")]
+    return [*blocks, *([_text(tail)] if tail else [])]
 
 
 def _is_frame(frame: object) -> bool:
@@ -110,9 +155,29 @@ def _custom_message(payload: object, seen: Seen) -> object:
     return {**present, "timestamp": fields.get("timestamp", seen.time_ms)}
 
 
+def is_rehydrated(message: Mapping[str, object]) -> bool:
+    """Tell a message with a replay that GitHub Copilot refuses once its connection is gone."""
+    payload = fields_of(message.get("providerPayload"))
+    return message.get("provider") == "github-copilot" and payload.get("type") == "openaiResponsesHistory"
+
+
+def _rehydrated(payload: object, _seen: Seen) -> object:
+    message = fields_of(payload)
+    if not is_rehydrated(message):
+        return message
+    content = [_unsigned(block) for block in listed(message.get("content"))]
+    return {name: value for name, value in message.items() if name != "providerPayload"} | {"content": content}
+
+
+def _unsigned(block: Any) -> Any:
+    if not (isinstance(block, dict) and block.get("type") == "thinking"):
+        return block
+    return {name: value for name, value in block.items() if name != "thinkingSignature"}
+
+
 def _stripped(payload: object, seen: Seen) -> object:
     """The message without some of its tool calls, and without what a provider would find to be out of place then."""
-    message = fields_of(payload)
+    message = fields_of(_rehydrated(payload, seen))
     gone = {int(number) for number in seen.argument.split(",")}
     number, content = -1, []
     for block in listed(message.get("content")):
@@ -120,8 +185,7 @@ def _stripped(payload: object, seen: Seen) -> object:
         number += kind == "toolCall"
         if kind == "redactedThinking" or (kind == "toolCall" and number in gone):
             continue
-        unsigned = kind == "thinking" and block.get("thinkingSignature")
-        content.append({k: v for k, v in block.items() if k != "thinkingSignature"} if unsigned else block)
+        content.append(_unsigned(block) if kind == "thinking" and block.get("thinkingSignature") else block)
     return message | {"content": content}
 
 
@@ -136,6 +200,9 @@ def listed(value: object) -> list[Any]:
 
 for _name, _view in {
     COMPACTION: _compaction,
+    NATIVE: _native,
+    NOTES: _notes,
+    REHYDRATED: _rehydrated,
     CUSTOM_MESSAGE: _custom_message,
     STRIPPED: _stripped,
     DIVIDER: _divider,
