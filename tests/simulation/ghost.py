@@ -165,7 +165,11 @@ class Ghost:
         if tail is not None and tail.header.life == life:
             self.tail_written(tail)
         else:
-            del self.logs[life][born:]
+            if self.receipts.get(life):
+                self.problems.append(f"life {life} forgot what was erased")
+            self.epochs.pop(life, None)
+            self.marks.pop(life, None)
+            self.logs[life] = self.before.get((life, 0), self.logs[life])[:born]
             self.note(life)
 
     def receipt(self, life: str, epoch: int) -> None:
