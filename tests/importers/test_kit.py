@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import treering
-from treering.exporters import export
+from treering.exporters import Exported, export
 from treering.ids import new_nonce
 from treering.importers import SessionFile, kit, read
 from treering.importers.formats import detect_format, find_format
@@ -301,6 +301,46 @@ def test_what_was_retracted_among_what_is_kept_is_reported(tmp_path: Path) -> No
     assert [(left.kind, left.seen) for left in done.left_out] == [("retract", True)]
     assert not done.same_context
     store.close()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        entry("future", "x1", "u1"),
+        entry("label", "x1", "u1", target_id=1),
+        entry("model_change", "x1", "u1") | {"timestamp": "soon"},
+        entry("compaction", "x1", tokens_before=1.5),
+        entry("compaction", "x1", read_files="a"),
+    ],
+)
+def test_entries_with_which_kit_opens_no_file_are_reported(odd: Any, tmp_path: Path) -> None:
+    """They are kept, and whoever exports is told."""
+    done, data = exported([said("u1", None), odd], tmp_path)
+    assert [(left.kind, left.count, left.seen) for left in done.left_out] == [(odd["type"], 1, True)]
+    assert not done.same_context
+    assert kit.encode(odd) in data
+
+
+def test_lines_with_which_kit_opens_no_file_are_left_out(tmp_path: Path) -> None:
+    """A file comes back as it was; but once it goes on, kit can open it."""
+    assert b"null" in exported([said("u1", None), b"null\n", said("u2", "u1")], tmp_path)[1]
+    done, data = exported([said("u1", None), b"null\n", said("u2", "u1")], tmp_path, "more")
+    assert b"null" not in data
+    assert ([(left.kind, left.seen) for left in done.left_out], done.same_context) == ([("damage", False)], True)
+
+
+def exported(records: list[Any], tmp_path: Path, *said: str) -> tuple[Exported, bytes]:
+    """Import a file, say something, and export it."""
+    read_, path = source(*records), tmp_path / f"{new_nonce()}.jsonl"
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="kit")
+    with store.session("s") as session:
+        for text in said:
+            session.append(text)
+            session.commit()
+    done = export(store.view("s"), path, format="kit")
+    store.close()
+    return done, path.read_bytes()
 
 
 def test_the_header_of_a_fork_names_no_parent_but_its_own(tmp_path: Path) -> None:

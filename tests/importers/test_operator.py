@@ -15,6 +15,7 @@ from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import SessionFile, operator, read
 from treering.importers.formats import detect_format, find_format
+from treering.importers.readable import operator_reads
 from treering.importers.reader import LinesSource
 from treering.transcript.node import branch_summary
 
@@ -238,3 +239,41 @@ def test_an_empty_summary_of_a_branch_is_sent_also_if_it_was_made_here() -> None
         message: Any = session.context[-1].message
     assert (message["role"], message["summary"], message["from_id"]) == ("branch_summary", "", "u2")
     store.close()
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        entry("future", "x1", "u1"),
+        entry("thinking_level_change", "x1", "u1", thinking_level="ultra"),
+        entry("custom_message", "x1", "u1", custom_type="c", content="text"),
+        entry("model_change", "x1", "u1", model_id="m"),
+        entry("label", "x1", "u1", target_id="u1") | {"timestamp": "2026-01-05T08:00:01Z"},
+        said("x1", "u1") | {"message": {"role": "odd", "contents": []}},
+        said("x1", "u1") | {"message": {"role": "user", "contents": [{"type": "odd"}]}},
+    ],
+)
+@pytest.mark.parametrize("below", [True, False])
+def test_entries_that_operator_passes_over_are_reported(odd: Any, tmp_path: Path, *, below: bool) -> None:
+    """They are kept. A model sees less there if one is on the way to where the session stands."""
+    store = treering.open(f"memory://operator-{new_nonce()}")
+    read_ = source(said("u1", None), odd, said("u2", "x1" if below else "u1"))
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="operator")
+    done = export(store.view("s"), tmp_path / "x.jsonl", format="operator")
+    assert [(left.kind, left.seen) for left in done.left_out] == [(odd["type"], below)]
+    assert done.same_context is not below
+    store.close()
+
+
+def test_entries_that_operator_takes_are_not_reported() -> None:
+    """Pydantic takes texts for numbers, and defaults for what is missing."""
+    taken = [
+        said("u1", None) | {"timestamp": "1767600005.25"},
+        entry("leaf", "l1", "u1"),
+        entry("compaction", "c1", "u1", summary="", first_kept_entry_id="u1", tokens_before="9"),
+        said("u2", "u1") | {"message": {"role": "user"}},
+        said("u3", "u1") | {"message": {"role": "custom", "custom_type": "c", "timestamp": 1}},
+        entry("custom_message", "m1", "u1", custom_type="c", content=[{"content": "text"}]),
+        entry("channel", "h1", "u1", name="slack", chat_id=None),
+    ]
+    assert [record["id"] for record in taken if not operator_reads(record)] == []

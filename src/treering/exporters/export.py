@@ -29,6 +29,8 @@ from treering.storage.requests import Steps
 
 _MISSED: Final = "the session shows them to the model there, and by its own rules the program does not"
 _AMBIGUOUS: Final = "several entries have one id or come round in a circle, and the program may mean others than we do"
+_REFUSED: Final = "it stands in the file, but the program opens no file with such an entry"
+_PASSED_OVER: Final = "it stands in the file, but the program passes over such an entry and loses what is above it"
 _ADDED: Final = "the session does not show them to the model there, and by its own rules the program does"
 
 
@@ -116,7 +118,8 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     expected = view.perform(_expected, find_format(file.format).POLICIES[0])
     found = [message.entry for message in file.context(file.leaf).messages]
     shown = [name for name in found if name not in composed.pieces]
-    left_out = [*composed.left_out, *_unseen(composed, expected), *_otherwise(view, file.format, expected)]
+    unread = _unread(file)
+    left_out = [*composed.left_out, *unread, *_unseen(composed, expected), *_otherwise(view, file.format, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
     if not same and composed.ambiguous:
         left_out.append(LeftOut("parent", 1, _AMBIGUOUS, seen=True))
@@ -124,6 +127,18 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
         names = [[name for name in each if name not in composed.unseen] for each in (expected, shown)]
         _require("context", *names)
     return left_out, same and not any(left.seen for left in left_out)
+
+
+def _unread(file: SessionFile) -> list[LeftOut]:
+    """Tell of entries that the program cannot read, though they are its own: with them it loses more."""
+    rules = find_format(file.format).RULES
+    if rules.reads is None:
+        return []
+    path = set(file.path(file.leaf))
+    bad = [entry for entry in file.entries if not rules.reads(entry.record)]
+    found = Counter((entry.type or "unknown", rules.refuses or entry.id in path) for entry in bad)
+    reason = _REFUSED if rules.refuses else _PASSED_OVER
+    return [LeftOut(kind, count, reason, seen) for (kind, seen), count in found.items()]
 
 
 def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:

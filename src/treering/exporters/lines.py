@@ -161,13 +161,18 @@ class _Composer:
         """The file had no ids, and must have some now."""
         return 0 < self._old < 2 and (self._changed or self._forked)
 
+    @property
+    def _is_mended(self) -> bool:
+        """Lines that are no records are left out: the program would not open the file."""
+        return self._format.RULES.refuses and (self._changed or self._forked)
+
     # the entries
 
     def _take(self, stored: Stored) -> None:
         draft = stored.draft
         if draft.type == "edit":
             self._take_edit(draft)
-        elif draft.type == "note" and draft.kind == "damage" and _is_json(draft):
+        elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
             self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # type: ignore[index]  # seen just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind not in ("import", "origin") else [])

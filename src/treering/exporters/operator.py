@@ -22,7 +22,8 @@ from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import RAW, as_bytes, framed
 from treering.importers.flat import FLAT
-from treering.importers.operator import LEVELS, NAME, VERSION, write_time
+from treering.importers.operator import NAME, VERSION, write_time
+from treering.importers.readable import LEVELS
 from treering.importers.writing import has_lone_surrogates, without_lone_surrogates
 from treering.session.blocking import View
 from treering.session.info import SessionInfo

@@ -19,6 +19,7 @@ from treering.checkpoint.policies.kit import sent
 from treering.format.values import Fields
 from treering.importers.chain import Place
 from treering.importers.entry import Entry
+from treering.importers.readable import kit_reads
 from treering.importers.reader import (
     Dialect,
     LinesSource,
@@ -158,6 +159,8 @@ RULES: Final = Rules(
     unknown="empty",
     label=("label", "target_id", "label"),
     labelled_tree=False,
+    reads=kit_reads,
+    refuses=True,
 )
 
 

@@ -20,6 +20,7 @@ from treering.importers import pi
 from treering.importers.chain import Place
 from treering.importers.entry import Entry
 from treering.importers.flat import FlatSource, is_flat
+from treering.importers.readable import LEVELS, operator_reads
 from treering.importers.reader import (
     Dialect,
     LinesSource,
@@ -47,8 +48,6 @@ VERSION: Final = 3
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
 
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
-LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "max"})
-"""Of thinking, as Operator knows them."""
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
 
 
@@ -182,7 +181,12 @@ def write_time(ms: int | None) -> float | None:
 
 
 RULES: Final = Rules(
-    moment=moment, roots_ordered=True, unknown="empty", label=("label", "target_id", "label"), title_on_path=True
+    moment=moment,
+    roots_ordered=True,
+    unknown="empty",
+    label=("label", "target_id", "label"),
+    title_on_path=True,
+    reads=operator_reads,
 )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from treering.format.values import Fields
+
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Where a program differs from the others in reading a tree of entries. The defaults are pi's."""
@@ -35,3 +37,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """White space at the ends of a title is cut off."""
     title_on_path: bool = False
     """Of titles, those on the path to the leaf count that are not empty."""
+    reads: Callable[[Fields], bool] | None = None
+    """Tells an entry that the program can read itself; without it, it reads all."""
+    refuses: bool = False
+    """It opens no file with an entry that it cannot read; else it passes over that entry, and loses what is above."""
