@@ -277,3 +277,28 @@ def test_entries_that_operator_takes_are_not_reported() -> None:
         entry("channel", "h1", "u1", name="slack", chat_id=None),
     ]
     assert [record["id"] for record in taken if not operator_reads(record)] == []
+
+
+def test_what_operator_would_cut_a_line_at_is_escaped_in_a_file_that_goes_on(tmp_path: Path) -> None:
+    """The file comes back as it was; once it goes on, no line of it is lost there, nor the file for one odd byte."""
+    texts = ["a\u2028b\x85c\u2029d", "\ufffd"]
+    records = [said("u1", None, texts[0]), said("u2", "u1", texts[1])]
+    data = b"".join(operator.encode(each) + b"\n" for each in (HEADER, *records))
+    path, targets = tmp_path / "x.jsonl", [tmp_path / "same.jsonl", tmp_path / "more.jsonl"]
+    path.write_bytes(data.replace("\ufffd".encode(), b"\xff"))
+    store = treering.open(f"memory://operator-{new_nonce()}")
+    read_ = find_format("operator").open_source(path)
+    store.load("s", read_.drafts(), leaf=lambda: read_.leaf, policy="operator")
+    done = export(store.view("s"), targets[0], format="operator")
+    assert targets[0].read_bytes() == path.read_bytes()
+    assert [(left.kind, left.seen) for left in done.left_out] == [("message", True)]
+    with store.session("s") as session:
+        session.append(texts[0])
+        session.commit()
+    done = export(store.view("s"), targets[1], format="operator")
+    lines = targets[1].read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line).get("message", {}).get("contents", [{}])[0].get("content") for line in lines] == [
+        None, *texts, texts[0]
+    ]  # fmt: skip
+    assert (done.left_out, done.same_context) == ([], True)
+    store.close()

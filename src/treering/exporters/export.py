@@ -135,7 +135,8 @@ def _unread(file: SessionFile) -> list[LeftOut]:
     if rules.reads is None:
         return []
     path = set(file.path(file.leaf))
-    bad = [entry for entry in file.entries if not rules.reads(entry.record)]
+    ends = [end.encode() for end in rules.ends]
+    bad = [entry for entry in file.entries if any(end in entry.raw for end in ends) or not rules.reads(entry.record)]
     found = Counter((entry.type or "unknown", rules.refuses or entry.id in path) for entry in bad)
     reason = _REFUSED if rules.refuses else _PASSED_OVER
     return [LeftOut(kind, count, reason, seen) for (kind, seen), count in found.items()]

@@ -26,6 +26,7 @@ from treering.ids import new_id, time_of
 from treering.importers.entry import FRAMING, ORDER, RAW, Encode, as_bytes, framed
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
+from treering.importers.rules import Rules
 from treering.session.blocking import View
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
@@ -118,8 +119,9 @@ class _Composer:
         labels = {name: text for name, text in self._view.labels().items() if name in self._nodes}
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
         ambiguous = circular or (bool(self._renamed) and not self._changed)
+        lines, new = [self._header, *self._lines], self._changed or self._forked
         return Composed(
-            data=[*_broken([self._header, *self._lines], ended=self._changed or self._forked)],
+            data=[*_broken([_legible(line, self._format.RULES) for line in lines] if new else lines, ended=new)],
             entry_ids=self._ids,
             labels=labels,
             left_out=[*left, *self._target.not_sent()],
@@ -398,6 +400,16 @@ def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
     now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
     times = {name: record[name] for name in ("timestamp",) if name in record}  # ours are milliseconds
     return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
+
+
+def _legible(line: bytes, rules: Rules) -> bytes:
+    """Return a line as the program can read it, with the same JSON in it: some would cut it inside a text."""
+    if not rules.ends or line.isascii():
+        return line
+    text = line.decode(errors="replace")
+    for end in rules.ends:
+        text = text.replace(end, f"\\u{ord(end):04x}")
+    return text.encode()
 
 
 def _broken(lines: list[bytes], *, ended: bool) -> Iterator[bytes]:

@@ -186,6 +186,7 @@ RULES: Final = Rules(
     unknown="empty",
     label=("label", "target_id", "label"),
     title_on_path=True,
+    ends=("\x85", "\u2028", "\u2029"),
     reads=operator_reads,
 )
 

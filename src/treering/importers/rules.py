@@ -37,6 +37,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """White space at the ends of a title is cut off."""
     title_on_path: bool = False
     """Of titles, those on the path to the leaf count that are not empty."""
+    ends: tuple[str, ...] = ()
+    """Further characters at which the program ends a line, though they may stand in JSON. Its files must be UTF-8."""
     reads: Callable[[Fields], bool] | None = None
     """Tells an entry that the program can read itself; without it, it reads all."""
     refuses: bool = False
