@@ -82,6 +82,35 @@ def test_keys_are_found_whatever_their_case(tmp_path: Path) -> None:
     assert second["ToolCalls"] == [{"ID": "c1", "Name": "ls", "Input": {}}]
 
 
+def test_results_are_sent_with_the_fields_that_evva_knows(tmp_path: Path) -> None:
+    """Down to the blocks and images in them; a call that is null stays null, as Go has pointers there."""
+    image = {"MIMEType": "image/png", "Base64Data": "aGk=", "OriginalSize": 2}
+    lower = {name.lower(): value for name, value in image.items()}
+    results = [{"ID": "c1", "ContentBlocks": [{"type": "image", "Image": lower | {"x": 1}}, {"x": 1}]}]
+    message = USER | {"Role": "tool", "ToolCalls": [None], "ToolResults": results}
+    write(path := tmp_path / "x.json", DOCUMENT | {"session": {"messages": [message]}})
+    sent = shown(read(path))[0]
+    assert sent["ToolCalls"] == [None]
+    assert sent["ToolResults"] == [
+        {
+            "ID": "c1",
+            "Content": "",
+            "IsError": False,
+            "ContentBlocks": [{"Type": "image", "Text": "", "Image": image}, {"Type": "", "Text": "", "Image": None}],
+        }
+    ]
+
+
+def test_times_are_listed_as_go_writes_them(tmp_path: Path) -> None:
+    """Nine digits at most, and no offset of nothing; what is no time stays as it is."""
+    write(
+        path := tmp_path / "x.json",
+        DOCUMENT | {"created_at": "2026-03-01T01:02:03.1234567891-00:00", "updated_at": "x"},
+    )
+    listed = read(path).listing()
+    assert (listed["created_at"], listed["updated_at"]) == ("2026-03-01T01:02:03.123456789Z", "x")
+
+
 @pytest.mark.parametrize("version", [0, 1, None])
 def test_versions_up_to_one_are_read(version: int | None, tmp_path: Path) -> None:
     """The program takes 0, and a document without a version, for its own."""

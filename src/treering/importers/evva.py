@@ -22,7 +22,7 @@ from treering.importers.entry import Entry
 from treering.importers.flat import Messages, Record
 from treering.importers.lines import Value, decode
 from treering.importers.reader import text_of
-from treering.importers.rfc3339 import read_time
+from treering.importers.rfc3339 import canonical, read_time
 from treering.importers.rules import Rules
 from treering.importers.source import (
     Imported,
@@ -147,8 +147,9 @@ def indent(data: bytes, *, levels: int = 0) -> bytes:
 def listing(file: SessionFile) -> dict[str, object]:
     """Return what evva's picker shows of a session."""
     envelope = named(file.header_record, ENVELOPE)
-    shown = ("session_id", "workdir", "profile", "provider", "model", "created_at", "updated_at", "first_user_prompt")
-    return {**{name: envelope[name] for name in shown}, "message_count": len(file.entries)}
+    shown = ("session_id", "workdir", "profile", "provider", "model", "first_user_prompt")
+    times = {name: canonical(envelope[name]) or envelope[name] for name in ("created_at", "updated_at")}
+    return {**{name: envelope[name] for name in shown}, **times, "message_count": len(file.entries)}
 
 
 RULES: Final = Rules(moment=None, label=None, title=None, unknown="empty")

@@ -35,6 +35,8 @@ _EMPTY: Final[Fields] = {
 """A message without anything in it, in the order in which evva writes it."""
 _EMPTY_CALL: Final[Fields] = {"ID": "", "Name": "", "Input": None}
 _EMPTY_RESULT: Final[Fields] = {"ID": "", "Content": "", "IsError": False, "ContentBlocks": None}
+_EMPTY_BLOCK: Final[Fields] = {"Type": "", "Text": "", "Image": None}
+_EMPTY_IMAGE: Final[Fields] = {"MIMEType": "", "Base64Data": "", "OriginalSize": 0}
 
 
 class Evva(Walk):
@@ -72,10 +74,26 @@ def message_of(payload: object) -> Fields:
     message = named(fields, _EMPTY)
     if _is_foreign(fields, message):
         return _made(fields)
-    for name, empty in (("ToolCalls", _EMPTY_CALL), ("ToolResults", _EMPTY_RESULT)):
+    for name, read in (("ToolCalls", _read_call), ("ToolResults", _read_result)):
         if isinstance(message[name], list):
-            message[name] = [named(fields_of(part), empty) for part in message[name]]
+            message[name] = [None if part is None else read(fields_of(part)) for part in message[name]]
     return message
+
+
+def _read_call(fields: Fields) -> Fields:
+    return named(fields, _EMPTY_CALL)
+
+
+def _read_result(fields: Fields) -> Fields:
+    result = named(fields, _EMPTY_RESULT)
+    if isinstance(result["ContentBlocks"], list):
+        result["ContentBlocks"] = [_read_block(fields_of(part)) for part in result["ContentBlocks"]]
+    return result
+
+
+def _read_block(fields: Fields) -> Fields:
+    block = named(fields, _EMPTY_BLOCK)
+    return block | ({"Image": named(block["Image"], _EMPTY_IMAGE)} if isinstance(block["Image"], dict) else {})
 
 
 def _is_foreign(fields: Fields, message: Fields) -> bool:
