@@ -148,6 +148,20 @@ def test_of_a_cut_document_the_complete_messages_are_read(tmp_path: Path) -> Non
     assert cut.endswith(left[0].payload["bytes"])  # type: ignore[index]  # a dictionary
 
 
+@pytest.mark.parametrize("behind", ["session", "hello", "assistant", "usage", "full_compact_count"])
+@pytest.mark.parametrize("more", [0, 2, 4])
+def test_a_cut_document_is_listed_and_exported_as_a_whole_one(behind: str, more: int, tmp_path: Path) -> None:
+    """Wherever it was cut, evva can read what is written of it, with all complete messages."""
+    data = write(path := tmp_path / "x.json", DOCUMENT)
+    path.write_bytes(data[: data.rindex(behind.encode()) + len(behind) + more])
+    file = read(path, format="evva")
+    assert file.listing()["session_id"] == "s-1"
+    export(loaded(path).view("s"), tmp_path / "out.json", format="evva")
+    whole = json.loads((tmp_path / "out.json").read_bytes())
+    assert whole["session"]["messages"] == shown(file)
+    assert (whole["version"], whole["workdir"]) == (1, "/repo")
+
+
 def test_what_is_no_message_is_kept_as_a_note(tmp_path: Path) -> None:
     """Also what stands behind the document."""
     session = DOCUMENT["session"] | {"messages": [7, USER]}

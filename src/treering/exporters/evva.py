@@ -101,7 +101,12 @@ def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
 
 
 def _is_changed(view: View, records: Sequence[Stored]) -> bool:
-    """Tell whether anything was recorded here that the document has, or the session stands elsewhere."""
+    """Tell whether anything was recorded here that the document has, or the session stands elsewhere.
+
+    A document that ended early must be ended, too.
+    """
+    if any(each.draft.kind == "damage" and fields_of(each.draft.payload).get("kind") == "torn" for each in records):
+        return True
     nodes = [each.draft.id for each in records if each.draft.type == "node"]
     own = (each.draft for each in records if not each.imported)
     return view.node != (nodes[-1] if nodes else None) or any(draft.kind not in _NOT_WRITTEN for draft in own)
@@ -122,12 +127,12 @@ def _document(
     old = _old_fields(header)
     model = {name: text for name in ("provider", "model") if (text := context.settings.get(name))}
     made = {
-        "version": VERSION,
         "session_id": info.id,
         "workdir": info.cwd,
         "created_at": write_time(info.created_ms),
         **({} if is_fork(info) else named(old, ENVELOPE) if old else {}),
         **model,
+        "version": VERSION,
         "updated_at": write_time(info.updated_ms),
         "first_user_prompt": first_user_prompt([fields_of(message) for message in messages]),
     }

@@ -223,6 +223,8 @@ class Document(NamedTuple):
     """What stands before, between and behind the messages."""
     end: int
     """Where it ends, or where damage begins."""
+    whole: bool
+    """It does not end early."""
 
 
 def take_apart(text: str) -> Document:
@@ -236,17 +238,17 @@ def take_apart(text: str) -> Document:
     if session is not None:
         whole = [span for span in inner if span.end is not None and span is not found]
         fields[session.key] = {span.key: _value(text, span) for span in whole}
-    end = _end(text, start, [*top, *inner])
+    end, is_whole = _end(text, start, [*top, *inner]), value_end(text, start) is not None
     if found is None or text[found.start : found.start + 1] != "[":
-        return Document(fields, text[:end], -1, [], [], end)
+        return Document(fields, text[:end], -1, [], [], end, is_whole)
     messages = [span for span in elements(text, found.start) if span.end is not None]
     at, last = found.start + 1, (messages[-1].end or 0) if messages else found.start + 1
     if found.end is None:
-        return Document(fields, text[:at], at, messages, [], last)
+        return Document(fields, text[:at], at, messages, [], last, is_whole)
     ends = [at, *(span.end or 0 for span in messages)]
     starts = [*(span.start for span in messages), found.end - 1]
     gaps = [text[left:right] for left, right in zip(ends, starts, strict=True)]
-    return Document(fields, text[:at] + text[found.end - 1 : end], at, messages, gaps, end)
+    return Document(fields, text[:at] + text[found.end - 1 : end], at, messages, gaps, end, is_whole)
 
 
 def _value(text: str, span: Span) -> Any:
@@ -344,7 +346,7 @@ class EvvaSource:
     def _note(self) -> Draft:
         """Return the note with the header: of a damaged document, its members; else also how it was written."""
         document = self._document
-        if not self._is_whole():
+        if not document.whole:
             return header_note(self.header, encode_go(document.fields))
         note = header_note(self.header, as_bytes(document.rest))
         source = dict(note.source or {})
@@ -353,9 +355,6 @@ class EvvaSource:
         if document.gaps not in ([], gaps_of(len(document.messages))):
             source["gaps"] = document.gaps
         return msgspec.structs.replace(note, source=source)
-
-    def _is_whole(self) -> bool:
-        return self._document.at < 0 or bool(self._document.gaps)
 
     def _values(self) -> Iterator[Value]:
         line, offset, done = 1, len(BOM) if self._bom else 0, 0
@@ -372,10 +371,10 @@ class EvvaSource:
     def _behind(self, messages: Messages) -> Iterator[Record]:
         """Keep what stands behind the document, or behind the last message that can be read."""
         left = self._text[self._document.end :]
-        if left.strip():
+        if left.strip() or not self._document.whole:
             line = self._text.count("\n", 0, self._document.end) + 1
             offset = len(as_bytes(self._text[: self._document.end]))
-            kind = "garbage" if self._is_whole() else "torn"
+            kind = "garbage" if self._document.whole else "torn"
             what = "this is no part of the document" if kind == "garbage" else "the document ends early"
             self._log.report(line, offset, kind, f"{what}. bytes={len(as_bytes(left))}, text={left[:60]!r}")
             yield None, [damage_note(messages.aside(), kind, line, offset, as_bytes(left))]
