@@ -149,7 +149,7 @@ def test_of_a_cut_document_the_complete_messages_are_read(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("behind", ["session", "hello", "assistant", "usage", "full_compact_count"])
-@pytest.mark.parametrize("more", [0, 2, 4])
+@pytest.mark.parametrize("more", [3, 6])
 def test_a_cut_document_is_listed_and_exported_as_a_whole_one(behind: str, more: int, tmp_path: Path) -> None:
     """Wherever it was cut, evva can read what is written of it, with all complete messages."""
     data = write(path := tmp_path / "x.json", DOCUMENT)
