@@ -45,6 +45,22 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def test_folders_of_programs_that_moved(home: Path) -> None:
+    """Operator's of before May 2026, in folders for each day; evva's at home, whatever its variable names."""
+    flat = {"type": "metadata", "id": "x", "created_at": "2026-01-05T09:00:00", "updated_at": "x", "metadata": {}}
+    for place in ("profiles/main", "workspaces/old"):
+        write(home / ".operator-use" / place / "sessions" / "05-01-2026" / "x.jsonl", [flat])
+    for place in (".evva", "elsewhere"):
+        (home / place / "sessions").mkdir(parents=True)
+    found = discover(home, {"EVVA_HOME": str(home / "elsewhere")})
+    assert [(each.program, os.path.relpath(each.folder, home), each.sessions) for each in found] == [
+        ("operator", ".operator-use/profiles/main/sessions", 1),
+        ("operator", ".operator-use/workspaces/old/sessions", 1),
+        ("evva", "elsewhere/sessions", 0),
+        ("evva", ".evva/sessions", 0),
+    ]
+
+
 def test_folders(home: Path) -> None:
     """Each folder that exists, with its program, how many files are in it, how large they are and the newest."""
     assert discover(home, {}) == []

@@ -109,9 +109,13 @@ def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where evva keeps its sessions for a user with this home and environment."""
+    """Return where evva keeps its sessions for a user with this home.
+
+    Its documents let `EVVA_HOME` name another place; its code does not look at that. So both places are looked at.
+    """
     named_home = environ.get("EVVA_HOME")
-    return [(Path(named_home).expanduser() if named_home else home / ".evva") / "sessions"]
+    homes = [Path(named_home).expanduser()] if named_home else []
+    return [each / "sessions" for each in dict.fromkeys([*homes, home / ".evva"])]
 
 
 def restore(entries: Sequence[Entry]) -> str | None:

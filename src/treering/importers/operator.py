@@ -103,9 +103,13 @@ def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG001
-    """Return where Operator keeps its sessions for a user with this home: one folder, and one for each profile."""
-    root = home / ".operator"
-    return [root / "sessions", *sorted(root.glob("profiles/*/sessions"))]
+    """Return where Operator keeps its sessions for a user with this home: one folder, and one for each profile.
+
+    Before May 2026 its home had another name, and before that a profile was a workspace.
+    """
+    root, before = home / ".operator", home / ".operator-use"
+    old = sorted([*before.glob("profiles/*/sessions"), *before.glob("workspaces/*/sessions")])
+    return [root / "sessions", *sorted(root.glob("profiles/*/sessions")), *old]
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
