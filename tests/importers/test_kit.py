@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.importers.reading import entry as pi_entry, lines as pi_lines, message as pi_message
 
 import treering
 from treering.exporters import Exported, export
@@ -319,6 +320,26 @@ def test_entries_with_which_kit_opens_no_file_are_reported(odd: Any, tmp_path: P
     assert [(left.kind, left.count, left.seen) for left in done.left_out] == [(odd["type"], 1, True)]
     assert not done.same_context
     assert kit.encode(odd) in data
+
+
+def test_a_compaction_of_another_program_that_keeps_nothing_names_nothing(tmp_path: Path) -> None:
+    """Kit would send all from an entry further down to the end of the file."""
+    store = treering.open(f"memory://kit-{new_nonce()}")
+    given = tmp_path / "given.jsonl"
+    given.write_bytes(
+        pi_lines(
+            pi_message("u1", None),
+            pi_entry("compaction", "c1", "u1", summary="S", firstKeptEntryId="u2", tokensBefore=1),
+            pi_message("u2", "c1"),
+        )
+    )
+    found = find_format("pi").open_source(given)
+    store.load("s", found.drafts(), leaf=lambda: found.leaf, policy="pi")
+    done = export(store.view("s"), tmp_path / "x.jsonl", format="kit")
+    entries = read(tmp_path / "x.jsonl", format="kit").entries
+    assert [each.record["first_kept_entry_id"] for each in entries if each.type == "compaction"] == [""]
+    assert done.same_context
+    store.close()
 
 
 def test_lines_with_which_kit_opens_no_file_are_left_out(tmp_path: Path) -> None:

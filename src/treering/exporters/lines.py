@@ -219,6 +219,10 @@ class _Composer:
         brief = draft.brief or {}
         if draft.kind == "compaction" and brief.get("kept") in self._first:
             return [msgspec.structs.replace(draft, brief=brief | {"kept": self._first[str(brief["kept"])]})]
+        if draft.kind == "compaction" and brief.get("kept") not in self._nodes:
+            # Such keeps nothing, in all programs but kit: that would send all to the end of the file.
+            kept_nothing = {name: value for name, value in brief.items() if name != "kept"}
+            return [msgspec.structs.replace(draft, brief=kept_nothing)]
         if draft.kind != "message" or not isinstance(draft.payload, dict):
             return [draft]
         messages = self._target.apart(draft.payload)
