@@ -97,6 +97,12 @@ def test_of_two_entries_with_one_id_the_first_is_kept_from() -> None:
     assert sent(opened(*twice, compaction("c1", "u1"), said("n1", "c1", "new")))[1:] == ["one", "two", "again", "new"]
 
 
+def test_nothing_is_kept_from_a_system_prompt() -> None:
+    """The program has no index of them."""
+    prompt = entry("system_prompt", "s1", content="c", model="m", provider="p")
+    assert sent(opened(prompt, said("u1", None), compaction("c1", "s1"), said("n1", "c1", "new")))[1:] == ["new"]
+
+
 def test_an_entry_without_an_id_is_not_in_the_tree() -> None:
     """The program has no place for it there; it is an entry all the same."""
     nameless = {name: value for name, value in said("x", "u1").items() if name != "id"}

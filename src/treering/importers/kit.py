@@ -236,9 +236,10 @@ def _is_base64(text: str) -> bool:
 def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
     """What it keeps from is the first node at or behind the entry named, in the order of the file.
 
-    Of two entries with the id that is named, kit comes upon the first.
+    Of two entries with the id that is named, kit comes upon the first. It does not find a system prompt by its id.
     """
-    kept = reader.chain.recorded_from(text_of(rest.get("first_kept_entry_id")) or None)
+    named = text_of(rest.get("first_kept_entry_id"))
+    kept = reader.chain.recorded_from(named) if named and named not in reader.outside else None
     if kept is not None and kept == rest.get("first_kept_entry_id"):
         del rest["first_kept_entry_id"]
     brief = take_small(rest, tokens_before="tokens_before")

@@ -189,6 +189,8 @@ class Reader:
         self.version = header.version
         self.numbered: list[str] = []
         """Ids by the number that version 1 gives to entries: the header is 0, and what pi could not read has none."""
+        self.outside: set[str] = set()
+        """Ids of entries that are not in the program's tree: nothing finds them by these."""
         self.has_time = True
         """The entry in hand has a time that can be read."""
         self.stamp: object = None
@@ -267,6 +269,8 @@ class Reader:
         above = self._newest if joined else None if kind in names.outside else parent
         place = self.chain.add(own, above, note=note, moves=bool(kind or own))
         self._count(value, place.id)
+        if kind in names.outside:
+            self.outside.add(own)
         if kind in names.recalled:
             self._offsets[place.id] = value.offset
         linear = self.chain.linear
