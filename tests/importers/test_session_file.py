@@ -48,6 +48,14 @@ def test_what_the_program_makes_has_no_source_but_an_entry(tmp_path: Path) -> No
     assert [(each.source, each.entry) for each in shown] == [(None, "k"), ("c", "c")]
 
 
+def test_a_compaction_keeps_from_the_later_of_two_entries_with_one_id(tmp_path: Path) -> None:
+    """Merged files have entries twice. Programs look on the path for the id, where the later one stands."""
+    compaction = entry("compaction", "k", "c", summary="S", firstKeptEntryId="b", tokensBefore=1)
+    file = file_of(tmp_path, *TALK, compaction, message("b", "a"), message("d", "k"))
+    for policy in ("pi", "pi-1.5", "omp"):
+        assert [each.entry for each in file.context("d", policy).messages] == ["k", "b", "c", "d"]
+
+
 def test_a_label_counts_until_it_is_taken_off(tmp_path: Path) -> None:
     """The last one counts, an empty one takes it off, and one on nothing is none."""
     more = [entry("label", "m", "c", targetId="a"), entry("label", "n", "m", targetId="gone", label="y")]

@@ -17,11 +17,13 @@ from functools import cmp_to_key
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import UsageError
 from treering.format import values
-from treering.format.record import Skeleton
+from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import RAW, Entry
 from treering.importers.folder import located
@@ -270,7 +272,7 @@ class SessionFile:
         if at is None and leaf is not None and self._format.RULES.unknown == "last" and self.entries:
             at = len(self.entries) - 1
         nodes = self._recorded()
-        path = [row for place in self._places(at) for row in nodes.of_entry(place)]
+        path = self._meant([row for place in self._places(at) for row in nodes.of_entry(place)])
         kept = self._drafts[at][-1] if at is not None and self._drafts[at] else None
         if kept is not None and kept.type == CHECKPOINT:
             context = checkpoint_of(kept).context
@@ -284,6 +286,22 @@ class SessionFile:
             about = self.entries[place].id
             messages.append(ContextMessage(about if own else None, message, about))
         return FileContext(messages, chosen.state(context.settings))
+
+    def _meant(self, path: list[Skeleton]) -> list[Skeleton]:
+        """Return a path on which compactions keep from what the program finds: of two entries with one id, the later.
+
+        Here the two are two nodes, and what stood above the later one in the file names the earlier.
+        """
+        names = {row.id for row in path}
+        return [self._keeping(row, names) if row.kind == "compaction" else row for row in path]
+
+    def _keeping(self, row: Skeleton, names: set[str]) -> Skeleton:
+        brief = read_brief(row)
+        kept = brief.get("kept")
+        place = self._recorded().place(kept) if isinstance(kept, str) and kept not in names else None
+        later = self._index.get(self.entries[place].id) if place is not None else None
+        found = [each.id for each in self._recorded().of_entry(later) if each.id in names] if later is not None else []
+        return msgspec.structs.replace(row, brief=values.encode(brief | {"kept": found[-1]})) if found else row
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
         """Return what the program shows to a person at an entry, where that is another thing than it sends to a model.
@@ -325,6 +343,10 @@ class _Nodes:
         """A node, its draft, and the position of its entry."""
         at = self._places[node]
         return self._rows[at], self._drafts[at], self._entries[at]
+
+    def place(self, node: str) -> int | None:
+        """The position of the entry of a node; None if there is no such node."""
+        return self._entries[self._places[node]] if node in self._places else None
 
     def between(self, first: str, last: str) -> Sequence[Skeleton]:
         """See `Recorded`."""
