@@ -101,6 +101,21 @@ def test_results_are_sent_with_the_fields_that_evva_knows(tmp_path: Path) -> Non
     ]
 
 
+def test_a_null_takes_back_what_may_be_null(tmp_path: Path) -> None:
+    """Of two keys that Go takes for one; elsewhere a null leaves what was there."""
+    message = {
+        "Role": "user",
+        "role": None,
+        "ToolCalls": [{"ID": "c1"}],
+        "toolCalls": None,
+        "Content": "a",
+        "content": None,
+    }
+    write(path := tmp_path / "x.json", DOCUMENT | {"session": {"messages": [message]}})
+    sent = shown(read(path))[0]
+    assert (sent["Role"], sent["ToolCalls"], sent["Content"]) == ("user", None, "a")
+
+
 def test_times_are_listed_as_go_writes_them(tmp_path: Path) -> None:
     """Nine digits at most, and no offset of nothing; what is no time stays as it is."""
     write(

@@ -57,13 +57,14 @@ class Evva(Walk):
 def named(fields: Mapping[str, Any], empty: Fields) -> Fields:
     """Return the fields of a Go struct, found in a JSON object whatever the case of their letters.
 
-    Of two keys for one field the later one counts, and null changes nothing (`encoding/json`, `Unmarshal`).
+    Of two keys for one field the later one counts, and null changes nothing but what may be null itself
+    (`encoding/json`, `Unmarshal`).
     """
     names = {name.lower(): name for name in empty}
     found = dict(empty)
     for key, value in fields.items():
         name = names.get(key.lower())
-        if name is not None and value is not None:
+        if name is not None and (value is not None or empty[name] is None):
             found[name] = value
     return found
 
