@@ -251,6 +251,8 @@ def test_an_empty_summary_of_a_branch_is_sent_also_if_it_was_made_here() -> None
         entry("label", "x1", "u1", target_id="u1") | {"timestamp": "2026-01-05T08:00:01Z"},
         said("x1", "u1") | {"message": {"role": "odd", "contents": []}},
         said("x1", "u1") | {"message": {"role": "user", "contents": [{"type": "odd"}]}},
+        said("x1", "u1") | {"message": {"role": "user", "contents": [{"type": "text", "content": []}]}},
+        said("x1", "u1") | {"message": {"role": "user", "contents": [], "id": 1}},
     ],
 )
 @pytest.mark.parametrize("below", [True, False])

@@ -26,6 +26,10 @@ def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def _list(value: object) -> bool:
+    return isinstance(value, list)
+
+
 def _object(value: object) -> bool:
     return isinstance(value, dict)
 
@@ -90,7 +94,14 @@ LEVELS: Final = frozenset({"off", "minimal", "low", "medium", "high", "xhigh", "
 """Of thinking, as Operator knows them."""
 _SAYING: Final = frozenset({"system", "user", "assistant", "tool"})
 _TOLD: Final = frozenset({"custom", "branch_summary", "compaction_summary"})
-_BLOCKS: Final = frozenset({"text", "image", "audio", "thinking", "tool_call", "tool_result"})
+_BLOCKS: Final[Mapping[str, Mapping[str, Check]]] = {
+    "audio": {"audio": _list},
+    "image": {"images": _list},
+    "text": {"content": _text},
+    "thinking": {"content": _text, "signature": _text},
+    "tool_call": {"id": _text, "name": _text, "args": _object, "metadata": _object},
+    "tool_result": {"id": _text, "content": _text, "metadata": _object},
+}
 
 
 def _message(value: object) -> bool:
@@ -99,11 +110,19 @@ def _message(value: object) -> bool:
     role = text_of(message.get("role"))
     if role not in _SAYING:
         return role in _TOLD
-    return isinstance(contents, list) and all(_block(part, _BLOCKS) for part in contents)
+    answered: Mapping[str, Check] = {"usage": _object, "error": _text} if role == "assistant" else {}
+    fits = _are({"id": _text, "timestamp": _seconds, **answered}, message)
+    return fits and isinstance(contents, list) and all(_block(part, _BLOCKS) for part in contents)
 
 
 def _block(value: object, known: Collection[str]) -> bool:
-    return isinstance(value, dict) and text_of(value.get("type", "text")) in known
+    kind = text_of(value.get("type", "text")) if isinstance(value, dict) else ""
+    return kind in known and _are(_BLOCKS[kind], fields_of(value))
+
+
+def _are(checks: Mapping[str, Check], fields: Fields) -> bool:
+    """Tell whether the fields that are there have their types."""
+    return all(check(fields[name]) for name, check in checks.items() if name in fields)
 
 
 def _blocks(value: object) -> bool:
@@ -138,4 +157,4 @@ def operator_reads(record: Fields) -> bool:
     needed, allowed = _OPERATOR[record["type"]]
     common: Mapping[str, Check] = {"id": _text, "timestamp": _seconds, "parent_id": _or_null(_text)}
     there = all(name in record and check(record[name]) for name, check in needed.items())
-    return there and all(check(record[name]) for name, check in {**common, **allowed}.items() if name in record)
+    return there and _are({**common, **allowed}, record)
