@@ -171,17 +171,21 @@ def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Che
     """Return the checkpoint that `record` holds; `parent` is of no account if the record is a full one.
 
     Raises:
-        NotFoundError: The body was dropped, because the checkpoint was pruned.
+        NotFoundError: The body, or one it refers to, was dropped, because the checkpoint was pruned.
         CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
     """
-    body = read_form(record.body, BODY)
-    if body.pruned:
-        raise NotFoundError(f"checkpoint was pruned. checkpoint={record.id!r}", kind="checkpoint")
+    body = _unpruned(record.id, read_form(record.body, BODY))
     if body.full:
         return _applied(_referred(record.id, body, lookup), body, record)
     if parent is None or parent.id != record.parent:
         raise CorruptError(f"checkpoint is a change of one not at hand. id={record.id!r}, parent={record.parent!r}")
     return _applied(parent, body, record)
+
+
+def _unpruned(checkpoint: str, body: Body) -> Body:
+    if body.pruned:
+        raise NotFoundError(f"checkpoint was pruned. checkpoint={checkpoint!r}", kind="checkpoint")
+    return body
 
 
 def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
@@ -190,7 +194,7 @@ def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
 
     def body_of(origin: str) -> Body:
         if origin not in read:
-            read[origin] = read_form(lookup(origin).body, BODY)
+            read[origin] = _unpruned(origin, read_form(lookup(origin).body, BODY))
         return read[origin]
 
     state: dict[str, bytes] = {}

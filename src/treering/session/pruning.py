@@ -46,7 +46,7 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
         return Pruned(chosen, None)
     for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
         part = chosen.pruned[start : start + RECORDS_AT_ONCE]
-        yield from writer.write(lambda part=part: _marks(writer, part))  # type: ignore[misc]
+        yield from writer.write(lambda part=part: _marks(writer, keep, part))  # type: ignore[misc]
     merged = yield from drop_bodies(writer)
     return Pruned(chosen, merged)
 
@@ -78,11 +78,14 @@ def _with_labels(keep: Keep, index: Index) -> Keep:
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids) | labelled)
 
 
-def _marks(writer: Writer, checkpoints: tuple[str, ...]) -> Steps[Recording]:
-    yield from ()
+def _marks(writer: Writer, keep: Keep, checkpoints: tuple[str, ...]) -> Steps[Recording]:
+    """Give up some of what was planned, but for what a head needs by now that others made or moved."""
+    index = yield from writer.index()
+    left = index.checkpoints.keys() - set(_with_branches(keep, index).ids)
     recording = Recording(writer)
     for checkpoint in checkpoints:
-        recording.give_up(checkpoint)
+        if checkpoint in left:
+            recording.give_up(checkpoint)
     return recording
 
 

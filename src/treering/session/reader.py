@@ -265,6 +265,19 @@ class Reader:
         Raises:
             NotFoundError: There is no such node or checkpoint.
         """
+        end = -1
+        while True:
+            try:
+                return (yield from self._restored(node, checkpoint, head, before))
+            except NotFoundError as error:
+                if checkpoint is not None or error.kind != "checkpoint" or end == self.state.end:
+                    raise
+            end = self.state.end
+            yield from self._look_again()  # others pruned what we took for the nearest
+
+    def _restored(
+        self, node: str | None, checkpoint: str | None, head: str | None, before: int | None
+    ) -> Steps[Restored]:
         index = yield from self.index()
         path = index.graph.path(node)
         if checkpoint is None:

@@ -270,8 +270,9 @@ class Writer(Keeper):
                 continue  # the head may be where the caller expects it: others move it, too
             if self._view is not seen and self._moved_on(seen, end):
                 continue  # while this was planned
-            if not planned.records:
-                return planned  # all of it was about what is erased by now
+            if not planned.records:  # all of it was about what is gone by now
+                yield from self._keep_up()
+                return planned
             if planned.blobs:
                 _require_storable(planned.records)  # else parts would be stored that no record refers to
                 yield from self._store(planned.blobs)
