@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from treering.checkpoint.checkpoint import Entry, entry_of
 from treering.errors import NotFoundError
 from treering.format.record import Skeleton, read_brief
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
+
+
+class _Placed(NamedTuple):
+    """How a head came to be where it is, but for nodes of its own since."""
+
+    at: int
+    """Position of the record that says so."""
+    node: str | None
 
 
 class Index:
@@ -24,8 +33,9 @@ class Index:
         self.pruned: set[str] = set()
         self.edits: list[Skeleton] = []
         self._at_node: dict[str | None, list[str]] = {}
-        self._placed: dict[str, int] = {}
-        """Since when heads are where they are, but for nodes of their own: the position of the record that says so."""
+        self._placed: dict[str, _Placed] = {}
+        self._dropped: dict[str, int] = {}
+        """Where heads were forgotten last: one of the same name that is made later is another one."""
         self.end = 0
         self.extend(skeletons)
 
@@ -35,8 +45,8 @@ class Index:
             self.end = skeleton.at + 1
             self.graph.add(skeleton)
             self.heads = self.heads.apply(skeleton)
-            if skeleton.type == "node":
-                self._placed.setdefault(skeleton.head, skeleton.at)
+            if skeleton.type == "node" and skeleton.head not in self._placed:
+                self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.parent)
             elif skeleton.type == "checkpoint":
                 self._add_checkpoint(skeleton)
             elif skeleton.type == "edit":
@@ -45,9 +55,11 @@ class Index:
                 self._place(skeleton)
 
     def _place(self, skeleton: Skeleton) -> None:
-        self._placed.pop(skeleton.head, None)
-        if skeleton.kind != "drop":
-            self._placed[skeleton.head] = skeleton.at
+        if skeleton.kind == "drop":
+            self._placed.pop(skeleton.head, None)
+            self._dropped[skeleton.head] = skeleton.at
+        else:
+            self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.target)
 
     def _add_edit(self, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and skeleton.target:
@@ -88,9 +100,10 @@ class Index:
     ) -> tuple[str | None, int]:
         """The checkpoint that tells the state at the end of `path`, and how many nodes lie up to its own.
 
-        Where `head` stands at the end of the path it is the newest that was made on this head, since heads that meet
-        on one node differ in state; if there is none, what others made before this head came to be there counts.
-        Elsewhere it is the newest on the deepest node that has one; of several there, one of `head` comes first.
+        Where `head` stands at the end of the path, or went on from there, it is the newest that was made on this head,
+        since heads that meet on one node differ in state; if there is none, what others made before this head came to
+        be there counts. Elsewhere it is the newest on the deepest node that has one; of several there, one of `head`
+        comes first.
 
         Args:
             path: Nodes from a root down.
@@ -99,17 +112,28 @@ class Index:
         """
         end = self.end if before is None else before
         depths: dict[str | None, int] = {None: 0} | {row.id: place for place, row in enumerate(path, 1)}
-        if head in self.heads.heads and depths.get(self.heads.heads[head]) == len(path):
+        if head in self.heads.heads and self._came_through(head, path, depths):
             for entry in reversed(self.checkpoints.values()):
-                if entry.head == head and entry.node in depths and entry.at < end:
+                if self._is_of(head, entry) and entry.node in depths and entry.at < end:
                     return entry.id, depths[entry.node]
-            end = min(end, self._placed[head])
+            end = min(end, self._placed[head].at)
         for depth in range(len(path), -1, -1):
             made = (self.checkpoints.get(name) for name in self._at_node.get(path[depth - 1].id if depth else None, ()))
             kept = [entry for entry in made if entry is not None and entry.at < end]
             if kept:
-                return max(kept, key=lambda entry: (entry.head == head, entry.at)).id, depth
+                return max(kept, key=lambda entry: (self._is_of(head, entry), entry.at)).id, depth
         return None, 0
+
+    def _is_of(self, head: str | None, entry: Entry) -> bool:
+        """Whether a checkpoint was made on `head`, and not on an earlier one of its name."""
+        return entry.head == head and entry.at > self._dropped.get(entry.head, -1)
+
+    def _came_through(self, head: str, path: list[Skeleton], depths: Mapping[str | None, int]) -> bool:
+        """Whether `head` stands at the end of `path`, or did since it was put where it went on from."""
+        tip = self.heads.heads[head]
+        if depths.get(tip) == len(path):
+            return True
+        return self._placed[head].node in depths and (not path or path[-1] in self.graph.path(tip))
 
     def retracted_at(self, node: str) -> int | None:
         """Position of the edit that hides `node`; None if it is shown."""

@@ -52,6 +52,8 @@ class Recording:
 
     put_off: tuple[Draft, ...] = ()
     moved = False
+    untold = False
+    """A node that begins a head beside others would give it another state than it has here."""
     compacts = False
     """A compaction is among the records."""
     made: Checkpoint | None = None
@@ -89,6 +91,12 @@ class Recording:
         if there != writer.at_node:
             name = heads.free_name(name)
         return name, writer.at_node
+
+    @property
+    def begins_head(self) -> bool:
+        """Others took the head along: what is recorded here begins one of its own, and nothing of it is there yet."""
+        heads = self.state.heads.heads
+        return self.head not in heads and not self.moved and bool(heads or self.node is not None)
 
     @property
     def context(self) -> Context | None:
@@ -154,6 +162,8 @@ class Recording:
         """The parent and head of a new node. If it continues where the session stands, that goes along."""
         self._nodes += 1
         if parent is HERE or parent == self.node:
+            if self.untold and self.begins_head:
+                self.keep(Change())
             parent, self.node = self.node, node
             self.moved = self.moved or self.own_head
             return parent, self.head
@@ -206,9 +216,7 @@ class Recording:
         context = self.context
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
-        heads = self.state.heads.heads
-        if self.head not in heads and not self.moved and (heads or self.node is not None):
-            # Others took the head along: what is kept here is kept on a side branch, which begins with it.
+        if self.begins_head:
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
             change = _redacted(change, self.writer.options.redaction)

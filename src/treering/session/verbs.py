@@ -163,6 +163,8 @@ def _plan(
     if not writer.anchored:
         yield from writer.anchor()
     recording = Recording(writer, head=head, expect=expect)
+    if recording.begins_head:
+        recording.untold = yield from _is_untold(writer, recording)
     wanted = changed.context if changed is not None else None
     own: set[str | None] = set()
     if wanted is not None:
@@ -181,6 +183,13 @@ def _plan(
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
     return recording
+
+
+def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
+    """Whether who finds a head that a node begins here, and no checkpoint, would take another state for its own."""
+    index = yield from writer.index()
+    told, _ = index.nearest_checkpoint(index.graph.path(recording.node), head=recording.head)
+    return told != (recording.checkpoint.id if recording.checkpoint else None)
 
 
 def flush(writer: Writer) -> Steps[None]:

@@ -1,0 +1,193 @@
+"""Which state a head has does not depend on who looks, or when: not on a race, a pruning or an earlier head's name."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+
+import pytest
+from tests.session.backends import texts
+from tests.session.faults import Meeting, tail_write
+
+from treering.checkpoint.prune import Keep
+from treering.errors import NotFoundError, UsageError
+from treering.session.blocking import Session
+from treering.session.reader import Reader, decoded_manager, decoded_state
+from treering.session.store import Place, Store
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Steps
+
+HANDLES = 3
+VERBS = 40
+SEEDS = 25
+
+
+def in_hand(session: Session) -> tuple[object, ...]:
+    """What the agent of a handle goes on with."""
+    return [item.node for item in session.context], dict(session.settings), session.state, session.manager
+
+
+def found(store: Store, head: str) -> tuple[object, ...]:
+    """What somebody goes on with who comes from elsewhere and switches to a head."""
+    view = store.view("s")
+    there = view.perform(Reader.restore, view.heads[head], head=head)
+    state, manager = (there.checkpoint.state, there.checkpoint.manager) if there.checkpoint else ({}, None)
+    return list(there.context.nodes), there.context.settings, decoded_state(state), decoded_manager(manager)
+
+
+def known(reader: Reader) -> Steps[int]:
+    """How many records somebody knows."""
+    yield from ()
+    return reader.state.end
+
+
+def act(rng: random.Random, session: Session, unique: str) -> None:
+    """Do something with a handle, which may not know yet what others did."""
+    node = rng.choice([None, *(row.id for row in session.nodes())])
+    head = rng.choice([*session.heads, "main"])
+    key = rng.choice("xy")
+    verbs: dict[str, Callable[[], object]] = {
+        "aaaa": lambda: session.append(unique),
+        "kkkk": lambda: session.commit(state={key: unique}, manager=rng.choice([None, unique])),
+        "mm": lambda: session.commit([unique], state={key: unique}),
+        "b": lambda: session.branch(f"branch {rng.randrange(3)}", at=node),
+        "c": lambda: session.checkout(node),
+        "ss": lambda: session.switch(head),
+        "r": lambda: session.rewind(rng.choice(session.checkpoints()).id),
+        "d": lambda: session.drop_head(head),
+        "ff": session.refresh,
+        "l": session.seal,
+        "p": lambda: session.prune(Keep(last=1)),
+        "t": lambda: session.tidy(everything=True),
+    }
+    letter = rng.choice("".join(verbs))
+    next(verb for letters, verb in verbs.items() if letter in letters)()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_everybody_agrees_what_a_head_is_like(seed: int) -> None:
+    """Handles that know all records and stand on a head have what a stranger finds there, whatever all of them did."""
+    rng = random.Random(seed)
+    store = Store(Place(MemoryDriver(appends=seed % 2 == 0)))
+    store.session("s", shared=True).commit(state={"x": "first"})
+    sessions = [store.session("s", shared=True) for _ in range(HANDLES)]
+    for number in range(VERBS):
+        session = rng.choice(sessions)
+        with contextlib.suppress(NotFoundError, UsageError):  # nothing like that is there, or not any more
+            act(rng, session, f"{number}")
+        end = store.view("s").perform(known)
+        for each in sessions:
+            if each.perform(known) == end and each.heads.get(each.head, "") == each.node:
+                assert in_hand(each) == found(store, each.head), number
+
+
+def opened(store: Store, count: int) -> list[Session]:
+    """Handles that share a session."""
+    return [store.session("s", shared=True) for _ in range(count)]
+
+
+def test_a_head_beside_others_begins_with_the_state_in_hand() -> None:
+    """Whoever loses a race keeps its state, though another head has other state at the node where they part."""
+    store = Store(Place(MemoryDriver()))
+    store.session("s", shared=True).commit(["a"], state={"who": "main"})
+    session, other, third = opened(store, 3)
+    session.append("b")
+    other.refresh()
+    third.refresh()
+    third.branch("third")
+    third.commit(state={"who": "third"})
+    other.append("c")
+    session.append("beside")
+    assert (session.head, session.state) == ("main-2", {"who": "main"})
+    assert in_hand(session) == found(store, "main-2")
+    assert len(session.checkpoints()) == 4  # that of the new head, too
+
+
+def test_a_head_beside_others_needs_no_checkpoint_if_its_node_tells_the_state() -> None:
+    """Where nobody else kept anything, a lost race costs a node and nothing more."""
+    store = Store(Place(MemoryDriver()))
+    store.session("s", shared=True).commit(["a"], state={"who": "main"})
+    session, other = opened(store, 2)
+    other.append("b")
+    session.append("beside")
+    assert (session.head, session.state, len(session.checkpoints())) == ("main-2", {"who": "main"}, 1)
+    assert in_hand(session) == found(store, "main-2")
+
+
+def test_a_head_goes_back_to_what_it_was_like() -> None:
+    """A checkout of a node that the head came through restores its own state there, not that of a branch made there."""
+    store = Store(Place(MemoryDriver()))
+    store.session("s", shared=True).commit(["a"], state={"who": "main"})
+    session, other = opened(store, 2)
+    node = session.append("b")
+    other.refresh()
+    other.branch("other")
+    other.commit(state={"who": "other"})
+    session.append("c")
+    session.checkout(node)
+    assert session.state == {"who": "main"}
+    other.checkout(node)
+    assert other.state == {"who": "other"}
+
+
+def test_a_head_has_nothing_of_an_earlier_one_of_its_name() -> None:
+    """A head that was dropped and another one that gets its name are two heads."""
+    store = Store(Place(MemoryDriver()))
+    store.session("s", shared=True).append("a")
+    session, other = opened(store, 2)
+    other.append("b")
+    session.commit(state={"who": "dropped"})
+    assert session.head == "main-2"
+    session.switch("main")
+    session.commit(state={"who": "main"})
+    session.drop_head("main-2")
+    other.refresh()
+    other.append("c")
+    session.append("beside")
+    assert (session.head, session.state) == ("main-2", {"who": "main"})
+    assert in_hand(session) == found(store, "main-2")
+
+
+@pytest.mark.parametrize("sealed", ["state", "checkpoint"])
+def test_a_handle_that_did_not_see_a_pruning_finds_its_way(sealed: str) -> None:
+    """A checkout by somebody who takes a checkpoint for the nearest that is gone, or what it refers to, looks again."""
+    store = Store(Place(MemoryDriver()))
+    session, other = opened(store, 2)
+    node = session.commit(["a"], state={"x": 1}).nodes[-1]
+    if sealed == "state":
+        session.seal()
+    session.checkout(node)  # a whole checkpoint, whose state is in the first one
+    session.commit(["b"], state={"x": 2})
+    if sealed == "checkpoint":
+        session.seal()
+        session.append("c")  # the tail holds nothing older any more
+    other.refresh()
+    other.nodes()
+    session.checkout(None)
+    session.prune(Keep(last=1))
+    other.checkout(node)
+    assert (other.node, texts(other.context), other.state) == (node, ["a"], {})
+
+
+def test_pruning_spares_what_a_head_needs_that_others_made_meanwhile() -> None:
+    """What was to be pruned stays if a head begins where it was made before that is recorded; the handle stays, too."""
+    memory = MemoryDriver()
+    meeting = Meeting(memory)
+    store = Store(Place(memory))
+    store.session("s", shared=True).commit(["a"], state={"x": 1})
+    late, third = opened(store, 2)
+    session = Store(Place(meeting)).session("s", shared=True)
+    session.commit(["b"], state={"x": 2})
+    third.refresh()
+
+    def begin() -> None:
+        late.append("beside")
+        third.append("c")
+
+    meeting.before(tail_write, begin)
+    session.prune(Keep(last=1))
+    assert (texts(session.context), session.state) == (["a", "b"], {"x": 2})
+    assert in_hand(late) == found(store, late.head)
+    assert late.state == {"x": 1}
+    assert len(store.view("s").checkpoints()) == 2
