@@ -23,7 +23,7 @@ from treering.exporters.stored import Stored, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
-from treering.importers.entry import FRAMING, ORDER, RAW, Encode, as_bytes, framed
+from treering.importers.entry import FRAMING, ORDER, PIECE, RAW, Encode, as_bytes, framed
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
 from treering.importers.rules import Rules
@@ -42,8 +42,6 @@ _REASONS: Final = {
     "amend": "only what an amended record says now is written",
 }
 
-_PIECE: Final = "-part"
-"""In the ids of entries that say part of what a node says."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 """Kinds that are messages to a model."""
 _KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
@@ -96,6 +94,10 @@ class _Composer:
         """Entries of the imported file. A fork has not all notes of it."""
         self._adrift: set[str | None] = set()
         """Notes of a fork whose parent it has not."""
+        self._nodes_here: set[str | None] = set()
+        """Nodes that were recorded here."""
+        self._notes_here: set[str | None] = set()
+        """Notes that were: they come last, though the program may have gone on below them in an earlier export."""
         self._first: dict[str, str] = {}
         """Of nodes that are several entries: the first of these."""
         self._unseen: dict[str, tuple[str, str]] = {}
@@ -135,6 +137,8 @@ class _Composer:
         own = [each.draft for each in records if not each.imported]
         self._changed = self._changed or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
         self._there = {_own_id(each.draft) for each in records if each.imported}
+        self._nodes_here = {draft.id for draft in own if draft.type == "node"}
+        self._notes_here = {draft.id for draft in own if draft.type == "note"}
         self._renamed = {
             str(each.draft.id): _own_id(each.draft)
             for each in records
@@ -196,7 +200,7 @@ class _Composer:
         made = self._target.retract(edit) if hides else None
         if made is not None:
             self._hidden.discard(str(edit.target))  # once is enough
-            self._later.append(made)
+            self._later += [made] if made.id not in self._nodes_here else []  # it came back as an entry of its own
         elif not (edit.brief or {}).get("undo"):
             self._left[edit.kind, hides] += 1
 
@@ -226,7 +230,7 @@ class _Composer:
         if draft.kind != "message" or not isinstance(draft.payload, dict):
             return [draft]
         messages = self._target.apart(draft.payload)
-        names = [f"{draft.id}{_PIECE}{number}" for number in range(1, len(messages))] + [str(draft.id)]
+        names = [f"{draft.id}{PIECE}{number}" for number in range(1, len(messages))] + [str(draft.id)]
         if len(names) > 1:
             self._first[str(draft.id)] = names[0]
         pairs = zip(names, messages, strict=True)
@@ -249,20 +253,26 @@ class _Composer:
         parent = draft.parent if isinstance(draft.parent, str) else None
         if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
             return parent
-        if not self._forked or named is None or (named in self._there and named not in self._adrift):
+        if named is None or not self._is_elsewhere(named):
             return named or parent
         if draft.type == "node":
             return parent
         self._adrift.add(_own_id(draft))
         return self._last
 
-    def _keeps_lost(self, draft: Draft) -> bool:
-        """Whether the record of a compaction keeps from a note that a fork has not."""
+    def _is_elsewhere(self, named: object) -> bool:
+        """Whether a note that an entry names is not above it in this file: a fork has not all, and ours come last."""
+        if named in self._notes_here:
+            return True
+        return self._forked and (named not in self._there or named in self._adrift)
+
+    def _keeps_elsewhere(self, draft: Draft) -> bool:
+        """Whether the record of a compaction keeps from such a note."""
         kept, source = (draft.brief or {}).get("kept"), draft.source or {}
-        if not self._forked or kept not in self._there:
+        if kept not in self._there and kept not in self._nodes_here:
             return False
         record = _object(as_bytes(source[RAW])) if RAW in source else source
-        return any(name in record and record[name] not in self._there for name in _KEPT)
+        return any(name in record and self._is_elsewhere(record[name]) for name in _KEPT)
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
@@ -273,7 +283,7 @@ class _Composer:
         if follows:
             parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
         named = (draft.links or {}).get("source_parent")
-        moved = self._forked and (named not in (None, parent) or self._keeps_lost(draft))
+        moved = (self._is_elsewhere(named) and named not in (None, parent)) or self._keeps_elsewhere(draft)
         renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
@@ -356,7 +366,7 @@ def _without_origin(draft: Draft) -> Draft:
 
 def _piece_of(name: str) -> str:
     """The node that an entry says part of, if it does."""
-    return name.rpartition(_PIECE)[0]
+    return name.rpartition(PIECE)[0]
 
 
 def _is_json(damage: Draft) -> bool:

@@ -288,6 +288,7 @@ _ADAPTED: Final = {
     "model_change": _model_change,
     "thinking_change": _thinking_change,
     "usage": _usage,
+    "context_edit": _as_it_is,
     "label": _as_it_is,
     "title": _as_it_is,
 }

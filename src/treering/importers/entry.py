@@ -14,6 +14,8 @@ RAW = "raw"
 ORDER = "order"
 """In the `source` of a draft: the names of the record's fields in their order."""
 
+PIECE = "-part"
+"""In the ids of entries that an export made of part of a node; the last of them has the node's own id."""
 AFTER = "$after"
 """In the `source` of a draft: what follows its line, where that is more or less than one line break."""
 BEFORE = "$before"

@@ -5,7 +5,9 @@ Rule 2: a file that has grown adds its new records. If the session was continued
 of their own, and the head stays where it is.
 Rule 3: a file that no longer begins with what was imported is another session. It is refused unless asked for, and
 then gets another name.
-Rule 4: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
+Rule 4: what a file has that was recorded here, and came into it by an export, is not recorded a second time. A session
+that stands at something of that kind goes along with the program, as if it had never left.
+Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
 `<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later.
 """
 
@@ -22,6 +24,8 @@ import msgspec
 
 from treering.errors import ConflictError, TreeringError
 from treering.format.register import one_line
+from treering.ids import time_of
+from treering.importers.entry import PIECE
 from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
@@ -254,10 +258,14 @@ class Intake:
             return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
             known = origin_of(session.info) or known  # the card may lag behind an update that was cut short
-            if not reading.begins_with(known):
-                return None
-            follows, active_ms = session.node == known.leaf, session.info.updated_ms
-            done = _add_new(session, known, reading)
+            begins = reading.begins_with(known)
+            if not begins:
+                if not _is_export_of(session, source):
+                    return None
+                reading = Reading(source)
+            stood, active_ms = session.node, session.info.updated_ms
+            done, returned = _add_new(session, known, reading, all_new=begins)
+            follows = stood == known.leaf or stood in returned
             ended = _add_closing(session, source)
             side = None
             if follows and ended:
@@ -324,16 +332,42 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
     yield from closing_of(reading.source)
 
 
-def _add_new(session: Session, known: Origin, reading: Reading) -> int:
-    """Record the new records, each part together with how far it goes: a kill in between does no harm."""
-    done = 0
-    again = hasattr(reading.source, "closing")  # then a record may have been recorded as part of an earlier end
+def _is_export_of(session: Session, source: ImportSource) -> bool:
+    """Tell whether a file has something in it that was recorded here: an export of the session is in its place."""
+    names = {draft.id for _, drafts in source.records() for draft in drafts if _is_ours(draft.id)}
+    return len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
+
+
+def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, set[str | None]]:
+    """Record the new records, each part together with how far it goes: a kill in between does no harm.
+
+    Args:
+        session: Where they are recorded.
+        known: What was read of the file before.
+        reading: The file, from where that ended.
+        all_new: What follows was not read before; else some of it was, and then it is not recorded again.
+
+    Returns:
+        How many they were, and the ids of those that were recorded here before.
+    """
+    done, returned = 0, set[str | None]()
+    again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
     for part in reading.parts(DRAFTS_AT_ONCE):
-        new = session.perform(missing, part) if again else part
+        ours = {draft.id for draft in part if _is_ours(draft.id)}
+        new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
         done += len(new)
+        returned |= ours - {draft.id for draft in new}
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
-    return done
+    return done, returned
+
+
+def _is_ours(name: str | None) -> bool:
+    return name is not None and time_of(name) is not None
+
+
+def _is_piece(name: str | None) -> bool:
+    return name is not None and _is_ours(name.rpartition(PIECE)[0])
 
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:

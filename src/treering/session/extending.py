@@ -50,7 +50,9 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
 def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
     """Return those of some drafts with ids of their own that are not recorded yet, in whatever form."""
     index = yield from writer.index()
-    return [draft for draft in drafts if draft.id not in index.graph and draft.id not in index.all_checkpoints]
+    notes = {note.id for note in index.graph.annotations.notes()}
+    recorded = (index.graph, index.all_checkpoints, notes)
+    return [draft for draft in drafts if not any(draft.id in each for each in recorded)]
 
 
 def _standing(side: SideHead, identifier: str) -> Record:
