@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from treering.importers import discovery
+from treering.importers import discovery, omp
+from treering.importers.breadcrumbs import terminal_name
 from treering.importers.discovery import Recent, breadcrumbs, discover, recent
 
 TIME = "2026-01-05T08:00:00.000Z"
@@ -135,9 +136,9 @@ def crumb(home: Path, *lines: object) -> None:
 
 def test_breadcrumbs(home: Path) -> None:
     """What this terminal had open in the folder is its session, though another one is newer; a fresh one is none."""
-    work, omp = home / "work", ".omp/agent/sessions/x"
-    left = pi_file(home, "left", work, at=1, folder=omp)
-    newer = pi_file(home, "newer", work, at=5, folder=omp)
+    work, folder = home / "work", ".omp/agent/sessions/x"
+    left = pi_file(home, "left", work, at=1, folder=folder)
+    newer = pi_file(home, "newer", work, at=5, folder=folder)
     crumb(home, work, left)
     assert [each.session_file for each in breadcrumbs(home, {})] == [left]
     found = recent(work, home, {}, tty="/dev/pts/3")
@@ -150,3 +151,65 @@ def test_breadcrumbs(home: Path) -> None:
     assert recent(work, home, {}, tty="/dev/pts/3") == elsewhere
     crumb(home, work, home / "not-there", "fresh")
     assert recent(work, home, {}, tty="/dev/pts/3") is None
+
+
+def test_a_subagent_is_left_for_its_session(home: Path) -> None:
+    """A breadcrumb that names the session of a subagent means that of the user, in whose folder it is."""
+    work = home / "work"
+    top = pi_file(home, "top", work, folder=".omp/agent/sessions/x")
+    below = pi_file(home, "below", work, folder=f".omp/agent/sessions/x/{top.stem}")
+    deeper = pi_file(home, "deeper", work, folder=f".omp/agent/sessions/x/{top.stem}/{below.stem}")
+    crumb(home, work, deeper)
+    assert [each.session_file for each in breadcrumbs(home, {})] == [top]
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({"ZELLIJ_PANE_ID": "3", "ZELLIJ_SESSION_NAME": "a/b", "TMUX_PANE": "%1"}, "zellij-a-b-3"),
+        ({"ZELLIJ_PANE_ID": "3"}, "zellij-3"),
+        ({"TMUX_PANE": "%1", "WEZTERM_PANE": "7"}, "tmux-%1"),
+        ({"WEZTERM_PANE": "7", "TERM_SESSION_ID": "x"}, "wezterm-7"),
+        ({}, None),
+    ],
+)
+def test_names_of_terminals(environ: dict[str, str], name: str | None) -> None:
+    """A terminal without a device is known by its variables, those of the innermost program first."""
+    assert terminal_name(environ, None) == name
+    assert terminal_name(environ, "/dev/pts/3") == "pts-3"
+
+
+@pytest.mark.parametrize(
+    ("environ", "sessions", "crumbs"),
+    [
+        ({}, ".omp/agent", ".omp/agent"),
+        ({"PI_CONFIG_DIR": ".cfg"}, ".cfg/agent", ".cfg/agent"),
+        ({"PI_CODING_AGENT_DIR": "mine", "XDG_DATA_HOME": "xd"}, "mine", "mine"),
+        (
+            {"OMP_PROFILE": "work", "PI_CODING_AGENT_DIR": "mine"},
+            ".omp/profiles/work/agent",
+            ".omp/profiles/work/agent",
+        ),
+        ({"PI_PROFILE": "work"}, ".omp/profiles/work/agent", ".omp/profiles/work/agent"),
+        ({"OMP_PROFILE": "", "PI_PROFILE": "work"}, ".omp/agent", ".omp/agent"),
+        ({"OMP_PROFILE": "../work"}, ".omp/agent", ".omp/agent"),
+        ({"XDG_DATA_HOME": "xd", "XDG_STATE_HOME": "xs"}, "xd/omp", ".omp/agent"),
+        ({"XDG_DATA_HOME": "xd", "OMP_PROFILE": "home"}, "xd/omp/profiles/home", ".omp/profiles/home/agent"),
+        ({"XDG_DATA_HOME": "xd", "OMP_PROFILE": "work"}, ".omp/profiles/work/agent", ".omp/profiles/work/agent"),
+    ],
+)
+def test_folders_of_oh_my_pi(home: Path, environ: dict[str, str], sessions: str, crumbs: str) -> None:
+    """Profiles, variables and folders below those of XDG lead where they lead oh-my-pi; asked of version 18.2.3."""
+    (home / "xd/omp/profiles/home").mkdir(parents=True)
+    places = ("PI_CODING_AGENT_DIR", "XDG_DATA_HOME", "XDG_STATE_HOME")
+    environ = {name: str(home / value) if name in places else value for name, value in environ.items()}
+    assert omp.folders(home, environ)[0] == home / sessions / "sessions"
+    assert omp.agent_folder(home, environ, "STATE") == home / crumbs
+
+
+def test_sessions_of_all_profiles(home: Path) -> None:
+    """Also sessions of profiles that are not in use are found, and those in a folder that a variable names for pi."""
+    pi_file(home, "profile", "/a", folder=".omp/profiles/work/agent/sessions/x")
+    pi_file(home, "named", "/a", folder="named")
+    found = discover(home, {"PI_CODING_AGENT_SESSION_DIR": str(home / "named")})
+    assert {(each.program, each.sessions) for each in found} == {("omp", 1), ("pi", 1)}

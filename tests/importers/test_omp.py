@@ -135,6 +135,16 @@ class TestHeader:
         assert file.title == "A title"
         assert sources(file, "n2") == ["n0", "n2"]
 
+    def test_listing(self, tmp_path: Path) -> None:
+        """Without a title the list has that of the latest compaction, and without a prompt what was said first."""
+        rows = [assistant("n0", None, text(" "), text("hello")), entry("compaction", "n1", "n0", shortSummary="first")]
+        rows += [entry("compaction", "n2", "n1", shortSummary="short"), entry("compaction", "n3", "n2", summary="S")]
+        shown = load(tmp_path, *rows, slot=b"").listing()
+        assert (shown["title"], shown["firstMessage"]) == ("short", " ")
+        shown = load(tmp_path, *rows, user("n4", "n3", "please")).listing()
+        assert (shown["title"], shown["firstMessage"]) == ("A title", "please")
+        assert load(tmp_path).listing()["firstMessage"] == "(no messages)"
+
     def test_second_header(self, tmp_path: Path) -> None:
         """A second header is an entry without a parent, as it is in oh-my-pi."""
         file = load(tmp_path, user("n0", None), {**HEADER, "id": "s-2"}, user("n1", "n0"))

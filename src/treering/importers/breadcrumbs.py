@@ -22,11 +22,14 @@ _TERMINALS: Final = {
     "TMUX_PANE": "tmux",
     "CMUX_SURFACE_ID": "cmux",
     "KITTY_WINDOW_ID": "kitty",
+    "WEZTERM_PANE": "wezterm",
     "TERM_SESSION_ID": "apple",
     "WT_SESSION": "wt",
 }
 """Variables that name a terminal, the innermost first, and what oh-my-pi puts before their value."""
 _LINES_MIN: Final = 2
+_DEPTH_MAX: Final = 8
+"""Subagents of subagents that oh-my-pi follows."""
 
 
 class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,10 +63,20 @@ def parse_breadcrumb(text: str) -> Breadcrumb | None:
     folders = [_numbers(mark) for mark in marks if mark.startswith("cwdstat ")]
     return Breadcrumb(
         cwd=cwd,
-        session_file=cwd / lines[1],
+        session_file=_above(cwd / lines[1]),
         fresh="fresh" in marks,
         folder=next((folder for folder in folders if folder), None),
     )
+
+
+def _above(session_file: Path) -> Path:
+    """Return the session of the user in which a subagent's session is kept, in a folder named like its file."""
+    for _ in range(_DEPTH_MAX):
+        above = Path(f"{session_file.parent}.jsonl")
+        if not above.is_file():
+            break
+        session_file = above
+    return session_file
 
 
 def _numbers(mark: str) -> tuple[int, int] | None:
@@ -106,6 +119,9 @@ def terminal_name(environ: Mapping[str, str], tty: str | None) -> str | None:
     """
     if tty and tty.startswith("/dev/"):
         return tty.removeprefix("/dev/").replace("/", "-")
+    if pane := environ.get("ZELLIJ_PANE_ID"):
+        session = environ.get("ZELLIJ_SESSION_NAME", "").replace("/", "-").replace("\\", "-")
+        return "-".join(["zellij", *([session] if session else []), pane])
     return next((f"{word}-{environ[name]}" for name, word in _TERMINALS.items() if environ.get(name)), None)
 
 

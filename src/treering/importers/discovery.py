@@ -103,7 +103,7 @@ def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
 
 def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
     """Return what oh-my-pi's terminals had open last, the newest first."""
-    return find_breadcrumbs(omp.agent_folder(home, environ))
+    return find_breadcrumbs(omp.agent_folder(home, environ, "STATE"))
 
 
 def recent(
@@ -127,7 +127,7 @@ def recent(
         after_ms: Only files that were written after this time, in milliseconds since 1970.
         known: Tells files that need not be looked at.
     """
-    crumb = terminal_breadcrumb(omp.agent_folder(home, environ), environ, tty)
+    crumb = terminal_breadcrumb(omp.agent_folder(home, environ, "STATE"), environ, tty)
     if crumb is not None and not crumb.is_of(cwd):
         crumb = None
     found: list[tuple[int, Path, str | None]] = []

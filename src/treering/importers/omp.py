@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b, sha256
@@ -64,6 +65,8 @@ _OWN_FIELDS: Final = {
     "custom_message": ("attribution",),
 }
 """Fields that only oh-my-pi writes, by type of entry."""
+_PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+_SPEAKERS: Final = ("developer", "assistant")
 _REQUESTS: Final = ("skill-prompt", "collab-prompt")
 _SAYING: Final = {"text": ("text",), "thinking": ("thinking", "thinkingSignature"), "redactedThinking": ("data",)}
 """Blocks of a turn, and where they say something."""
@@ -117,20 +120,60 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> O
 
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
-    """Return where oh-my-pi keeps its sessions for a user with this home and environment."""
-    return [agent_folder(home, environ) / "sessions"]
+    """Return where oh-my-pi keeps its sessions for a user with this home and environment: those of all profiles."""
+    root, shared = _root(home, environ), _xdg(environ, "DATA")
+    profiles = [*root.glob("profiles/*/agent"), *(shared.glob("profiles/*") if shared is not None else ())]
+    agents = [agent_folder(home, environ), root / "agent", *sorted(profiles)]
+    return [agent / "sessions" for agent in dict.fromkeys(agents)]
 
 
-def agent_folder(home: Path, environ: Mapping[str, str]) -> Path:
-    """Return the folder with sessions, blobs and breadcrumbs."""
-    named = environ.get("PI_CODING_AGENT_DIR")
-    return Path(named).expanduser() if named else home / (environ.get("PI_CONFIG_DIR") or ".omp") / "agent"
+def agent_folder(home: Path, environ: Mapping[str, str], kind: str = "DATA") -> Path:
+    """Return the folder with sessions and blobs; of the kind `STATE`, that with breadcrumbs.
+
+    They are one, unless a folder for oh-my-pi exists below `XDG_DATA_HOME` or `XDG_STATE_HOME`.
+    """
+    profile = _profile(environ)
+    below = ("profiles", profile) if profile else ()
+    default = _root(home, environ).joinpath(*below, "agent")
+    named = "" if profile else environ.get("PI_CODING_AGENT_DIR")
+    if named and Path(named).expanduser() != default:
+        return Path(named).expanduser()
+    shared = _xdg(environ, kind)
+    moved = shared.joinpath(*below) if shared is not None else default
+    return moved if moved.exists() else default
+
+
+def _root(home: Path, environ: Mapping[str, str]) -> Path:
+    return home / (environ.get("PI_CONFIG_DIR") or ".omp")
+
+
+def _xdg(environ: Mapping[str, str], kind: str) -> Path | None:
+    base = environ.get(f"XDG_{kind}_HOME")
+    return Path(base, "omp") if base else None
+
+
+def _profile(environ: Mapping[str, str]) -> str:
+    """The profile in use; empty for the default one, which a name that is none means as well."""
+    name = environ.get("OMP_PROFILE", environ.get("PI_PROFILE", "")).strip()
+    return name if _PROFILE.fullmatch(name) and name != "default" and not name.endswith(".") else ""
 
 
 def listing(file: SessionFile) -> dict[str, object]:
-    """Return what oh-my-pi's own list of sessions shows of one."""
-    shown = pi.listing(file)
-    return {"title" if name == "name" else name: value for name, value in shown.items()}
+    """Return what oh-my-pi's own list of sessions shows of one.
+
+    A session without a title has that of its latest compaction; one in which no user spoke begins with another message.
+    oh-my-pi looks at the first 4 KiB of a file only; here it is the whole file.
+    """
+    shown = {"title" if name == "name" else name: value for name, value in pi.listing(file).items()}
+    compactions = [entry.record for entry in file.entries if entry.type == "compaction"]
+    summaries = [record["shortSummary"] for record in compactions if isinstance(record.get("shortSummary"), str)]
+    shown["title"] = shown["title"] or (summaries[-1] if summaries else None)
+    if shown["firstMessage"] == pi.NO_MESSAGES:
+        messages = [fields_of(entry.record.get("message")) for entry in file.entries if entry.type == "message"]
+        spoken = [message.get("content") for message in messages if message.get("role") in _SPEAKERS]
+        texts = (text for content in spoken for text in pi.texts_in(content) if text)
+        shown["firstMessage"] = next(texts, pi.NO_MESSAGES)
+    return shown
 
 
 class OmpSource(LinesSource):

@@ -46,7 +46,8 @@ ENDINGS: Final = (".jsonl", ".jsonl.gz")
 _NOTES: Final = frozenset({"label", "session_info", "usage"})
 _EDITABLE: Final = ("user", "assistant", "toolResult")
 _NAMED_BY_PI: Final = re.compile(r"[-\dTZ]+_(.+)")  # a time and the id of the session
-_NO_MESSAGES: Final = "(no messages)"
+NO_MESSAGES: Final = "(no messages)"
+"""What a list shows of a session in which no user spoke."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -74,8 +75,9 @@ def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
 
 def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
     """Return where pi keeps its sessions for a user with this home and environment."""
-    named = environ.get("PI_CODING_AGENT_DIR")
-    return [(Path(named).expanduser() if named else home / ".pi" / "agent") / "sessions"]
+    named, sessions = environ.get("PI_CODING_AGENT_DIR"), environ.get("PI_CODING_AGENT_SESSION_DIR")
+    agent = Path(named).expanduser() if named else home / ".pi" / "agent"
+    return [agent / "sessions", *([Path(sessions).expanduser()] if sessions else [])]
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
@@ -92,7 +94,7 @@ def listing(file: SessionFile) -> dict[str, object]:
     """Return what pi's own list of sessions shows of one."""
     messages = [entry.record for entry in file.entries if entry.type == "message"]
     spoken = [message for record in messages if _role(message := _message(record)) in ("user", "assistant")]
-    texts = ((_role(message), _text(message.get("content"))) for message in spoken)
+    texts = ((_role(message), " ".join(texts_in(message.get("content")))) for message in spoken)
     times = [time for record in messages if (time := _activity(record)) is not None]
     created = read_time(file.header_record.get("timestamp"))
     modified = max([0, *times]) or created
@@ -104,7 +106,7 @@ def listing(file: SessionFile) -> dict[str, object]:
         "created": write_time(created),
         "modified": write_time(modified),
         "messageCount": len(messages),
-        "firstMessage": next((text for role, text in texts if role == "user" and text), _NO_MESSAGES),
+        "firstMessage": next((text for role, text in texts if role == "user" and text), NO_MESSAGES),
     }
 
 
@@ -116,11 +118,12 @@ def _role(message: Fields) -> str:
     return text_of(message.get("role"))
 
 
-def _text(content: object) -> str:
+def texts_in(content: object) -> list[str]:
+    """Return the texts of a message."""
     if isinstance(content, str):
-        return content
+        return [content]
     blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    return " ".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
+    return [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
 
 
 def _activity(record: Fields) -> int | None:
