@@ -116,6 +116,32 @@ def test_it_goes_on_here_and_there(store: treering.Store, path: Path) -> None:
     assert store.view("given").problems() == ()
 
 
+def test_it_goes_along_from_where_it_stood(store: treering.Store, path: Path) -> None:
+    """A session that went back before it was written goes on with the program from there."""
+    take(store, path)
+    with store.session("given") as session:
+        session.append("elsewhere")
+        session.checkout("e0000000")
+    write_back(store, path)
+    say_there(path, "f0000000", "there")
+    assert take(store, path).branch == ""
+    assert ["there" in text for text in shown(store)] == [False, True]
+
+
+def test_it_stays_where_it_went_since(store: treering.Store, path: Path) -> None:
+    """A session that went elsewhere after it was written stays there; what the program said is a branch."""
+    take(store, path)
+    with store.session("given") as session:
+        elsewhere = session.append("elsewhere")
+        session.checkout("e0000000")
+    write_back(store, path)
+    say_there(path, "f0000000", "there")
+    with store.session("given") as session:
+        session.checkout(elsewhere)
+    assert take(store, path).branch == path.stem
+    assert store.view("given").node == elsewhere
+
+
 def test_both_go_on_at_once(store: treering.Store, path: Path) -> None:
     """What was recorded here after the export, and what the program said meanwhile, are two branches."""
     take(store, path)

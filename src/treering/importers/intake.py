@@ -6,7 +6,7 @@ of their own, and the head stays where it is.
 Rule 3: a file that no longer begins with what was imported is another session. It is refused unless asked for, and
 then gets another name.
 Rule 4: what a file has that was recorded here, and came into it by an export, is not recorded a second time. A session
-that stands at something of that kind goes along with the program, as if it had never left.
+that stands where it stood then goes along with the program, as if it had never left.
 Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
 `<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later.
 """
@@ -264,8 +264,8 @@ class Intake:
                     return None
                 reading = Reading(source)
             stood, active_ms = session.node, session.info.updated_ms
-            done, returned = _add_new(session, known, reading, all_new=begins)
-            follows = stood == known.leaf or stood in returned
+            done, written_at = _add_new(session, known, reading, all_new=begins)
+            follows = stood in (known.leaf, written_at or known.leaf)
             ended = _add_closing(session, source)
             side = None
             if follows and ended:
@@ -338,7 +338,7 @@ def _is_export_of(session: Session, source: ImportSource) -> bool:
     return len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
 
 
-def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, set[str | None]]:
+def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, str | None]:
     """Record the new records, each part together with how far it goes: a kill in between does no harm.
 
     Args:
@@ -348,18 +348,27 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
         all_new: What follows was not read before; else some of it was, and then it is not recorded again.
 
     Returns:
-        How many they were, and the ids of those that were recorded here before.
+        How many they were, and where the session stood when it was written to the file; None if it was not.
     """
-    done, returned = 0, set[str | None]()
+    done, stands = 0, dict[str, str | None]()
     again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
     for part in reading.parts(DRAFTS_AT_ONCE):
-        ours = {draft.id for draft in part if _is_ours(draft.id)}
+        ours = [draft for draft in part if _is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
         done += len(new)
-        returned |= ours - {draft.id for draft in new}
+        for draft in ours:
+            place = _place(draft, new=draft in new)
+            stands[str(draft.id)] = stands.get(place or "", place)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
-    return done, returned
+    return done, next(reversed(stands.values()), None)
+
+
+def _place(draft: Draft, *, new: bool) -> str | None:
+    """Where a session stood that ends in an entry: there, or, as it is none here, at what that hangs on or names."""
+    if draft.type == "node":
+        return draft.parent if new and isinstance(draft.parent, str | None) else draft.id
+    return draft.target if draft.kind == "leaf" else (draft.links or {}).get("source_parent")
 
 
 def _is_ours(name: str | None) -> bool:
