@@ -46,6 +46,13 @@ _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 """Kinds that are messages to a model."""
 _KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
 """The fields that say from where on a compaction keeps."""
+_EDITS: Final = frozenset({"context_edit"})
+"""What hides a message must stand below it, so it comes last."""
+_NOWHERE: Final = "nowhere"
+_WITH_IDS: Final = 2
+"""The first version of pi's format with ids."""
+_ROLES_RENEWED: Final = frozenset({"custom"})
+"""Roles that had another name in an old version."""
 _LEAF: Final = "leaf"
 """Notes of Operator-Use that say where it goes on."""
 
@@ -97,7 +104,7 @@ class _Composer:
         self._nodes_here: set[str | None] = set()
         """Nodes that were recorded here."""
         self._notes_here: set[str | None] = set()
-        """Notes that were: they come last, though the program may have gone on below them in an earlier export."""
+        """Notes that were. In an earlier export the program may have gone on below them."""
         self._first: dict[str, str] = {}
         """Of nodes that are several entries: the first of these."""
         self._unseen: dict[str, tuple[str, str]] = {}
@@ -157,15 +164,20 @@ class _Composer:
         self._old = payload.get("version", 1)
         if self._forked:
             self._header = self._encode(self._target.header(self._view.info, _object(raw))) + b"\n"
-        elif self._numbers_anew:
+        elif self._renews:
             self._header = self._encode(_object(raw) | {"version": self._target.VERSION}) + b"\n"
         else:
             self._header = framed(note, raw) if note is not None else b""
 
     @property
+    def _renews(self) -> bool:
+        """The file is of an old version, and must be one of the newest, or its program would write it anew."""
+        return 0 < self._old < self._target.VERSION and (self._changed or self._forked)
+
+    @property
     def _numbers_anew(self) -> bool:
         """The file had no ids, and must have some now."""
-        return 0 < self._old < 2 and (self._changed or self._forked)
+        return self._renews and self._old < _WITH_IDS
 
     @property
     def _is_mended(self) -> bool:
@@ -187,9 +199,22 @@ class _Composer:
         elif stored.imported and draft.type == "note" and draft.kind == "session":
             self._lines.append(framed(draft, as_bytes((draft.source or {}).get(RAW))))
         elif stored.imported:
+            self._settle(draft)
             self._write(self._as_amended(draft), self._parent(draft), follows=0 < self._old < 2)
         else:
             self._take_own(self._as_amended(draft))
+
+    def _settle(self, draft: Draft) -> None:
+        """Write the notes that were recorded before an imported entry: of labels and titles the last one counts."""
+        notes = [note for note in self._later if note.kind not in _EDITS]
+        if not notes:
+            return
+        self._later = [edit for edit in self._later if edit.kind in _EDITS]
+        named = (draft.links or {}).get("source_parent") in {note.id for note in notes}
+        below = draft.parent if named and isinstance(draft.parent, str | None) else self._last
+        for note in notes:
+            self._write(msgspec.structs.replace(note, source=None), below)
+            below = note.id
 
     def _as_amended(self, draft: Draft) -> Draft:
         amended = self._amended.get(draft.id)
@@ -253,17 +278,18 @@ class _Composer:
         parent = draft.parent if isinstance(draft.parent, str) else None
         if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
             return parent
-        if named is None or not self._is_elsewhere(named):
+        if named is None or not self._is_elsewhere(draft, named):
             return named or parent
         if draft.type == "node":
             return parent
         self._adrift.add(_own_id(draft))
         return self._last
 
-    def _is_elsewhere(self, named: object) -> bool:
-        """Whether a note that an entry names is not above it in this file: a fork has not all, and ours come last."""
+    def _is_elsewhere(self, draft: Draft, named: object) -> bool:
+        """Whether a note that an entry names does not stand above it here: a fork has not all, and ours may move."""
         if named in self._notes_here:
-            return True
+            stands = self._nodes.get(str(named), _NOWHERE)
+            return stands is _NOWHERE or (draft.type == "node" and stands != draft.parent)
         return self._forked and (named not in self._there or named in self._adrift)
 
     def _keeps_elsewhere(self, draft: Draft) -> bool:
@@ -272,7 +298,7 @@ class _Composer:
         if kept not in self._there and kept not in self._nodes_here:
             return False
         record = _object(as_bytes(source[RAW])) if RAW in source else source
-        return any(name in record and self._is_elsewhere(record[name]) for name in _KEPT)
+        return any(name in record and self._is_elsewhere(draft, record[name]) for name in _KEPT)
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
@@ -283,7 +309,8 @@ class _Composer:
         if follows:
             parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
         named = (draft.links or {}).get("source_parent")
-        moved = (self._is_elsewhere(named) and named not in (None, parent)) or self._keeps_elsewhere(draft)
+        moved = (named not in (None, parent) and self._is_elsewhere(draft, named)) or self._keeps_elsewhere(draft)
+        moved = moved or (self._renews and draft.role in _ROLES_RENEWED)
         renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
         linear = 0 < self._old < 2 and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None

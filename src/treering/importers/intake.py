@@ -264,8 +264,8 @@ class Intake:
                     return None
                 reading = Reading(source)
             stood, active_ms = session.node, session.info.updated_ms
-            done, written_at = _add_new(session, known, reading, all_new=begins)
-            follows = stood in (known.leaf, written_at or known.leaf)
+            done, written = _add_new(session, known, reading, all_new=begins)
+            follows = stood in (known.leaf, *written)
             ended = _add_closing(session, source)
             side = None
             if follows and ended:
@@ -338,7 +338,7 @@ def _is_export_of(session: Session, source: ImportSource) -> bool:
     return len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
 
 
-def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, str | None]:
+def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
     """Record the new records, each part together with how far it goes: a kill in between does no harm.
 
     Args:
@@ -348,7 +348,7 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
         all_new: What follows was not read before; else some of it was, and then it is not recorded again.
 
     Returns:
-        How many they were, and where the session stood when it was written to the file; None if it was not.
+        How many they were, and where the session stood when it was written to the file, if it was.
     """
     done, stands = 0, dict[str, str | None]()
     again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
@@ -361,7 +361,7 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
             stands[str(draft.id)] = stands.get(place or "", place)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
-    return done, next(reversed(stands.values()), None)
+    return done, [*stands.values()][-1:]
 
 
 def _place(draft: Draft, *, new: bool) -> str | None:
