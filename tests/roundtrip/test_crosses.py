@@ -10,11 +10,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from tests.conftest import find_shared
 from tests.golden.folder import SYSTEMS, Golden, find_golden
 from tests.importers.claude_sessions import Chance
-from tests.importers.reading import lines
+from tests.importers.reading import entry, lines, message
 from tests.roundtrip.test_others_generated import KINDS, documents, files
 from tests.roundtrip.test_pi_generated import sessions
 
@@ -104,8 +104,13 @@ def _strings(value: object) -> Iterator[str]:
             yield from _strings(part)
 
 
+_ROUND = [entry("message", "d", "h"), message("g", "d"), entry("compaction", "h", "g", firstKeptEntryId="h")]
+"""A circle, in which a compaction keeps from itself."""
+
+
 @settings(max_examples=25)
 @given(sessions(wild=True))
+@example(found=_ROUND)
 def test_any_session_of_pi_becomes_one_of_every_other_program(found: list[dict[str, Any]]) -> None:
     """However odd a file is, no program's format refuses it."""
     _cross("pi", lines(*found), ".jsonl")

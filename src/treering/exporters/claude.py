@@ -109,6 +109,7 @@ class _Composer:
             left_out=left,
             pieces=frozenset(self._pieces),
             unseen=self._unseen,
+            ambiguous=any(problem.kind == "cycle" for problem in self._view.problems()),
         )
 
     # what was imported

@@ -66,7 +66,9 @@ class _Pi:
         return (old or {"cwd": ""}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as pi would have written it."""
+        """Return a record of ours as pi would have written it; an edit of the context came back from there as a node."""
+        if draft.kind == "context_edit" and "edit" in (draft.brief or {}):
+            return draft
         return adapted(draft, settings)
 
     def apart(self, message: Fields) -> list[Fields]:
@@ -288,7 +290,6 @@ _ADAPTED: Final = {
     "model_change": _model_change,
     "thinking_change": _thinking_change,
     "usage": _usage,
-    "context_edit": _as_it_is,
     "label": _as_it_is,
     "title": _as_it_is,
 }
