@@ -66,7 +66,7 @@ class _Pi:
         return (old or {"cwd": ""}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as pi would have written it; an edit of the context came back from there as a node."""
+        """Return a record of ours as pi would have written it; its own edit of the context came back as a node."""
         if draft.kind == "context_edit" and "edit" in (draft.brief or {}):
             return draft
         return adapted(draft, settings)
