@@ -21,7 +21,7 @@ from treering.session.writer import Writer
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Steps
+from treering.storage.requests import Answer, Get, Steps
 from treering.storage.run import run
 
 HANDLES = 3
@@ -251,6 +251,27 @@ def test_a_head_that_another_made_the_current_one_can_be_dropped() -> None:
         assert view.state == session.state
         assert session.state["x"] == "main"
         session.commit(state={"y": 1})
+
+
+def test_a_context_is_looked_up_again_if_the_head_moves_on_meanwhile() -> None:
+    """Who opens a session that has to be mended, while others replace its log and go on, sees where it stands then."""
+    _, meeting, store, sound = meet(appends=True)
+    session, other = (sound.session("s", shared=True) for _ in range(2))
+    session.commit(["a"], state={"x": 1})
+    other.refresh()
+    other.branch("alt")
+    session.refresh()
+    session.switch("main")
+    other.switch("alt")
+    session.drop_head("alt")
+    looks = iter((False, True))  # both registers are read first, and then the tail by whoever reads the graph
+    meeting.before(
+        lambda request: isinstance(request, Get) and request.key.endswith("tail.jsonl") and next(looks, False),
+        lambda: (session.seal(), session.commit(["b"], state={"x": 2}), session.append("c")),
+    )
+    view = store.view("s")
+    assert seen(view) == seen(sound.view("s"))
+    assert (says(view), view.state) == (["a", "b", "c"], {"x": 2})
 
 
 def test_what_is_kept_before_the_first_node_beside_others_is_on_a_head_of_its_own() -> None:

@@ -10,14 +10,14 @@ from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
-from treering.errors import CorruptError, NotFoundError, TreeringError
+from treering.errors import CorruptError, NotFoundError, TreeringError, UnavailableError
 from treering.format import values
 from treering.format.erasure import NONE, Burials, Erased, erased_of, is_erased
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of
 from treering.format.register import Tail
 from treering.ids import time_of
-from treering.journal.read import record_at, records_at, skeletons
+from treering.journal.read import LOOKS_MAX, record_at, records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.burial import bury_state
@@ -165,9 +165,14 @@ class Reader:
 
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""
-        if self.state.adrift:
-            restored = yield from self.restore(self.state.tip, head=self.state.head)
-            self.adopt(restored)
+        for _ in range(LOOKS_MAX):
+            if not self.state.adrift:
+                return
+            head, tip = self.state.head, self.state.tip
+            restored = yield from self.restore(tip, head=head)
+            if (self.state.head, self.state.tip) == (head, tip):  # else it had to look again, and the head moved on
+                self.adopt(restored)
+        raise UnavailableError("others write faster than we can look", kind="busy", key=self.keys.tail)
 
     def adopt(self, restored: Restored) -> None:
         """Make the state one that stands at `restored`."""
