@@ -105,6 +105,20 @@ def test_the_last_compaction_is_the_one_on_this_branch(backend: Backend) -> None
     assert view.last_compaction() is None
 
 
+def test_the_last_compaction_is_found_whoever_made_it(store: Store) -> None:
+    """One on a head that another handle was on is known to who switches there, and one that a fork took along."""
+    with store.session("s", shared=True) as session, store.session("s", shared=True) as other:
+        session.append("a")
+        other.refresh()
+        other.branch("side")
+        made = other.compact("one")
+        session.refresh()
+        session.switch("side")
+        assert session.last_compaction() == made
+        session.fork("fork")
+    assert store.view("fork").last_compaction() == made
+
+
 def test_an_old_checkpoint_shows_the_messages_that_were_compacted(store: Store) -> None:
     """Rewinding to before a compaction brings the whole context back."""
     with store.session("s") as session:

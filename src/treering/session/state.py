@@ -53,7 +53,6 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_gone: bool = False
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
-    last_compaction: str | None = None
 
 
 _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
@@ -86,7 +85,6 @@ class SessionState:
         self.nodes_since = 0
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
-        self.last_compaction: str | None = None
 
     # what callers ask
 
@@ -177,8 +175,6 @@ class SessionState:
         if not skeleton.head or skeleton.head != self.head:
             return
         self.nodes_since += 1
-        if skeleton.kind == "compaction":
-            self.last_compaction = skeleton.id
         self.lines[skeleton.id] = line  # also where its context is not known: the checkpoint behind it tells
         if skeleton.parent != self.context_at:
             return  # another branch: adrift until a checkpoint or a look at the graph
@@ -276,7 +272,6 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
         parent_gone=state.parent_gone,
         usage=state.usage,
         last_usage=state.last_usage,
-        last_compaction=state.last_compaction,
     )
     return (write_form(line) + b"\n", *state.lines.values())
 
@@ -305,7 +300,6 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.context_at = line.context_at
     state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
     state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
-    state.last_compaction = line.last_compaction
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
     return state
 

@@ -516,8 +516,6 @@ def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Co
 
 def last_compaction(reader: Reader) -> Steps[str | None]:
     """The newest compaction on the path of the head."""
-    if reader.state.last_compaction is None or reader.state.adrift:
-        return None
     index = yield from reader.index()
     path = index.graph.path(reader.state.tip)
     return next((row.id for row in reversed(path) if row.kind == "compaction"), None)
