@@ -110,6 +110,8 @@ class _Composer:
         self._unseen: dict[str, tuple[str, str]] = {}
         self._old = 0
         """Version of the imported file, 0 if there was none."""
+        self._went_on = False
+        """Something was recorded here. What came from an old file after that is of a newer one, in the place of it."""
         self._changed = changed
         """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
 
@@ -200,8 +202,10 @@ class _Composer:
             self._lines.append(framed(draft, as_bytes((draft.source or {}).get(RAW))))
         elif stored.imported:
             self._settle(draft)
-            self._write(self._as_amended(draft), self._parent(draft), follows=0 < self._old < 2)
+            follows = 0 < self._old < _WITH_IDS and not self._went_on
+            self._write(self._as_amended(draft), self._parent(draft), follows=follows)
         else:
+            self._went_on = True
             self._take_own(self._as_amended(draft))
 
     def _settle(self, draft: Draft) -> None:
@@ -312,7 +316,7 @@ class _Composer:
         moved = (named not in (None, parent) and self._is_elsewhere(draft, named)) or self._keeps_elsewhere(draft)
         moved = moved or (self._renews and draft.role in _ROLES_RENEWED)
         renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
-        linear = 0 < self._old < 2 and not self._numbers_anew
+        linear = 0 < self._old < _WITH_IDS and not self._numbers_anew
         record = _numbered(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
         self._lines.append(framed(draft, encoded or record_bytes(draft, parent, self._format, self._encode)))
