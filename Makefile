@@ -5,6 +5,7 @@ PYTHON ?= python3
 PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist=loadgroup
 
 SCHEDULES ?= 20000
+SESSIONS ?= 1000
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +19,7 @@ PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults matrix kill fuzz bench bench-quick clean
+.PHONY: help demo test check mutants simulate faults matrix kill fuzz upstream bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -30,6 +31,7 @@ help:
 	@echo "make matrix    try each request of each verb with each fault on the wire, which takes half an hour"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
+	@echo "make upstream  ask pi and oh-my-pi themselves about thousands of sessions; npm installs them into .upstream"
 	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
 	@echo "make clean     remove .venv and caches"
 
@@ -62,6 +64,10 @@ kill: $(DEV)
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz
+
+upstream: $(DEV)
+	$(BIN)/python -m tests.upstream.install .upstream
+	TREERING_UPSTREAM_SESSIONS=$(SESSIONS) $(BIN)/python -m pytest tests/upstream
 
 bench: $(PEERS)
 	$(BENCH)/bin/python -m benchmarks

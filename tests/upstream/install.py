@@ -1,0 +1,69 @@
+"""Installs the programs themselves: `python -m tests.upstream.install FOLDER`; npm must be there, and node 20 or newer.
+
+Only what reads and writes sessions is run. The parts of pi 1.5 that draw a terminal or call a model are left out: it is
+unpacked, and of its library for models it gets the two modules that the sessions need.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Final
+
+WHOLE: Final = {
+    "@mariozechner/pi-coding-agent": "0.73.1",
+    "@oh-my-pi/pi-coding-agent": "18.2.3",
+    "bun": "1.4.5",
+    "cross-spawn": "7.0.6",
+}
+UNPACKED: Final = {"@earendil-works/pi-coding-agent": "1.5.2", "@earendil-works/pi-ai": "1.5.2"}
+LIBRARY: Final = "@earendil-works/pi-ai"
+MODULES: Final = ("transcript", "uuid")
+DONE: Final = "installed"
+"""An empty file, there when all is."""
+
+
+def install(folder: Path) -> None:
+    """Install all programs into a folder, unless they are there."""
+    if (folder / DONE).exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": WHOLE}))
+    _npm(folder, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock")
+    for name, version in UNPACKED.items():
+        _unpack(folder, name, version)
+    library = folder / "node_modules" / LIBRARY
+    (library / "package.json").write_text(json.dumps({"name": LIBRARY, "type": "module", "exports": "./sessions.js"}))
+    (library / "sessions.js").write_text("".join(f'export * from "./dist/utils/{name}.js";\n' for name in MODULES))
+    (folder / DONE).touch()
+
+
+def runner(folder: Path, name: str) -> Path:
+    """Return what runs a program: node runs pi, and bun oh-my-pi."""
+    if name == "bun":
+        return next(iter(sorted((folder / "node_modules" / "@oven").glob("bun-*/bin/bun"))))
+    return Path(shutil.which(name) or name)
+
+
+def _unpack(folder: Path, name: str, version: str) -> None:
+    packed = _npm(folder, "pack", "--silent", f"{name}@{version}").split()[-1]
+    target = folder / "node_modules" / name
+    shutil.rmtree(target, ignore_errors=True)
+    with tarfile.open(folder / packed) as archive:
+        archive.extractall(folder / "unpacked", filter="data")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (folder / "unpacked" / "package").rename(target)
+    (folder / "unpacked").rmdir()
+    (folder / packed).unlink()
+
+
+def _npm(folder: Path, *command: str) -> str:
+    return subprocess.run(["npm", *command], cwd=folder, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    install(Path(sys.argv[1]).absolute())
