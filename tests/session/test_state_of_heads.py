@@ -191,3 +191,17 @@ def test_pruning_spares_what_a_head_needs_that_others_made_meanwhile() -> None:
     assert in_hand(late) == found(store, late.head)
     assert late.state == {"x": 1}
     assert len(store.view("s").checkpoints()) == 2
+
+
+@pytest.mark.parametrize("state", [[], ["x"]])
+def test_a_handle_on_another_head_goes_on_with_what_erasing_leaves(state: list[str]) -> None:
+    """Whoever erases beside others has its own context and state afterwards, without what was erased."""
+    store = Store(Place(MemoryDriver()))
+    store.session("s", shared=True).commit(["a"], state={"x": 1, "y": 2})
+    session, other = opened(store, 2)
+    other.commit(["b"], state={"y": 3})
+    beside = session.append("beside")
+    session.erase(*([] if state else [beside]), state=state)
+    assert texts(session.context) == ["a", "beside" if state else "[erased]"]
+    assert session.state == ({"y": 2} if state else {"x": 1, "y": 2})
+    assert in_hand(session) == found(store, session.head)

@@ -32,6 +32,7 @@ from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
 from treering.journal.append import Appended, Overtaken, append, settle
+from treering.journal.erase import SweptBlobs
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.hooks import Hooks
@@ -439,6 +440,12 @@ class Writer(Keeper):
             yield from self.anchor()
         except TreeringError:
             return  # whoever needs it is told
+
+    def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
+        """Take what the tail says was erased out of everything else, and know what is left of our context."""
+        done = yield from super().finish_erasing()
+        yield from self.anchor()
+        return done
 
     def close(self) -> Steps[None]:
         """Let `latest` account for everything, so that the next resume has nothing to replay."""
