@@ -20,7 +20,7 @@ from treering.storage import rules
 from treering.storage.requests import Answer, Append, Delete, Deleted, Put, Request, Version, Written
 
 SECTOR_BYTES = 8  # real ones are larger; what a disk writes as a whole
-FAILED = UnavailableError("input/output error")
+FAILED = "input/output error"
 
 
 class _Name(NamedTuple):
@@ -44,7 +44,7 @@ class Disk(World):
 
     def send(self, request: Request) -> Answer | Effect:
         """Perform a request; a disk never answers late, it fails or it does not."""
-        return FAILED if self.rng.random() < self.faults / 3 else self.begin(request)
+        return UnavailableError(FAILED) if self.rng.random() < self.faults / 3 else self.begin(request)
 
     def begin(self, request: Request) -> Answer | Effect:
         return self._append(request) if isinstance(request, Append) else super().begin(request)

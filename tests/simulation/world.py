@@ -40,9 +40,9 @@ from treering.storage.requests import (
 Effect: TypeAlias = Generator[None, None, Answer]
 """A request that takes several steps."""
 
-LOST = UnavailableError("lost on the way")
-NO_REPLY = UnavailableError("reply lost")
-LATE = UnavailableError("takes effect later")
+LOST = "lost on the way"
+NO_REPLY = "reply lost"
+LATE = "takes effect later"
 
 
 class World:
@@ -81,18 +81,18 @@ class World:
             self.land(self.late.pop(rng.randrange(len(self.late))))
         roll = rng.random() if self.faults else 1.0
         if roll < self.faults / 3:
-            return LOST
+            return UnavailableError(LOST)
         if roll < self.faults / 2:
             self.late.append(request)
-            return LATE
+            return UnavailableError(LATE)
         answer = self.begin(request)
         if roll < self.faults:
-            return self._unanswered(answer) if isinstance(answer, GeneratorType) else NO_REPLY
+            return self._unanswered(answer) if isinstance(answer, GeneratorType) else UnavailableError(NO_REPLY)
         return answer
 
     def _unanswered(self, effect: Effect) -> Effect:
         yield from effect
-        return NO_REPLY
+        return UnavailableError(NO_REPLY)
 
     def begin(self, request: Request) -> Answer | Effect:
         """Perform a request without faults."""
