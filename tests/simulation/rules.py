@@ -543,6 +543,7 @@ RULES = (
         "        while self._end < writer.view.end:\n",
         "        while not self._end:\n",
         ERASURES,
+        seed=596,
     ),
     Rule(
         "fence-what-is-there",
@@ -628,7 +629,7 @@ RULES = (
         "bury_line(line, self.burials) for name",
         "line for name",
         ERASURES,
-        seed=551,
+        seed=726,
     ),
     Rule(
         "no-copies-after",
