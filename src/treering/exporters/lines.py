@@ -299,7 +299,7 @@ class _Composer:
     def _keeps_elsewhere(self, draft: Draft) -> bool:
         """Whether the record of a compaction keeps from such a note."""
         kept, source = (draft.brief or {}).get("kept"), draft.source or {}
-        if kept not in self._there and kept not in self._nodes_here:
+        if kept is None or (kept not in self._there and kept not in self._nodes_here):
             return False
         record = _object(as_bytes(source[RAW])) if RAW in source else source
         return any(name in record and self._is_elsewhere(draft, record[name]) for name in _KEPT)
