@@ -72,7 +72,9 @@ def make_session(random: Random, program: str, oddity: float) -> list[Record]:
 def write_session(random: Random, records: list[Record], program: str, *, whole: bool) -> bytes:
     """Return the bytes of a file with these records; if it need not be whole, sometimes something befell them."""
     lines = [encode_javascript(record) for record in records]
+    headers = 1
     if program == "omp" and random.random() < 0.4:
+        headers = 2
         slot = TitleSlot(random.choice(("", "A slot", "日本語")), random.choice(("", "auto", "user")), TIME)
         lines.insert(0, build_title_slot(slot).rstrip(b"\n"))
     if whole:
@@ -80,7 +82,9 @@ def write_session(random: Random, records: list[Record], program: str, *, whole:
     end = b"\r\n" if random.random() < 0.05 else b"\n"
     if random.random() < 0.25:
         old = records[0].get("version") not in (2, 3)
-        lines.insert(random.randrange(1, len(lines) + 1), random.choice(_STRAY[:_STRAY_IN_OLD] if old else _STRAY))
+        lines.insert(
+            random.randrange(headers, len(lines) + 1), random.choice(_STRAY[:_STRAY_IN_OLD] if old else _STRAY)
+        )
     data = end.join(lines) + end
     return data.removesuffix(end) if random.random() < 0.1 else data
 
@@ -93,6 +97,7 @@ class _Maker:
         self._omp = omp
         self._oddity = oddity
         self._ids: list[str] = []
+        self._messages: list[str] = []
         self._kinds = {**_KINDS, **(_OMP_KINDS if omp else _PI_KINDS)}
 
     def session(self) -> list[Record]:
@@ -132,6 +137,7 @@ class _Maker:
         own = self._kinds[kind][1](self)
         kind = kind.partition(" ")[0]
         self._ids.append(f"e{number}")
+        self._messages += [f"e{number}"] if kind == "message" else []
         first = kind.startswith("custom")
         return self._damaged({"type": kind, **own, **envelope} if first else {"type": kind, **envelope, **own})
 
@@ -192,7 +198,10 @@ class _Maker:
             return made | self._one({}, {}, {"systemMessage": {"role": "system", "content": "s", "timestamp": 1}})
         made |= self._some(shortSummary="short", tokensAfter=5, method=self._one("soft", "snapcompact"), warning="full")
         made |= self._some(providerReplayThroughEntryId=self._any_id(), preserveData=self._often(self._preserved()))
-        return made | self._one({}, {}, {}, {"details": {"kind": "experimental-context-rollover"}})
+        if self._random.random() < 0.3 and self._messages:  # what it keeps begins with a message
+            made |= {"firstKeptEntryId": self._one(*self._messages[-6:])}
+            made |= {"details": {"kind": "experimental-context-rollover"}}
+        return made
 
     def _preserved(self) -> Record:
         items = [{"type": "message"}, {"type": "compaction", "encrypted_content": "x"}]
