@@ -286,7 +286,9 @@ class Writer(Keeper):
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
-        """Whether something was added or erased since."""
+        """Whether something was added or erased since, or stop if we should be alone here and are not."""
+        if self._surprised:
+            self._refuse_others(raising=True)
         return self.state.end != end or seen is None or self.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
@@ -346,7 +348,7 @@ class Writer(Keeper):
             self.at_head, self.at_node = planned.head, planned.node
         elif stood and not foreign:
             self._move_along()  # an earlier append of ours landed late
-        if foreign and not self.options.shared:
+        if self._surprised:
             self._refuse_others(raising=not landed)
 
     def _refuse_others(self, *, raising: bool) -> None:
@@ -423,8 +425,8 @@ class Writer(Keeper):
 
     def look_on(self, view: View) -> None:
         """Fold what `view` shows beyond our state, or stop if we should be alone here and are not."""
-        end = self.state.end
-        if self._is_foreign(self._absorb(view), end) and not self.options.shared:
+        self._absorb(view)
+        if self._surprised:
             self._refuse_others(raising=True)
 
     # upkeep
