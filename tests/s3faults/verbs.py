@@ -11,8 +11,10 @@ from treering.errors import ConflictError, UnavailableError
 from treering.maintenance.retention import Retention
 from treering.session.blocking import Session, View
 from treering.session.info import SessionInfo
+from treering.session.parcels import put_parcel
 from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
+from treering.storage.run import run
 from treering.transcript.node import assistant, user
 
 LARGE = b"large" * 10_000  # a part that is stored as a blob
@@ -33,7 +35,7 @@ class Stored(NamedTuple):
 
 @functools.cache
 def stored() -> Stored:
-    """Record a session with branches, segments, a blob, a compaction and a tail, a fork of it, and a deleted one."""
+    """Record a session with all it can have, a fork of it, a deleted one, and a parcel."""
     memory = MemoryDriver()
     store = Store(Place(memory))
     with store.session("s") as session:
@@ -55,6 +57,7 @@ def stored() -> Stored:
     with store.session("gone") as gone:
         gone.append("x")
     store.delete("gone")
+    run(put_parcel(Place(memory), "of/others", b"bytes"), memory)
     return Stored(memory.snapshot(), tuple(nodes), made, large, hidden)
 
 
@@ -224,6 +227,7 @@ READING: dict[str, Verb] = {
     "recent": Verb(lambda call: getattr(call.store.recent(), "id", None) is not None),
     "verify": Verb(lambda call: call.store.verify("s")),
     "verify_all": Verb(lambda call: sorted(call.store.verify_all(), key=str)),
+    "verify_parcels": Verb(lambda call: sorted(call.store.verify_parcels(), key=str)),
 }
 VERBS = WRITING | READING
 
