@@ -123,14 +123,16 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
 @pytest.mark.parametrize("column", range(2), ids=COLUMNS)
 @pytest.mark.parametrize("row", ROWS)
 def test_requests_are_as_documented(row: str, column: int, tmp_path: Path) -> None:
-    """Doing what a row says sends the requests that stand in it, in as many batches."""
+    """Doing what a row says sends the requests that stand in it, to an object store in as many batches."""
     scene = Scene(LocalDriver(tmp_path / "store") if column else MemoryDriver())
     steps = SCENES[row](scene)
     next(steps)
     scene.counting.reset()
     next(steps, None)
     sent = {f"{count} {name}" for name, count in scene.counting.counts.items()}
-    assert (sent, str(scene.counting.batches)) == (set(ROWS[row][column].split(", ")), ROWS[row][2])
+    assert sent == set(ROWS[row][column].split(", "))
+    if not column:
+        assert str(scene.counting.batches) == ROWS[row][2]
 
 
 def test_every_row_is_counted() -> None:

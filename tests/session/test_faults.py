@@ -330,6 +330,72 @@ def test_an_exclusive_session_in_doubt_is_over_when_another_went_on() -> None:
     assert says(place.sound.view("s")) == says(other) == ["a", "b", "below b", "more"]
 
 
+class Covered(NamedTuple):
+    """A handle with an append in doubt, while nothing of the tail tells any more who wrote what."""
+
+    place: Unreliable
+    session: Session
+
+
+def cover_up(fault: Fault, *theirs: str, appends: bool, erases_first: bool, looks: bool) -> Covered:
+    """Let an exclusive handle have no answer, and others write, seal and erase before it asks again."""
+    place = Unreliable(appends=appends)
+    with place.sound.session("s") as session:
+        first = session.append("a")
+    session = place.store.session("s")
+    place.fails(fault, lambda: session.append("b"))
+    kill(session)
+    with place.sound.session("s", shared=True) as other:
+        for text in theirs:
+            other.append(text)
+        steps = [other.seal, lambda: other.erase(first)]
+        for step in reversed(steps) if erases_first else steps:
+            step()
+    if looks:
+        session.nodes()
+    return Covered(place, session)
+
+
+@pytest.mark.parametrize("appends", [False, True])
+@pytest.mark.parametrize("erases_first", [False, True])
+@pytest.mark.parametrize("looks", [False, True])
+def test_an_append_that_landed_is_ours_although_others_sealed_and_erased(
+    *, appends: bool, erases_first: bool, looks: bool
+) -> None:
+    """An exclusive handle that cannot see its records in the tail any more is not told that somebody else wrote."""
+    place, session = cover_up(Fault.AFTER, appends=appends, erases_first=erases_first, looks=looks)
+    session.append("c")
+    assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["b", "c"]
+
+
+@pytest.mark.parametrize("appends", [False, True])
+@pytest.mark.parametrize("erases_first", [False, True])
+@pytest.mark.parametrize("looks", [False, True])
+def test_what_another_wrote_in_place_of_an_append_is_told_although_it_was_sealed_and_erased(
+    *, appends: bool, erases_first: bool, looks: bool
+) -> None:
+    """What stands where an append in doubt was meant to be is taken for it until it is known, and no longer."""
+    place, session = cover_up(Fault.BEFORE, "theirs", appends=appends, erases_first=erases_first, looks=looks)
+    for text in ("c", "d"):
+        with pytest.raises(ConflictError, match="somebody else writes"):
+            session.append(text)
+    assert says(place.sound.view("s"))[1:] == ["theirs"]
+
+
+def test_who_was_shown_what_others_wrote_goes_on_behind_an_append_that_was_overtaken() -> None:
+    """A refresh is leave to go on, also where an append in doubt turns out not to be recorded."""
+    place = Unreliable()
+    session = place.store.session("s")
+    session.append("a")
+    place.fails(Fault.BEFORE, lambda: session.append("b"))
+    kill(session)
+    with place.sound.session("s") as other:
+        other.append("theirs")
+    assert session.refresh()
+    session.append("c")
+    assert says(session) == says(place.sound.view("s")) == ["a", "theirs", "c"]
+
+
 def test_an_unknown_head_is_refused() -> None:
     """A typing error in the name of a head makes no head."""
     session = Unreliable().store.session("s")

@@ -426,6 +426,30 @@ def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
         assert texts(view.context) == ["one", "safe", "and this"]
 
 
+@pytest.mark.parametrize("sealed", [False, True])
+def test_an_exclusive_writer_is_told_of_what_took_the_place_of_what_was_never_safe(*, sealed: bool) -> None:
+    """It was shown another record at that position, and the session did not grow."""
+    backend = memory_backend(appends=True)
+    driver, store = backend.driver(), unheld(backend)
+    with store.session("s") as session:
+        session.append("one")
+    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
+    dying = store.session("s")
+    dying.append("never safe")
+    kill(dying)
+    session = store.session("s")
+    assert texts(session.context) == ["one", "never safe"]
+    put_back(driver, "s", before)
+    with store.session("s", shared=True) as other:
+        other.append("theirs")
+        if sealed:
+            other.seal()
+            other.append("more")
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        session.append("lost")
+    assert texts(store.view("s").context)[:2] == ["one", "theirs"]
+
+
 def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: Backend) -> None:
     """Its own look at the graph may see first what another wrote; the next append is refused all the same."""
     first, second = (unheld(backend).session("s") for _ in range(2))
@@ -438,6 +462,21 @@ def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: B
     with pytest.raises(ConflictError, match="somebody else writes"):
         second.append("lost")
     assert texts(backend.store().view("s").context) == ["one", "two", "three"]
+
+
+def test_erasing_and_sealing_does_not_hide_from_an_exclusive_writer_who_wrote() -> None:
+    """Who reads folds from `latest` then; what it covers by now is looked through all the same."""
+    store = unheld(memory_backend(appends=True))
+    with store.session("s") as session:
+        first = session.append("one")
+    session = store.session("s")
+    with store.session("s", shared=True) as other:
+        other.append("two")
+        other.erase(first)
+        other.seal()
+    session.nodes()
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        session.append("lost")
 
 
 def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) -> None:

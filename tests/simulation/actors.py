@@ -318,9 +318,11 @@ class Actors:
     def excuse(self, error: Exception) -> None:
         """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing.
 
-        On a disk a record is seen before its sync may fail: who wants to change it then is told that it is not there.
+        On a disk a record is seen before its sync may fail: who wants to go there then is told that it is not there.
         """
-        gone = not isinstance(error, NotFoundError) or error.kind == "session" or bool(self.ghost.dead)
-        gone = gone or (self.ghost.volatile and error.kind == "node")  # type: ignore[union-attr]
-        if self.strict or not gone:
+        if self.strict:
             raise error
+        if isinstance(error, NotFoundError) and not self.ghost.dead:
+            vanishing = {"node", "checkpoint", "head"} if self.ghost.volatile else set()
+            if error.kind not in {"session", *vanishing}:
+                raise error

@@ -21,7 +21,7 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.blobs import blob_refs_in
 from treering.format.paths import SessionKeys
-from treering.format.record import decode_record
+from treering.format.record import Record, decode_record
 from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
 from treering.ids import new_id
 from treering.journal.resume import resume
@@ -74,8 +74,8 @@ class Agents(Actors):
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
-        self._looked: dict[str, int] = {}
-        """Where the journal ended when a writer last looked at it on purpose, by its nonce."""
+        self._looked: dict[str, tuple[str, ...]] = {}
+        """Ids of the records that a writer was shown when it last looked on purpose, by its nonce."""
 
     def look(self) -> Steps[None]:
         """Look at the session as a whole, without writing."""
@@ -158,9 +158,22 @@ class Agents(Actors):
     def _open(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.open()
-        self._looked[writer.nonce] = writer.state.end
+        self._note_looked(writer)
         if writer.begun:
             self._resumed("an open", moment, writer)
+
+    def _note_looked(self, writer: Writer) -> None:
+        """What it is shown by that is the journal as it is, and in a log what may not last behind it."""
+        shown: tuple[str, ...] = ()
+        if writer.begun:
+            tail, log = writer.view.tail, self.ghost.logs[writer.view.life]
+            lines = (*log[: tail.header.base], *tail.lines)
+            shown = tuple(map(self.ghost.id_of, lines))
+        self._looked[writer.nonce] = shown
+
+    def _was_shown(self, writer: Writer, record: Record) -> bool:
+        """Whether a record stood where it stands when a writer last looked."""
+        return self._looked[writer.nonce][record.at : record.at + 1] == (record.id,)
 
     # what agents do
 
@@ -222,7 +235,7 @@ class Agents(Actors):
     def _refresh(self, writer: Writer) -> Steps[None]:
         yield from writer.refresh()
         if writer._lost is None:  # who was overtaken stays refused
-            self._looked[writer.nonce] = writer.state.end
+            self._note_looked(writer)
 
     def _seal(self, writer: Writer) -> Steps[None]:
         if writer.begun:
@@ -342,8 +355,8 @@ class Agents(Actors):
         """An exclusive writer is refused only because somebody else wrote."""
         if writer.options.shared or not writer.begun or self.ghost.volatile:
             return
-        records = map(decode_record, self.ghost.logs[writer.view.life][self._looked[writer.nonce] :])
-        if all(record.by.startswith(f"{writer.nonce}.") for record in records):
+        records = map(decode_record, self.ghost.logs[writer.view.life])
+        if all(record.by.startswith(f"{writer.nonce}.") or self._was_shown(writer, record) for record in records):
             self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
     def _written(self, writer: Writer) -> None:
@@ -355,7 +368,7 @@ class Agents(Actors):
         for line in self.ghost.logs[life][: writer.state.end]:
             record = decode_record(line)
             if not record.by.startswith(mine):
-                overtaken = overtaken or record.at >= self._looked[writer.nonce]
+                overtaken = overtaken or not self._was_shown(writer, record)
                 continue
             self.ghost.acknowledge(life, [record.id])
             if overtaken and not writer.options.shared:

@@ -54,6 +54,8 @@ class Overtaken(msgspec.Struct, frozen=True):
 
     view: View
     """What stands there now."""
+    first: int
+    """The position that was meant for the first of our records."""
     by: str
     """Who wrote the record at our position, as in `Record.by`; empty if it is still free."""
 
@@ -145,7 +147,7 @@ def _settle(
             if rewritten is None:
                 continue
             now = rewritten
-        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, found)
+        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, view.end, found)
     raise UnavailableError("others write faster than we can look", kind="busy", key=view.keys.tail)
 
 

@@ -1,4 +1,4 @@
-"""Learn the state of a session in two parallel GETs, however long its history.
+"""Learn the state of a session in two GETs, however long its history.
 
 Rule 1: the two answers may come from different moments. They fit together when they are of one life, the tail begins
 at or below what `latest` covers and reaches at least that far, and the tail's epoch is not the older one. Otherwise
@@ -6,6 +6,8 @@ read again.
 Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session. A
 version is there once and never again, so both were there at one moment. But nothing is there before a life and after
 its purge: what is missing has to be missing three times.
+Rule 3: a log is read after `latest`. It shows records before they are safe, and another writer may have had their
+positions by the time that `latest` covers them; what is covered already is safe, and in every log that is read later.
 
 Theory of operation
 -------------------
@@ -134,8 +136,12 @@ class Registers:
 
 
 def look(keys: SessionKeys) -> Steps[Registers]:
-    """Read both registers once, in parallel."""
-    latest, tail = yield (Get(keys.latest, register=True), Get(keys.tail, register=True))
+    """Read both registers once: in parallel, but a log after `latest` (rule 3)."""
+    if keys.appends:
+        (latest,) = yield (Get(keys.latest, register=True),)
+        (tail,) = yield (Get(keys.tail, register=True),)
+    else:
+        latest, tail = yield (Get(keys.latest, register=True), Get(keys.tail, register=True))
     return Registers(keys, latest, tail)
 
 

@@ -50,6 +50,15 @@ class Restored(NamedTuple):
     """The checkpoint that stood there or above; its state goes with the context."""
 
 
+class News(NamedTuple):
+    """What a further look showed."""
+
+    unseen: range
+    """New positions that the tail does not reach back to any more."""
+    records: list[Record]
+    """The new ones behind them; also where another record was shown before."""
+
+
 class Reader:
     """One look at a session, extended by `refresh`."""
 
@@ -125,26 +134,30 @@ class Reader:
         view.require_same_life(self.view.life)
         self._absorb(view)
 
-    def _absorb(self, view: View) -> list[Record]:
-        """Fold what `view` shows beyond our state; return the records that were new to us and are still in the tail."""
-        state, tail, end = self.state, view.tail, self.state.end
-        known = self._view
-        if known is not None and known.durable and view.end < known.end:
+    def _absorb(self, view: View) -> News:
+        """Fold what `view` shows beyond our state."""
+        known, state, tail = self.view, self.state, view.tail
+        if known.durable and view.end < known.end:
             raise CorruptError(
                 f"records that were safe are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail
             )
-        vanished = known is not None and (_may_have_vanished(known, view.tail) or known.epoch != view.epoch)
-        if vanished:
+        base = tail.header.base
+        vanished = may_have_vanished(known, tail)
+        since = _same_to(known, tail) if vanished else state.end
+        outdated = vanished or known.epoch != view.epoch
+        if outdated:
             self._index = None
         self._look_at(view)
-        if vanished or end < tail.header.base:
+        if outdated or since < base:
             follow = state.follow
             state = self._state = self._decoded(view)
             if follow not in (None, state.head):
                 state.context_at = UNKNOWN  # it is another head's
             state.follow = follow
-        new = state.advance(tail.lines[max(0, state.end - tail.header.base) :])
-        return [record for record in new if record.at >= end]
+        covered = state.end
+        new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
+        new += state.advance(tail.lines[max(0, covered - base) :])
+        return News(range(since, max(since, base)), [record for record in new if record.at >= since])
 
     def _decoded(self, view: View) -> SessionState:
         """The state that `latest` holds, without what the tail says was erased."""
@@ -203,7 +216,7 @@ class Reader:
             return Index()
         while self._index is None:
             found, rows = yield from skeletons(self.keys, self.view.life)
-            if not _may_have_vanished(self.view, found.tail):  # else others may have their places by now
+            if not may_have_vanished(self.view, found.tail):  # else others may have their places by now
                 self._index = self._extended_index(Index(rows[: self.view.end]), self.view)
             if self._index is None:
                 yield from self._look_again()
@@ -428,9 +441,23 @@ def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:
     return {digest for body in bodies for digest in blobs_in(body)}
 
 
-def _may_have_vanished(before: View, now: Tail) -> bool:
+def may_have_vanished(before: View, now: Tail) -> bool:
     """Whether records that `before` shows may be gone: a log shows them before they are safe, and is then replaced."""
     return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
+
+
+def _same_to(before: View, now: Tail) -> int:
+    """Up to which position there is what `before` shows, for all that a log tells that replaced the one it shows.
+
+    What `latest` covered is safe. Behind that, there may be another record wherever the log does not reach back to.
+    """
+    first = min(before.covers, before.end)
+    if now.header.base > first:
+        return first
+    shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
+    pairs = enumerate(zip(shown, there, strict=False), first)
+    other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)
+    return next(other, min(before.end, now.end))
 
 
 def _blob(answer: object, digest: str) -> bytes | None:

@@ -37,6 +37,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.hooks import Hooks
 from treering.session.keeper import RACES_MAX, Keeper
+from treering.session.reader import News, may_have_vanished
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.storage.requests import Put, Steps, Written
@@ -107,6 +108,10 @@ class Writer(Keeper):
         self._lost: ConflictError | None = None
         self._surprised = False
         """Others wrote in this exclusive session, and the caller was not told yet: who reads may see it first."""
+        self._shown_to = 0
+        """What others wrote below this position the caller was shown, and went on from."""
+        self._landed_to = 0
+        """Where the last append of ours ends that is known to be recorded."""
 
     @classmethod
     def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:
@@ -133,7 +138,7 @@ class Writer(Keeper):
             self._move_along()
             return
         self.weigh()
-        self._surprised = False
+        self._accept()
         self._move_along()
 
     def _move_along(self) -> None:
@@ -172,8 +177,12 @@ class Writer(Keeper):
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
-        self._surprised = False
+        self._accept()
         return surprised or self.state.end > end
+
+    def _accept(self) -> None:
+        """Whatever others wrote so far is where the caller goes on from."""
+        self._surprised, self._shown_to = False, self.state.end
 
     def _claim_found(self) -> bool:
         """Hold the session that somebody else created meanwhile, or leave it alone; false if there still is none."""
@@ -286,10 +295,12 @@ class Writer(Keeper):
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
-        """Whether something was added or erased since, or stop if we should be alone here and are not."""
+        """Whether there is something else than was seen, or stop if we should be alone here and are not."""
         if self._surprised:
             self._refuse_others(raising=True)
-        return self.state.end != end or seen is None or self.epoch != seen.epoch
+        if seen is None or may_have_vanished(seen, self.view.tail):
+            return True
+        return self.state.end != end or self.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
         """Begin the session if need be, and settle what is in doubt."""
@@ -322,7 +333,7 @@ class Writer(Keeper):
         if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
             now = yield from resume(self.keys)
             now.require_same_life(self.view.life)
-            return Overtaken(now, "")
+            return Overtaken(now, self.view.end, by="")
         return (yield from self._append(planned))
 
     def _withdraw(self, planned: Planned) -> None:
@@ -343,6 +354,7 @@ class Writer(Keeper):
             state.follow = planned.head
         if isinstance(outcome, Appended):
             self._count(outcome)
+            self._landed_to = outcome.first + len(planned.records)
         foreign = self._fold(outcome)
         if moved:
             self.at_head, self.at_node = planned.head, planned.node
@@ -371,21 +383,36 @@ class Writer(Keeper):
                 state.apply(record, line)
             self._look_at(view)
             return False
-        new = self._absorb(view)
-        late = {record.id for record in new}
+        news = self._absorb(view)
+        if isinstance(outcome, Overtaken) and outcome.by and outcome.first >= self._shown_to:
+            self._meet(others=not self._is_ours(outcome.by))
+        late = {record.id for record in news.records}
         self.waiting = [draft for draft in self.waiting if draft.id not in late]
-        return self._is_foreign(new, end)
+        return self._is_foreign(news)
 
-    def _absorb(self, view: View) -> list[Record]:
-        end = self.state.end
-        new = super()._absorb(view)
-        self._surprised = not self.options.shared and (self._surprised or self._is_foreign(new, end))
-        return new
+    def _absorb(self, view: View) -> News:
+        news = super()._absorb(view)
+        self._meet(others=self._is_foreign(news))
+        return news
 
-    def _is_foreign(self, new: Sequence[Record], end: int) -> bool:
-        """Whether somebody else wrote some of the records from `end` on, of which `new` are at hand."""
-        mine = f"{self.nonce}."
-        return self.state.end - len(new) > end or any(not record.by.startswith(mine) for record in new)
+    def _meet(self, *, others: bool) -> None:
+        """Remember that others wrote where this handle should be alone, until the caller is told."""
+        self._surprised = self._surprised or (others and not self.options.shared)
+
+    def _is_foreign(self, news: News) -> bool:
+        """Whether somebody else wrote some of it.
+
+        Others may seal what we wrote, and erase it from the tail, before we know that it landed. So what is unseen is
+        ours as far as an append of ours reaches; of one that is in doubt, that is found out when it is settled.
+        """
+        ours_to = self._landed_to
+        if self._doubt is not None:
+            ours_to = max(ours_to, self._doubt.view.end + len(self._doubt.planned.records))
+        unseen = bool(news.unseen) and news.unseen.stop > ours_to
+        return unseen or not all(self._is_ours(record.by) for record in news.records)
+
+    def _is_ours(self, by: str) -> bool:
+        return by.startswith(f"{self.nonce}.")
 
     def _lose(self, error: ConflictError) -> ConflictError:
         self._lost = error
