@@ -12,7 +12,7 @@ from tests.session.faults import Meeting, Unreliable, latest_write, recorded, sa
 
 from treering.checkpoint.prune import Keep
 from treering.errors import NotFoundError
-from treering.session import navigation, verbs
+from treering.session import edits, navigation, notes, verbs
 from treering.session.blocking import Session
 from treering.session.reader import Reader, Restored
 from treering.session.state import decode_state
@@ -126,8 +126,8 @@ class Schedule:
             "commit context": lambda: verbs.commit(writer, [text], context=[node]),
             "compact": lambda: verbs.compact(writer, text),
             "compact keeping": lambda: verbs.compact(writer, text, kept=node),
-            "note": lambda: verbs.note(writer, "todo", {"a": 1}),
-            "amend": lambda: verbs.amend(writer, node, {"role": "user", "content": text}),
+            "note": lambda: notes.note(writer, "todo", {"a": 1}),
+            "amend": lambda: edits.amend(writer, node, {"role": "user", "content": text}),
             "refresh": writer.refresh,
             "seal": writer.seal,
             "checkout": lambda: navigation.checkout(writer, node),

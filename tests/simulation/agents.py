@@ -26,7 +26,7 @@ from treering.format.register import Card, Tail, TailHeader, encode_latest, enco
 from treering.ids import new_id
 from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.session import navigation, verbs
+from treering.session import edits, navigation, notes, verbs
 from treering.session.erasing import erase
 from treering.session.handle import close
 from treering.session.lineage import Loader, fork
@@ -209,9 +209,9 @@ class Agents(Actors):
 
     def _note(self, writer: Writer) -> Steps[None]:
         if self.rng.random() < 0.5:
-            yield from verbs.set_title(writer, self._mark())
+            yield from notes.set_title(writer, self._mark())
         else:
-            yield from verbs.record_usage(writer, tokens=self.rng.randrange(9))
+            yield from notes.record_usage(writer, tokens=self.rng.randrange(9))
 
     def _checkout(self, writer: Writer) -> Steps[None]:
         yield from navigation.checkout(writer, (yield from self._any_node(writer)), keep_state=self.rng.random() < 0.3)
@@ -253,7 +253,7 @@ class Agents(Actors):
         node = self.rng.choice(shown).node
         if self.rng.random() < 0.5:
             try:
-                yield from verbs.amend(writer, node, {"role": "user", "content": self._mark()})
+                yield from edits.amend(writer, node, {"role": "user", "content": self._mark()})
             except UsageError as error:
                 if error.kind != "erased":
                     raise

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from treering.session import erasing, lineage, navigation, pruning, reading, verbs
+from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
 from treering.session.place import release
@@ -96,17 +96,17 @@ class AsyncSession(_AsyncReads[Writer]):
     set_model = awaited(verbs.set_model)
     set_thinking = awaited(verbs.set_thinking)
     set_mode = awaited(verbs.set_mode)
-    set_title = awaited(verbs.set_title)
-    set_status = awaited(verbs.set_status)
-    move = awaited(verbs.move)
-    label = awaited(verbs.label)
-    note = awaited(verbs.note)
-    record_usage = awaited(verbs.record_usage)
-    record_system = awaited(verbs.record_system)
-    record_extension = awaited(verbs.record_extension)
-    amend = awaited(verbs.amend)
-    retract = awaited(verbs.retract)
-    unretract = awaited(verbs.unretract)
+    set_title = awaited(notes.set_title)
+    set_status = awaited(notes.set_status)
+    move = awaited(notes.move)
+    label = awaited(notes.label)
+    note = awaited(notes.note)
+    record_usage = awaited(notes.record_usage)
+    record_system = awaited(notes.record_system)
+    record_extension = awaited(notes.record_extension)
+    amend = awaited(edits.amend)
+    retract = awaited(edits.retract)
+    unretract = awaited(edits.unretract)
     checkout = awaited(navigation.checkout)
     switch = awaited(navigation.switch)
     branch = awaited(navigation.branch)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from treering.session import erasing, lineage, navigation, pruning, reading, verbs
+from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
 from treering.session.place import release
@@ -103,17 +103,17 @@ class Session(_Reads[Writer]):
     set_model = blocking(verbs.set_model)
     set_thinking = blocking(verbs.set_thinking)
     set_mode = blocking(verbs.set_mode)
-    set_title = blocking(verbs.set_title)
-    set_status = blocking(verbs.set_status)
-    move = blocking(verbs.move)
-    label = blocking(verbs.label)
-    note = blocking(verbs.note)
-    record_usage = blocking(verbs.record_usage)
-    record_system = blocking(verbs.record_system)
-    record_extension = blocking(verbs.record_extension)
-    amend = blocking(verbs.amend)
-    retract = blocking(verbs.retract)
-    unretract = blocking(verbs.unretract)
+    set_title = blocking(notes.set_title)
+    set_status = blocking(notes.set_status)
+    move = blocking(notes.move)
+    label = blocking(notes.label)
+    note = blocking(notes.note)
+    record_usage = blocking(notes.record_usage)
+    record_system = blocking(notes.record_system)
+    record_extension = blocking(notes.record_extension)
+    amend = blocking(edits.amend)
+    retract = blocking(edits.retract)
+    unretract = blocking(edits.unretract)
     checkout = blocking(navigation.checkout)
     switch = blocking(navigation.switch)
     branch = blocking(navigation.branch)

@@ -31,11 +31,12 @@ from treering.journal.view import View
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.session.index import Index
 from treering.session.keeper import RACES_MAX
+from treering.session.notes import note
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
-from treering.session.verbs import flush, note
+from treering.session.verbs import flush
 from treering.session.writer import Writer, now_ms
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask

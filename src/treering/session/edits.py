@@ -1,0 +1,76 @@
+"""Change how a node is seen from now on; what was recorded stays in the journal."""
+
+from __future__ import annotations
+
+from treering.checkpoint.context import Context
+from treering.errors import UsageError
+from treering.session.reader import Restored
+from treering.session.recording import Change, Recording
+from treering.session.verbs import flush, record
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
+from treering.transcript.node import Draft
+
+
+def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
+    """Show another payload for a node from now on; the original stays readable in the journal.
+
+    Raises:
+        UsageError: The node was erased.
+    """
+    if node in writer.burials.names:
+        raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind="erased")
+    yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
+
+
+def retract(writer: Writer, node: str) -> Steps[None]:
+    """Hide a node from the context and from pages; `unretract` shows it again."""
+    yield from record(writer, [Draft(type="edit", kind="retract", target=node)])
+
+
+def unretract(writer: Writer, node: str) -> Steps[None]:
+    """Show a retracted node again, in pages and, where it stood, in the context.
+
+    Raises:
+        UsageError: It is not retracted.
+    """
+    yield from flush(writer)
+    yield from writer.write(lambda: _unretracted(writer, node))
+
+
+def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
+    yield from writer.anchor()
+    index = yield from writer.index()
+    hidden_at = index.retracted_at(node)
+    if hidden_at is None:
+        raise UsageError(f"node is not retracted. node={node!r}", kind="node")
+    earlier = yield from writer.restore(writer.at_node, before=hidden_at)
+    context = _put_back(index.graph, writer.state.context, earlier.context, node)
+    recording = Recording(writer)
+    recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))
+    if node in context.nodes:
+        lines = {name: line for name, line in earlier.lines.items() if name == node}
+        yield from writer.bring(Restored(writer.at_node, context, lines, None))
+        recording.context = context
+        recording.keep(Change(navigated=True))
+    return recording
+
+
+def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
+    """Return `context` with `node` behind what stood before it in `earlier`; what else changed since then stays so.
+
+    It stays out if all that stood before it was left out since then. What was put back meanwhile stands where its
+    position says.
+    """
+    order, shown = earlier.nodes, context.nodes
+    if node not in order:
+        return context
+    place = order.index(node)
+    before = next((name for name in reversed(order[:place]) if name in shown), None)
+    if before is None and (place > 0 or not set(order[1:]) & set(shown)):
+        return context if shown else context.with_items([earlier.items[place]])
+    index = 0 if before is None else shown.index(before) + 1
+    while index < len(shown) and shown[index] not in order and graph.node(shown[index]).at < graph.node(node).at:
+        index += 1
+    return context.with_items([*context.items[:index], earlier.items[place], *context.items[index:]])
