@@ -57,6 +57,8 @@ class News(NamedTuple):
     """New positions that the tail does not reach back to any more."""
     records: list[Record]
     """The new ones behind them; also where another record was shown before."""
+    lost: frozenset[str]
+    """Ids of records that were shown before they were safe, and never were."""
 
 
 class Reader:
@@ -143,7 +145,7 @@ class Reader:
             )
         base = tail.header.base
         vanished = may_have_vanished(known, tail)
-        since = _same_to(known, tail) if vanished else state.end
+        since, lost = _compared(known, tail) if vanished else (state.end, frozenset[str]())
         outdated = vanished or known.epoch != view.epoch
         if outdated:
             self._index = None
@@ -157,7 +159,7 @@ class Reader:
         covered = state.end
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
         new += state.advance(tail.lines[max(0, covered - base) :])
-        return News(range(since, max(since, base)), [record for record in new if record.at >= since])
+        return News(range(since, max(since, base)), [record for record in new if record.at >= since], lost)
 
     def _decoded(self, view: View) -> SessionState:
         """The state that `latest` holds, without what the tail says was erased."""
@@ -446,18 +448,19 @@ def may_have_vanished(before: View, now: Tail) -> bool:
     return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
 
 
-def _same_to(before: View, now: Tail) -> int:
-    """Up to which position there is what `before` shows, for all that a log tells that replaced the one it shows.
+def _compared(before: View, now: Tail) -> tuple[int, frozenset[str]]:
+    """Compare what was shown with a log that replaced it.
 
-    What `latest` covered is safe. Behind that, there may be another record wherever the log does not reach back to.
+    Returns:
+        From where on there may be other records: behind what `latest` covered, unless the log tells that they are the
+        same. And ids of those that are gone for certain.
     """
     first = min(before.covers, before.end)
-    if now.header.base > first:
-        return first
-    shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
-    pairs = enumerate(zip(shown, there, strict=False), first)
-    other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)
-    return next(other, min(before.end, now.end))
+    there = {decode_record(line).id for line in now.lines}
+    shown = map(decode_record, before.tail.lines[first - before.tail.header.base :])
+    lost = [record for record in shown if record.at >= now.header.base and record.id not in there]
+    same_to = lost[0].at if lost else min(before.end, now.end)
+    return first if now.header.base > first else same_to, frozenset(record.id for record in lost)
 
 
 def _blob(answer: object, digest: str) -> bytes | None:

@@ -393,6 +393,10 @@ class Writer(Keeper):
     def _absorb(self, view: View) -> News:
         news = super()._absorb(view)
         self._meet(others=self._is_foreign(news))
+        if self.at_node in news.lost:
+            if self.at_head not in self.state.heads.heads:
+                self.state.follow = None
+            self._move_along()
         return news
 
     def _meet(self, *, others: bool) -> None:
