@@ -234,7 +234,7 @@ class Agents(Actors):
 
     def _refresh(self, writer: Writer) -> Steps[None]:
         yield from writer.refresh()
-        if writer._lost is None:  # who was overtaken stays refused
+        if writer.others.stopped is None:  # who was stopped stays so
             self._note_looked(writer)
 
     def _seal(self, writer: Writer) -> Steps[None]:

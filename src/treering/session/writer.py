@@ -37,6 +37,7 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.hooks import Hooks
 from treering.session.keeper import RACES_MAX, Keeper
+from treering.session.others import Others
 from treering.session.reader import News, may_have_vanished
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
@@ -105,13 +106,7 @@ class Writer(Keeper):
         self._prepare = prepare
         self._appends = 0
         self._doubt: _Doubt | None = None
-        self._lost: ConflictError | None = None
-        self._surprised = False
-        """Others wrote in this exclusive session, and the caller was not told yet: who reads may see it first."""
-        self._shown_to = 0
-        """What others wrote below this position the caller was shown, and went on from."""
-        self._landed_to = 0
-        """Where the last append of ours ends that is known to be recorded."""
+        self.others = Others(self.nonce, shared=options.shared, session=keys.session, key=keys.tail)
 
     @classmethod
     def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:
@@ -138,7 +133,7 @@ class Writer(Keeper):
             self._move_along()
             return
         self.weigh()
-        self._accept()
+        self.others.accept(self.state.end)
         self._move_along()
 
     def _move_along(self) -> None:
@@ -172,17 +167,13 @@ class Writer(Keeper):
         if not self.begun:
             yield from self.open()
             return self._claim_found()
-        end, surprised = self.state.end, self._surprised
+        end, met = self.state.end, self.others.met
         yield from self._look_again()
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
-        self._accept()
-        return surprised or self.state.end > end
-
-    def _accept(self) -> None:
-        """Whatever others wrote so far is where the caller goes on from."""
-        self._surprised, self._shown_to = False, self.state.end
+        self.others.accept(self.state.end)
+        return met or self.state.end > end
 
     def _claim_found(self) -> bool:
         """Hold the session that somebody else created meanwhile, or leave it alone; false if there still is none."""
@@ -198,10 +189,7 @@ class Writer(Keeper):
 
     def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
-        if self._surprised:
-            self._refuse_others(raising=True)
-        if self._lost is not None:
-            raise self._lost
+        self.others.check()
         if not self.begun:
             yield from self._create()
         if self._doubt is not None:
@@ -243,9 +231,11 @@ class Writer(Keeper):
                 return
             view = yield from resume(self.keys)
             if view.life not in self._lives:
-                raise self._lose(error) from None
+                self.others.stop(error)
+                raise
         if view.end and not self.options.shared:
-            self._refuse_others(raising=True)
+            self.others.stop()
+            self.others.check()
         self._view, self._index = view, None  # it may be of a life that was deleted while it was opened
         self._state = self._decoded(view)
         self._absorb(view)
@@ -268,7 +258,7 @@ class Writer(Keeper):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        if self._view is None or self._doubt is not None or self._lost is not None or self._surprised:
+        if self._view is None or self._doubt is not None or self.others.in_the_way:
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
             seen, end = self._view, self.state.end
@@ -296,8 +286,7 @@ class Writer(Keeper):
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
         """Whether there is something else than was seen, or stop if we should be alone here and are not."""
-        if self._surprised:
-            self._refuse_others(raising=True)
+        self.others.check()
         if seen is None or may_have_vanished(seen, self.view.tail):
             return True
         return self.state.end != end or self.epoch != seen.epoch
@@ -354,25 +343,14 @@ class Writer(Keeper):
             state.follow = planned.head
         if isinstance(outcome, Appended):
             self._count(outcome)
-            self._landed_to = outcome.first + len(planned.records)
+        self.others.learn(outcome, len(planned.records))
         foreign = self._fold(outcome)
         if moved:
             self.at_head, self.at_node = planned.head, planned.node
         elif stood and not foreign:
             self._move_along()  # an earlier append of ours landed late
-        if self._surprised:
-            self._refuse_others(raising=not landed)
-
-    def _refuse_others(self, *, raising: bool) -> None:
-        lost = ConflictError(
-            f"somebody else writes session {self.keys.session!r}",
-            kind="overtaken",
-            key=self.keys.tail,
-            remedy="open it again to go on from what they wrote, or open it with shared=True",
-        )
-        self._lose(lost)
-        if raising:
-            raise lost
+        if not landed:
+            self.others.check()
 
     def _fold(self, outcome: Appended | Overtaken) -> bool:
         """Fold what is new; true if some of it is not ours."""
@@ -384,43 +362,19 @@ class Writer(Keeper):
             self._look_at(view)
             return False
         news = self._absorb(view)
-        if isinstance(outcome, Overtaken) and outcome.by and outcome.first >= self._shown_to:
-            self._meet(others=not self._is_ours(outcome.by))
         late = {record.id for record in news.records}
         self.waiting = [draft for draft in self.waiting if draft.id not in late]
-        return self._is_foreign(news)
+        return self.others.wrote(news)
 
     def _absorb(self, view: View) -> News:
         news = super()._absorb(view)
-        self._meet(others=self._is_foreign(news))
+        doubt = self._doubt
+        self.others.look(news, doubted_to=doubt.view.end + len(doubt.planned.records) if doubt is not None else 0)
         if self.at_node in news.lost:
             if self.at_head not in self.state.heads.heads:
                 self.state.follow = None
             self._move_along()
         return news
-
-    def _meet(self, *, others: bool) -> None:
-        """Remember that others wrote where this handle should be alone, until the caller is told."""
-        self._surprised = self._surprised or (others and not self.options.shared)
-
-    def _is_foreign(self, news: News) -> bool:
-        """Whether somebody else wrote some of it.
-
-        Others may seal what we wrote, and erase it from the tail, before we know that it landed. So what is unseen is
-        ours as far as an append of ours reaches; of one that is in doubt, that is found out when it is settled.
-        """
-        ours_to = self._landed_to
-        if self._doubt is not None:
-            ours_to = max(ours_to, self._doubt.view.end + len(self._doubt.planned.records))
-        unseen = bool(news.unseen) and news.unseen.stop > ours_to
-        return unseen or not all(self._is_ours(record.by) for record in news.records)
-
-    def _is_ours(self, by: str) -> bool:
-        return by.startswith(f"{self.nonce}.")
-
-    def _lose(self, error: ConflictError) -> ConflictError:
-        self._lost = error
-        return error
 
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
         new = [digest for digest in blobs if self.blobs.get(digest) is None]
@@ -457,8 +411,7 @@ class Writer(Keeper):
     def look_on(self, view: View) -> None:
         """Fold what `view` shows beyond our state, or stop if we should be alone here and are not."""
         self._absorb(view)
-        if self._surprised:
-            self._refuse_others(raising=True)
+        self.others.check()
 
     # upkeep
 
@@ -482,7 +435,7 @@ class Writer(Keeper):
 
     def close(self) -> Steps[None]:
         """Let `latest` account for everything, so that the next resume has nothing to replay."""
-        if self._lost is not None or not self.begun or self._appends == 0:
+        if self.others.in_the_way or not self.begun or self._appends == 0:
             return
         try:
             if not self.options.shared:
