@@ -7,10 +7,13 @@ from collections.abc import Callable
 import pytest
 from tests.session.at_rest import put_back
 from tests.session.backends import kill, memory_backend, texts
+from tests.session.faults import Unreliable, says
 
 from treering.errors import ConflictError
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
+from treering.storage.faulty import Fault
+from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Found, Get
 from treering.testing.conformance import ask
 
@@ -88,3 +91,56 @@ def test_who_stood_on_what_was_never_safe_goes_on(
     view.refresh()
     assert not view.problems()
     assert scene.store.verify("s") == []
+
+
+def log_of(driver: MemoryDriver) -> bytes:
+    """The tail, as it is."""
+    return ask(driver, Get("sessions/s/tail.jsonl"), Found).data
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("whose", ["another's", "its own"])
+def test_others_are_seen_below_an_append_in_doubt(whose: str, look: str) -> None:
+    """What took the place of a note that was lost is not taken for what was in doubt, though it was sealed."""
+    place = Unreliable(appends=True)
+    with place.sound.session("s") as session:
+        one = session.append("one")
+    before = log_of(place.memory)
+    if whose == "its own":
+        session = place.store.session("s")
+        place.fails(Fault.AFTER, lambda: session.note("lost"))
+        session.refresh()
+    else:
+        dying = place.sound.session("s")
+        dying.note("lost")
+        kill(dying)
+        session = place.store.session("s")
+        place.fails(Fault.BEFORE, lambda: session.append("in doubt"))
+    kill(session)
+    put_back(place.memory, "s", before)
+    with place.sound.session("s", shared=True) as other:
+        other.append("theirs")
+        other.seal()
+        other.erase(one)
+    LOOKS[look](session, one)
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        session.append("not told")
+    assert "not told" not in says(place.sound.view("s"))
+
+
+@pytest.mark.parametrize("erases", [False, True])
+def test_nobody_is_told_of_others_who_only_seal_and_erase(*, erases: bool) -> None:
+    """Neither is a write by others, nor is it one that the handle itself writes the log anew to settle a doubt."""
+    place = Unreliable(appends=True)
+    other = place.sound.session("s", shared=True)
+    one = other.append("one")
+    other.append("two")
+    kill(other)
+    session = place.store.session("s")
+    kill(session)
+    place.fails(Fault.BEFORE, lambda: session.append("in doubt"))
+    other.seal()
+    if erases:
+        other.erase(one)
+    session.append("three")
+    assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["two", "three"]

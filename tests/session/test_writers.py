@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 from tests.session.at_rest import put_back
 from tests.session.backends import Backend, kill, memory_backend, texts
+from tests.session.faults import Meeting, Unreliable
 
 import treering
 from treering.errors import (
@@ -19,8 +21,11 @@ from treering.errors import (
     UnavailableError,
 )
 from treering.session.blocking import Session
+from treering.session.recording import Recording
 from treering.session.store import Place, Store
-from treering.storage.requests import Answer, Batch, Found, Get, Hold, Put, Written
+from treering.session.writer import Writer
+from treering.storage.faulty import Fault
+from treering.storage.requests import Answer, Batch, Found, Get, Hold, Put, Request, Steps, Written
 from treering.storage.wrapper import DriverWrapper
 from treering.testing.conformance import ask
 
@@ -49,6 +54,18 @@ class Shaky(Unheld):
 def unheld(backend: Backend) -> Store:
     """The store, on a driver that cannot hold."""
     return Store(Place(Unheld(backend.driver())))
+
+
+def moved(writer: Writer, node: str) -> Steps[Recording]:
+    """Move the head without a checkpoint, as other programs may: only the graph tells the context then."""
+
+    def plan() -> Steps[Recording]:
+        yield from ()
+        recording = Recording(writer)
+        recording.move("checkout", "main", node)
+        return recording
+
+    return (yield from writer.write(plan))
 
 
 def contents(session: Session) -> list[str]:
@@ -498,6 +515,63 @@ def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) ->
             with pytest.raises(ConflictError, match="somebody else writes"):
                 handle.append("lost")
     assert contents(unheld(backend).session("s"))[-1] == "told"
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_session_that_was_found_and_is_another_s_is_forgotten(*, appends: bool) -> None:
+    """Who later creates one of that name starts anew, and is told of whoever writes in that one."""
+    place = Unreliable(appends=appends)
+    session = place.store.session("s")
+    kill(session)
+    with place.sound.session("s") as other:
+        for number in range(3):
+            other.append(f"{number}")
+        with pytest.raises(SessionHeldError):
+            session.refresh()
+        assert not session.context
+    place.sound.delete("s")
+    place.fails(Fault.BEFORE, lambda: session.append("in doubt"))
+    kill(session)
+    with place.sound.session("s", shared=True) as other:
+        other.append("theirs")
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        session.append("not told")
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_first_refresh_that_fails_half_way_leaves_the_session_to_its_holder(*, shared: bool) -> None:
+    """It is not taken for one's own: the next refresh holds it, or says who does."""
+    place = Unreliable()
+    session = place.store.session("s", shared=shared)
+    kill(session)
+    with place.sound.session("s") as other:
+        other.append({"role": "user", "content": [{"type": "file", "data": "AAAA" * 10_000}]})  # a part to be fetched
+        place.fails(Fault.BEFORE, session.refresh, lambda request: "/blobs/" in getattr(request, "key", ""))
+        with pytest.raises(SessionHeldError):
+            session.refresh()
+    assert session.refresh()
+    session.append("after")
+    assert texts(place.sound.view("s").context)[-1] == "after"
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_session_that_is_deleted_while_it_is_opened_leaves_nothing(*, appends: bool) -> None:
+    """Its last records were by others; the one that is begun then has none."""
+    backend = memory_backend(appends=appends)
+    store = backend.store()
+    with store.session("s", shared=True) as session:
+        first = session.append("one")
+        session.append("two")
+        session.perform(moved, first)
+    meeting, tails = Meeting(backend.driver()), itertools.count()
+
+    def reads_the_graph(request: Request) -> bool:
+        return isinstance(request, Get) and "/tail.jsonl" in request.key and next(tails) == 1
+
+    meeting.before(reads_the_graph, lambda: unheld(backend).delete("s"))
+    session = Store(Place(meeting)).session("s")
+    session.append("anew")
+    assert texts(store.view("s").context) == ["anew"]
 
 
 def test_a_log_that_lost_what_was_safe_is_damaged() -> None:

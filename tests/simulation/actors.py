@@ -51,6 +51,10 @@ def bury_lines(latest: Latest, marks: Burials) -> Latest:
     return Latest(card=latest.card, lines=lines)
 
 
+VANISHING = {"node", "checkpoint", "head"}
+"""What a disk may show before it is safe, and then never has."""
+
+
 class Actors:
     """Makes processes for one world.
 
@@ -323,6 +327,6 @@ class Actors:
         if self.strict:
             raise error
         if isinstance(error, NotFoundError) and not self.ghost.dead:
-            vanishing = {"node", "checkpoint", "head"} if self.ghost.volatile else set()
-            if error.kind not in {"session", *vanishing}:
+            vanished = self.ghost.volatile and error.kind in VANISHING
+            if error.kind != "session" and not vanished:
                 raise error

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.simulation.actors import Actors
+from tests.simulation.actors import VANISHING, Actors
 from tests.simulation.codec import content_of
 from tests.simulation.process import Process
 from tests.simulation.world import World
@@ -74,8 +74,8 @@ class Agents(Actors):
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
-        self._looked: dict[str, tuple[str, ...]] = {}
-        """Ids of the records that a writer was shown when it last looked on purpose, by its nonce."""
+        self._looked: dict[str, tuple[int, tuple[str, ...]]] = {}
+        """When a writer last looked on purpose, and ids of the records it was shown, by its nonce."""
 
     def look(self) -> Steps[None]:
         """Look at the session as a whole, without writing."""
@@ -158,22 +158,22 @@ class Agents(Actors):
     def _open(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.open()
-        self._note_looked(writer)
+        self._note_looked(writer, moment)
         if writer.begun:
             self._resumed("an open", moment, writer)
 
-    def _note_looked(self, writer: Writer) -> None:
+    def _note_looked(self, writer: Writer, moment: int) -> None:
         """What it is shown by that is the journal as it is, and in a log what may not last behind it."""
         shown: tuple[str, ...] = ()
         if writer.begun:
             tail, log = writer.view.tail, self.ghost.logs[writer.view.life]
             lines = (*log[: tail.header.base], *tail.lines)
             shown = tuple(map(self.ghost.id_of, lines))
-        self._looked[writer.nonce] = shown
+        self._looked[writer.nonce] = moment, shown
 
     def _was_shown(self, writer: Writer, record: Record) -> bool:
         """Whether a record stood where it stands when a writer last looked."""
-        return self._looked[writer.nonce][record.at : record.at + 1] == (record.id,)
+        return self._looked[writer.nonce][1][record.at : record.at + 1] == (record.id,)
 
     # what agents do
 
@@ -182,7 +182,14 @@ class Agents(Actors):
             self._say, self._end_turn, self._compact, self._note, self._checkout, self._branch, self._switch,
             self._rewind, self._refresh, self._seal, self._edit, self._fork,
         )  # fmt: skip
-        yield from self.rng.choices(does, self.weights)[0](writer)
+        do = self.rng.choices(does, self.weights)[0]
+        try:
+            yield from do(writer)
+        except NotFoundError as error:
+            names = do not in (self._say, self._end_turn, self._note, self._refresh, self._seal)
+            if error.kind in VANISHING and not names and not self.ghost.dead:
+                self.ghost.problems.append(f"who names nothing is told that it is not there: {error}")
+            raise
         self._written(writer)
         self._check_own(writer)
 
@@ -233,9 +240,10 @@ class Agents(Actors):
             yield from navigation.rewind(writer, self.rng.choice(list(index.checkpoints)))
 
     def _refresh(self, writer: Writer) -> Steps[None]:
+        moment = self.ghost.now()
         yield from writer.refresh()
         if writer.others.stopped is None:  # who was stopped stays so
-            self._note_looked(writer)
+            self._note_looked(writer, moment)
 
     def _seal(self, writer: Writer) -> Steps[None]:
         if writer.begun:
@@ -353,11 +361,14 @@ class Agents(Actors):
 
     def _check_refusal(self, writer: Writer) -> None:
         """An exclusive writer is refused only because somebody else wrote."""
-        if writer.options.shared or not writer.begun or self.ghost.volatile:
+        if writer.options.shared or not writer.begun:
             return
-        records = map(decode_record, self.ghost.logs[writer.view.life])
-        if all(record.by.startswith(f"{writer.nonce}.") or self._was_shown(writer, record) for record in records):
-            self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
+        moment, shown = self._looked[writer.nonce]
+        for life, ids in self.ghost.states_since(moment):
+            new = (name for at, name in enumerate(ids) if shown[at : at + 1] != (name,))
+            if life == writer.view.life and any(self.ghost.authors[name] != writer.nonce for name in new):
+                return
+        self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
     def _written(self, writer: Writer) -> None:
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""

@@ -60,6 +60,8 @@ class Ghost:
         """What was erased, by life."""
         self.before: dict[tuple[str, int], list[bytes]] = {}
         """The log as it was until somebody erased under a later epoch, by life and epoch."""
+        self.authors: dict[str, str] = {}
+        """Nonces of handles, by the id of each record they wrote."""
         self._ids: dict[bytes, str] = {}
 
     # what the store does
@@ -218,7 +220,9 @@ class Ghost:
     def id_of(self, line: bytes) -> str:
         name = self._ids.get(line)
         if name is None:
-            name = self._ids[line] = decode_record(line).id
+            record = decode_record(line)
+            name = self._ids[line] = record.id
+            self.authors[name] = record.by.partition(".")[0]
         return name
 
     # what processes learn

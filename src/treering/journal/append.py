@@ -2,7 +2,7 @@
 
 Rule 1: an append swaps the tail it saw. Whoever wrote in between makes it fail; nothing is overwritten.
 Rule 2: it drops from the tail what lies in segments, in the same request, and nothing else. What `latest` merely covers
-stays: closing covers without sealing.
+stays: closing covers without sealing. Nobody else drops anything, so a base that rose tells that somebody appended.
 Rule 3: a refusal proves nothing, since clients re-send after a lost reply and our own success comes back as a conflict.
 Look at the position the records were meant for, in the tail or in the segment that covers it. The working context
 proves nothing either; it is bounded.
@@ -54,8 +54,6 @@ class Overtaken(msgspec.Struct, frozen=True):
 
     view: View
     """What stands there now."""
-    first: int
-    """The position that was meant for the first of our records."""
     by: str
     """Who wrote the record at our position, as in `Record.by`; empty if it is still free."""
 
@@ -147,20 +145,20 @@ def _settle(
             if rewritten is None:
                 continue
             now = rewritten
-        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, view.end, found)
+        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, found)
     raise UnavailableError("others write faster than we can look", kind="busy", key=view.keys.tail)
 
 
 def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
-    """Write the unsealed records anew, under another version; None if somebody else wrote first.
+    """Write the tail anew as it is, under another version; None if somebody else wrote first.
 
     What was read there is durable then, and a write that expects the old version comes too late.
     """
     if view.tail_version == ABSENT:
         yield from put_stone(view.keys, nonce)
         return None
-    request, tail = _request(view, (), nonce, in_place=False)
-    (answer,) = yield (request,)
+    tail = Tail(header=msgspec.structs.replace(view.tail.header, nonce=nonce), lines=view.tail.lines)
+    (answer,) = yield (Put(view.keys.tail, encode_tail(tail, compressed=not view.keys.appends), view.tail_version),)
     if isinstance(answer, Written):
         return view.with_tail(tail, answer.version)
     if isinstance(answer, (ConflictError, NotFoundError)):
@@ -191,7 +189,7 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
     tail = Tail(header=header, lines=joined(kept, lines))
     data = encode_tail(tail, compressed=not view.keys.appends)
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
-    if lines and len(data) > bytes_max and not view.keys.appends:
+    if len(data) > bytes_max and not view.keys.appends:
         raise UsageError(
             f"the tail would grow to {len(data)} bytes, more than {bytes_max}",
             kind="tail_full" if kept else "append_too_large",

@@ -76,7 +76,7 @@ def fence(view: View, erasure: Erasure, *, nonce: str) -> Steps[View | None]:
 
 
 def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
-    header, kept = view.tail.header, view.unsealed_lines
+    header, lines = view.tail.header, view.tail.lines
     act = msgspec.structs.replace(erasure, epoch=header.epoch + 1)
     erased = (*header.erased, *((at, act.epoch) for at in sorted({at for at, _ in act.records})))
     if len(erased) > ERASED_MAX:
@@ -87,9 +87,8 @@ def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
             remedy="copy the session under another name, which leaves the list of them behind, and delete this one",
         )
     erasures = (*header.burials.erasures, act)
-    first = view.end - len(kept)
-    header = msgspec.structs.replace(header, base=first, epoch=act.epoch, erased=erased, erasures=erasures, nonce=nonce)
-    return Tail(header=header, lines=tuple(burials(erased, erasures).bury_all(kept, first)))
+    header = msgspec.structs.replace(header, epoch=act.epoch, erased=erased, erasures=erasures, nonce=nonce)
+    return Tail(header=header, lines=tuple(burials(erased, erasures).bury_all(lines, header.base)))
 
 
 def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str]) -> Steps[View]:

@@ -17,6 +17,8 @@ was answered on two sides of somebody's seal, close, delete or creation, and the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from treering.errors import CorruptError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
@@ -135,13 +137,19 @@ class Registers:
         )
 
 
+def read_registers(sessions: Sequence[SessionKeys]) -> Steps[list[tuple[Answer, Answer]]]:
+    """Read `latest` and the tail of each session of a store: in parallel, but logs after `latest` (rule 3)."""
+    latest = tuple(Get(keys.latest, register=True) for keys in sessions)
+    tails = tuple(Get(keys.tail, register=True) for keys in sessions)
+    if any(keys.appends for keys in sessions):
+        return list(zip((yield latest), (yield tails), strict=True))
+    answers = yield (*latest, *tails)
+    return list(zip(answers[: len(latest)], answers[len(latest) :], strict=True))
+
+
 def look(keys: SessionKeys) -> Steps[Registers]:
-    """Read both registers once: in parallel, but a log after `latest` (rule 3)."""
-    if keys.appends:
-        (latest,) = yield (Get(keys.latest, register=True),)
-        (tail,) = yield (Get(keys.tail, register=True),)
-    else:
-        latest, tail = yield (Get(keys.latest, register=True), Get(keys.tail, register=True))
+    """Read both registers once, and decode them."""
+    ((latest, tail),) = yield from read_registers((keys,))
     return Registers(keys, latest, tail)
 
 

@@ -28,6 +28,7 @@ from treering.format.salvage import (
 )
 from treering.format.segment import read_segment
 from treering.journal.read import LOOKS_MAX, Segment, list_segments
+from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, list_all
@@ -98,7 +99,7 @@ class Salvage:
             FormatVersionError: A newer version wrote some of it; that may be sound.
             UnavailableError: The store does not answer, or the session changes all the time.
         """
-        latest, tail = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
+        ((latest, tail),) = yield from read_registers((self.keys,))
         header, in_tail = self._look_at_tail(tail)
         in_latest = self._look_at_latest(latest)
         if header is not None and header.dead and self._begun_since(header):

@@ -19,7 +19,7 @@ from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, sess
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
 from treering.journal.read import Segment, choose, list_segments, segment_lines
-from treering.journal.resume import Registers
+from treering.journal.resume import Registers, look, read_registers
 from treering.storage.requests import Answer, Driver, Found, Get, Steps
 from treering.storage.run import ask, list_all, run
 from treering.transcript.graph import Graph
@@ -116,7 +116,7 @@ class _Check:
         self._listed: Sequence[Segment] = ()
 
     def session(self) -> Steps[list[Finding]]:
-        latest_answer, tail_answer = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
+        ((latest_answer, tail_answer),) = yield from read_registers((self.keys,))
         latest, tail = self._latest(latest_answer), self._tail(tail_answer)
         if isinstance(latest_answer, NotFoundError) and isinstance(tail_answer, NotFoundError):
             raise NotFoundError(f"there is no session {self.keys.session!r}", kind="session", key=self.keys.latest)
@@ -187,8 +187,7 @@ class _Check:
         seen = Registers(self.keys, latest_answer, tail_answer)
         if seen.view() is not None:
             return
-        again = yield (Get(self.keys.latest, register=True), Get(self.keys.tail, register=True))
-        other = Registers(self.keys, *again)
+        other = yield from look(self.keys)
         if other.view() is None and other.versions == seen.versions:
             key = self.keys.latest if latest is None else self.keys.tail
             error = CorruptError(seen.misfit, kind="registers", key=key)

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar
 from treering.errors import NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import decode_id
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.journal.resume import read_registers
 from treering.journal.view import View
 from treering.search import walk
 from treering.search.database import Database, Known, OvertakenError
@@ -91,7 +92,7 @@ class Update:
     def _look_at(self, names: Sequence[str]) -> dict[str, Looked]:
         """Look at some sessions at once; those whose name was hashed are looked at one by one."""
         keys = {name: self._place.keys(found) for name in names if (found := decode_id(name)) is not None}
-        return dict(zip(keys, self._run(walk.look_at(list(keys.values()))), strict=True)) if keys else {}
+        return dict(zip(keys, self._run(read_registers(list(keys.values()))), strict=True)) if keys else {}
 
     def _take(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
         """Bring one session up to date; `known` is of a moment before `looked`."""

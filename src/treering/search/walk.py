@@ -76,12 +76,6 @@ def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:
     return found
 
 
-def look_at(sessions: Sequence[SessionKeys]) -> Steps[list[Looked]]:
-    """Read both registers of some sessions, in parallel."""
-    answers = yield tuple(Get(key, register=True) for keys in sessions for key in (keys.latest, keys.tail))
-    return list(zip(answers[::2], answers[1::2], strict=True))
-
-
 def see(keys: SessionKeys, looked: Looked | None = None) -> Steps[tuple[View | None, Version]]:
     """Look at a session: its view, None if it was deleted, and the version of its tail.
 

@@ -2,16 +2,15 @@
 
 Rule 1: what others wrote before the caller opened or refreshed the session is where it goes on from.
 Rule 2: what else they wrote stops it, whoever sees it first: an append, or somebody who only reads.
-Rule 3: others may seal what we wrote, and erase it from the tail, before we know that it landed. So what is not at hand
-is ours as far as an append of ours reaches; of one that is in doubt, that is found out when it is settled.
-Rule 4: who was stopped stays so; it has to open the session again.
+Rule 3: who was stopped stays so; it has to open the session again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from treering.errors import ConflictError
-from treering.journal.append import Appended, Overtaken
-from treering.session.reader import News
+from treering.format.record import Record
 
 
 class Others:
@@ -31,35 +30,27 @@ class Others:
         self._prefix = f"{nonce}."
         self._shared = shared
         self._session, self._key = session, key
-        self._shown_to = 0
-        self._landed_to = 0
 
     @property
     def in_the_way(self) -> bool:
         """Whether nothing may be recorded any more."""
         return self.met or self.stopped is not None
 
-    def accept(self, end: int) -> None:
-        """Whatever stands below `end` is where the caller goes on from."""
-        self.met, self._shown_to = False, end
+    def accept(self) -> None:
+        """Whatever stands in the journal now is where the caller goes on from."""
+        self.met = False
 
-    def learn(self, outcome: Appended | Overtaken, count: int) -> None:
-        """Take in what became of an append of `count` records."""
-        if isinstance(outcome, Appended):
-            self._landed_to = outcome.first + count
-        elif outcome.by and not self._is_ours(outcome.by) and outcome.first >= self._shown_to:
-            self._meet()
+    def look(self, new: Iterable[Record]) -> None:
+        """Take in what a look showed to be new."""
+        self.met = self.met or (self.wrote(new) and not self._shared)
 
-    def look(self, news: News, *, doubted_to: int = 0) -> None:
-        """Take in what a look showed; an append in doubt would end at `doubted_to`."""
-        if self.wrote(news, doubted_to=doubted_to):
-            self._meet()
+    def wrote(self, new: Iterable[Record]) -> bool:
+        """Whether some of the records are theirs.
 
-    def wrote(self, news: News, *, doubted_to: int = 0) -> bool:
-        """Whether some of `news` is theirs."""
-        if news.unseen and news.unseen.stop > max(self._landed_to, doubted_to):
-            return True
-        return not all(self._is_ours(record.by) for record in news.records)
+        Those that are in the tail tell, for only an append drops any from it: of those that others dropped, the last
+        append is there.
+        """
+        return any(not record.by.startswith(self._prefix) for record in new)
 
     def check(self) -> None:
         """Stop if they are in the way.
@@ -80,9 +71,3 @@ class Others:
             key=self._key,
             remedy="open it again to go on from what they wrote, or open it with shared=True",
         )
-
-    def _meet(self) -> None:
-        self.met = not self._shared
-
-    def _is_ours(self, by: str) -> bool:
-        return by.startswith(self._prefix)

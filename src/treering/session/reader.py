@@ -50,17 +50,6 @@ class Restored(NamedTuple):
     """The checkpoint that stood there or above; its state goes with the context."""
 
 
-class News(NamedTuple):
-    """What a further look showed."""
-
-    unseen: range
-    """New positions that the tail does not reach back to any more."""
-    records: list[Record]
-    """The new ones behind them; also where another record was shown before."""
-    lost: frozenset[str]
-    """Ids of records that were shown before they were safe, and never were."""
-
-
 class Reader:
     """One look at a session, extended by `refresh`."""
 
@@ -136,8 +125,12 @@ class Reader:
         view.require_same_life(self.view.life)
         self._absorb(view)
 
-    def _absorb(self, view: View) -> News:
-        """Fold what `view` shows beyond our state."""
+    def _absorb(self, view: View) -> list[Record]:
+        """Fold what `view` shows beyond our state.
+
+        Returns:
+            The records that are new to us, as far as the tail reaches back; also where another one was shown before.
+        """
         known, state, tail = self.view, self.state, view.tail
         if known.durable and view.end < known.end:
             raise CorruptError(
@@ -145,7 +138,7 @@ class Reader:
             )
         base = tail.header.base
         vanished = may_have_vanished(known, tail)
-        since, lost = _compared(known, tail) if vanished else (state.end, frozenset[str]())
+        since = _same_to(known, tail) if vanished else state.end
         outdated = vanished or known.epoch != view.epoch
         if outdated:
             self._index = None
@@ -159,7 +152,7 @@ class Reader:
         covered = state.end
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
         new += state.advance(tail.lines[max(0, covered - base) :])
-        return News(range(since, max(since, base)), [record for record in new if record.at >= since], lost)
+        return [record for record in new if record.at >= since]
 
     def _decoded(self, view: View) -> SessionState:
         """The state that `latest` holds, without what the tail says was erased."""
@@ -448,19 +441,13 @@ def may_have_vanished(before: View, now: Tail) -> bool:
     return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
 
 
-def _compared(before: View, now: Tail) -> tuple[int, frozenset[str]]:
-    """Compare what was shown with a log that replaced it.
-
-    Returns:
-        From where on there may be other records: behind what `latest` covered, unless the log tells that they are the
-        same. And ids of those that are gone for certain.
-    """
-    first = min(before.covers, before.end)
-    there = {decode_record(line).id for line in now.lines}
-    shown = map(decode_record, before.tail.lines[first - before.tail.header.base :])
-    lost = [record for record in shown if record.at >= now.header.base and record.id not in there]
-    same_to = lost[0].at if lost else min(before.end, now.end)
-    return first if now.header.base > first else same_to, frozenset(record.id for record in lost)
+def _same_to(before: View, now: Tail) -> int:
+    """Up to which position a log that replaced another is known to show what `before` shows."""
+    first = max(min(before.covers, before.end), now.header.base)
+    shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
+    pairs = enumerate(zip(shown, there, strict=False), first)
+    other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)
+    return next(other, min(before.end, now.end))
 
 
 def _blob(answer: object, digest: str) -> bytes | None:

@@ -22,7 +22,6 @@ from treering.errors import (
     HeadMovedError,
     NotFoundError,
     SessionDeletedError,
-    SessionHeldError,
     TreeringError,
     UnavailableError,
 )
@@ -38,7 +37,7 @@ from treering.journal.view import View
 from treering.session.hooks import Hooks
 from treering.session.keeper import RACES_MAX, Keeper
 from treering.session.others import Others
-from treering.session.reader import News, may_have_vanished
+from treering.session.reader import may_have_vanished
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.storage.requests import Put, Steps, Written
@@ -127,13 +126,17 @@ class Writer(Keeper):
         except NotFoundError as error:
             if not self.options.create or error.kind not in ("session", "sessiondeleted"):
                 raise
-            self._view = None
-            self.blobs.clear()
-            self._state = SessionState(self._new_card, self.policy)
-            self._move_along()
+            self._leave()
             return
         self.weigh()
-        self.others.accept(self.state.end)
+        self.others.accept()
+        self._move_along()
+
+    def _leave(self) -> None:
+        """Stand before a session that is not there, or is not ours to write."""
+        self._view, self._state = None, SessionState(self._new_card, self.policy)
+        self.blobs.clear()
+        self.others.accept()
         self._move_along()
 
     def _move_along(self) -> None:
@@ -165,27 +168,25 @@ class Writer(Keeper):
         A session that still is not there is nothing new.
         """
         if not self.begun:
-            yield from self.open()
-            return self._claim_found()
+            return (yield from self._open_found())
         end, met = self.state.end, self.others.met
         yield from self._look_again()
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
-        self.others.accept(self.state.end)
+        self.others.accept()
         return met or self.state.end > end
 
-    def _claim_found(self) -> bool:
-        """Hold the session that somebody else created meanwhile, or leave it alone; false if there still is none."""
-        if not self.begun:
-            return False
+    def _open_found(self) -> Steps[bool]:
+        """Open and hold the session that others created meanwhile, or leave it alone; false if there still is none."""
         try:
-            self.claim()
-        except SessionHeldError:
-            self._view, self._state = None, SessionState(self._new_card, self.policy)
-            self._move_along()
+            yield from self.open()
+            if self.begun:
+                self.claim()
+        except BaseException:
+            self._leave()
             raise
-        return True
+        return self.begun
 
     def begin(self) -> Steps[None]:
         """Make sure that there is a session to append to and that nothing is in doubt."""
@@ -264,11 +265,12 @@ class Writer(Keeper):
             seen, end = self._view, self.state.end
             try:
                 planned = yield from plan()
-            except HeadMovedError:
-                if not self.options.shared or not (yield from self._look_for_more()):
-                    raise
-                continue  # the head may be where the caller expects it: others move it, too
-            if self._view is not seen and self._moved_on(seen, end):
+            except (HeadMovedError, NotFoundError) as error:
+                looks = self.options.shared and isinstance(error, HeadMovedError)
+                if self._moved_on(seen, end) or (looks and (yield from self._look_for_more())):
+                    continue  # what is not there now, or not as the caller expects it, may be so again
+                raise
+            if self._moved_on(seen, end):
                 continue  # while this was planned
             if not planned.records:  # all of it was about what is gone by now
                 yield from self._keep_up()
@@ -286,6 +288,8 @@ class Writer(Keeper):
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
         """Whether there is something else than was seen, or stop if we should be alone here and are not."""
+        if self._view is seen:
+            return False
         self.others.check()
         if seen is None or may_have_vanished(seen, self.view.tail):
             return True
@@ -322,7 +326,7 @@ class Writer(Keeper):
         if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
             now = yield from resume(self.keys)
             now.require_same_life(self.view.life)
-            return Overtaken(now, self.view.end, by="")
+            return Overtaken(now, by="")
         return (yield from self._append(planned))
 
     def _withdraw(self, planned: Planned) -> None:
@@ -343,7 +347,6 @@ class Writer(Keeper):
             state.follow = planned.head
         if isinstance(outcome, Appended):
             self._count(outcome)
-        self.others.learn(outcome, len(planned.records))
         foreign = self._fold(outcome)
         if moved:
             self.at_head, self.at_node = planned.head, planned.node
@@ -361,20 +364,15 @@ class Writer(Keeper):
                 state.apply(record, line)
             self._look_at(view)
             return False
-        news = self._absorb(view)
-        late = {record.id for record in news.records}
+        new = self._absorb(view)
+        late = {record.id for record in new}
         self.waiting = [draft for draft in self.waiting if draft.id not in late]
-        return self.others.wrote(news)
+        return self.others.wrote(new)
 
-    def _absorb(self, view: View) -> News:
-        news = super()._absorb(view)
-        doubt = self._doubt
-        self.others.look(news, doubted_to=doubt.view.end + len(doubt.planned.records) if doubt is not None else 0)
-        if self.at_node in news.lost:
-            if self.at_head not in self.state.heads.heads:
-                self.state.follow = None
-            self._move_along()
-        return news
+    def _absorb(self, view: View) -> list[Record]:
+        new = super()._absorb(view)
+        self.others.look(new)
+        return new
 
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
         new = [digest for digest in blobs if self.blobs.get(digest) is None]
@@ -399,8 +397,13 @@ class Writer(Keeper):
 
     def anchor(self) -> Steps[None]:
         """Know the context of the node that this handle stands on, whatever others did to its head."""
-        if not self.anchored:
-            self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
+        if self.anchored:
+            return
+        if self.at_node is not None and self.at_node not in (yield from self.index()).graph:
+            if self.at_head not in self.state.heads.heads:
+                self.state.follow = None
+            self._move_along()  # it was shown before it was safe, and never was
+        self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
     def _look_for_more(self) -> Steps[bool]:
         """Look again; true if somebody recorded something."""
