@@ -1,4 +1,4 @@
-"""Remove each rule of the journal in turn; the simulation must notice.
+"""Remove each rule of the journal in turn; the simulation must notice, or a test of what schedules rarely do.
 
 `python -m tests.simulation.mutants` tries all, with names after it only those.
 """
@@ -76,12 +76,26 @@ def hunt(rule: Rule, *, schedules: int = SCHEDULES_MAX) -> Verdict:
     began = time.perf_counter()
     try:
         with mutant(rule) as folder:
-            report, found = _run(rule, folder, "1", "--first", str(rule.seed)) if rule.seed else ("", False)
+            if rule.test:
+                report, found = _test(rule, folder)
+            else:
+                report, found = _run(rule, folder, "1", "--first", str(rule.seed)) if rule.seed else ("", False)
             if not found:
                 report, found = _run(rule, folder, str(schedules))
     except ValueError as error:
         return Verdict(rule, caught=False, report=str(error), seconds=0.0)
     return Verdict(rule, found, report, time.perf_counter() - began)
+
+
+def _test(rule: Rule, folder: str) -> tuple[str, bool]:
+    options = ("-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-o", f"pythonpath={folder} {ROOT}")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, rule.test],
+        cwd=ROOT, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
+    report = failed[0] if failed else "not caught: no test failed"
+    return report, bool(failed) and not _BROKEN.search(report)
 
 
 def _run(rule: Rule, folder: str, *arguments: str) -> tuple[str, bool]:

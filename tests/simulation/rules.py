@@ -32,6 +32,8 @@ class Rule(NamedTuple):
     """Schedules that notice it soon; see `tests.simulation.schedule.KINDS`."""
     seed: int = 0
     """Of a schedule that noticed it once, for rules that few notice: it is tried first. Changes to the code move it."""
+    test: str = ""
+    """One that notices it, for rules that hardly one schedule in 100,000 needs: it is tried instead."""
 
 
 RULES = (
@@ -66,6 +68,7 @@ RULES = (
     header = msgspec.structs.replace(view.tail.header, base=view.end - len(lines))
 """,
         ERASURES,
+        seed=4211,
     ),
     Rule(
         "read-back",
@@ -244,7 +247,7 @@ RULES = (
         "    if any(keys.appends for keys in sessions):\n",
         "    if False:\n",
         DISK,
-        seed=965423,
+        test="tests/journal/test_look.py",
     ),
     Rule(
         "missing-tail",
@@ -571,7 +574,7 @@ RULES = (
         "    if any(at >= view.end for at, _ in erasure.records):\n        return None\n",
         "",
         DISK,
-        seed=26946,
+        seed=18079,
     ),
     Rule(
         "cover-one-epoch",
@@ -825,7 +828,7 @@ RULES = (
         "            return False\n        self.others.check()\n",
         "            return False\n",
         LAPTOP,
-        seed=716236,
+        test="tests/session/test_never_safe.py",
     ),
     Rule(
         "see-what-is-covered",
@@ -834,7 +837,7 @@ RULES = (
         "for line in tail.lines[max(0, since - base) : covered - base]]\n",
         "for line in ()]\n",
         ERASURES,
-        seed=952935,
+        test="tests/session/test_never_safe.py",
     ),
     Rule(
         "own-is-no-conflict",
@@ -863,7 +866,7 @@ RULES = (
             if True:
 """,
         MOVES,
-        seed=2084,
+        seed=2406,
     ),
     Rule(
         "bring-before-move",
@@ -880,7 +883,7 @@ RULES = (
         "    return not before.durable and",
         "    return False and",
         LAPTOP,
-        seed=454,
+        seed=5702,
     ),
     Rule(
         "new-index",
@@ -898,7 +901,7 @@ RULES = (
         "            if not may_have_vanished(self.view, found.tail):",
         "            if True:",
         LAPTOP,
-        seed=52511,
+        test="tests/session/test_never_safe.py",
     ),
 )
 
