@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 from tests.session.at_rest import put_back
 from tests.session.backends import kill, memory_backend, texts
 from tests.session.faults import Unreliable, says
 
-from treering.errors import ConflictError
+from treering.errors import ConflictError, NotFoundError
+from treering.format.record import decode_record
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Found, Get
 from treering.testing.conformance import ask
+from treering.transcript.node import user
 
 Verb = Callable[[Session, str], object]
 
@@ -144,3 +147,160 @@ def test_nobody_is_told_of_others_who_only_seal_and_erase(*, erases: bool) -> No
         other.erase(one)
     session.append("three")
     assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["two", "three"]
+
+
+class Lost(NamedTuple):
+    """A handle that was shown what is gone since."""
+
+    store: Store
+    handle: Session
+    kept: list[str]
+    gone: str | None
+    """Where the handle stands."""
+
+
+def lose(
+    does: Callable[[Session], object] = lambda session: session.append("gone"), *, theirs: int = 0, shared: bool = False
+) -> Lost:
+    """Let a handle see what another did, and others write in place of it."""
+    driver = memory_backend(appends=True).driver()
+    store = Store(Place(driver))
+    with store.session("s") as session:
+        kept = [session.append(text) for text in ("one", "two")]
+    before = log_of(driver)
+    dying = store.session("s")
+    does(dying)
+    kill(dying)
+    handle = store.session("s", shared=shared)
+    kill(handle)
+    put_back(driver, "s", before)
+    if theirs:
+        with store.session("s", shared=True) as other:
+            for number in range(theirs):
+                other.append(f"theirs {number}")
+    return Lost(store, handle, kept, handle.node)
+
+
+NAMES: dict[str, Callable[[Session, str], object]] = {
+    "parent": lambda session, gone: session.append(user("mine", parent=gone)),
+    "label": lambda session, gone: session.label(gone, "mine"),
+    "retract": lambda session, gone: session.retract(gone),
+    "amend": lambda session, gone: session.amend(gone, {"role": "user", "content": "mine"}),
+    "compact": lambda session, gone: session.compact("mine", kept=gone),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
+def test_who_names_what_is_gone_is_told(*, name: str, shared: bool) -> None:
+    """Also if it was there when the call began."""
+    lost = lose(shared=shared)
+    with pytest.raises(NotFoundError, match="no such node"):
+        NAMES[name](lost.handle, lost.gone or "")
+    view = lost.store.view("s")
+    assert [row.id for row in view.nodes()] == lost.kept
+    assert (lost.gone or "").encode() not in b"".join(view.lines())
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
+def test_what_is_said_here_is_said_where_the_handle_stands_then(*, shared: bool) -> None:
+    """Of a node that is there, though another one was in hand when the call began."""
+    lost = lose(shared=shared)
+    lost.handle.record_extension("mine", {"n": 1})
+    lost.handle.record_system("be kind")
+    targets = {record.target for record in map(decode_record, lost.store.view("s").lines()) if record.type == "note"}
+    assert targets == {lost.kept[-1]}
+
+
+def test_a_fork_from_here_is_one_from_where_the_handle_stands_then() -> None:
+    """At the first try."""
+    lost = lose()
+    lost.handle.fork("copy")
+    assert texts(lost.store.view("copy").context) == ["one", "two"]
+
+
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("does", ["branch", "checkout"])
+def test_a_move_that_is_gone_leaves_an_exclusive_handle_where_the_session_stands(does: str, look: str) -> None:
+    """Whether it looked or not, it goes on at the end of what everybody sees."""
+    moves: dict[str, Callable[[Session], object]] = {
+        "branch": lambda session: session.branch("side"),
+        "checkout": lambda session: session.checkout(session.path()[0]),
+    }
+    lost = lose(moves[does])
+    LOOKS[look](lost.handle, lost.kept[0])
+    lost.handle.append("mine")
+    view = lost.store.view("s")
+    assert (view.head, texts(view.context)) == ("main", ["one", "two", "mine"])
+    assert lost.handle.context == view.context
+
+
+@pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
+def test_a_refresh_tells_of_what_stands_in_place_of_what_is_gone(*, shared: bool) -> None:
+    """The session is as long as it was, and another one."""
+    lost = lose(theirs=1, shared=shared)
+    view = lost.store.view("s")
+    assert lost.handle.refresh()
+    assert not lost.handle.refresh()
+    assert not view.refresh()
+    assert texts(lost.handle.context) == texts(view.context) == ["one", "two", "theirs 0"]
+
+
+def test_a_head_that_moved_in_place_of_what_is_gone_is_where_it_is_expected() -> None:
+    """What the caller expects is looked for again before it is refused."""
+    lost = lose(theirs=1, shared=True)
+    tip = lost.store.view("s").node
+    lost.handle.append("mine", expect=tip)
+    assert texts(lost.store.view("s").context) == ["one", "two", "theirs 0", "mine"]
+
+
+def test_an_erasure_is_not_begun_beside_others() -> None:
+    """A handle that has to stop could not finish it."""
+    lost = lose(theirs=1)
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        lost.handle.erase(lost.kept[0])
+    assert lost.store.view("s").get(lost.kept[0]).payload == {"role": "user", "content": "one"}
+
+
+@pytest.mark.parametrize("more", [False, True])
+@pytest.mark.parametrize("vanishes", [False, True])
+def test_a_message_that_was_only_seen_is_recorded_before_that_is_said(*, vanishes: bool, more: bool) -> None:
+    """Who sends it again, under its id, is told that it is safe when it is."""
+    driver = memory_backend(appends=True).driver()
+    store = Store(Place(driver))
+    with store.session("s") as session:
+        session.append("one")
+    before = log_of(driver)
+    dying = store.session("s")
+    dying.append(user("again", id="again"))
+    kill(dying)
+    session = store.session("s")
+    if vanishes:
+        session.nodes()
+        put_back(driver, "s", before)
+    seen = log_of(driver)
+    session.append(user("again", id="again"), *([user("more", id="more")] if more else []))
+    assert log_of(driver) != seen
+    assert texts(store.view("s").context) == ["one", "again", *(["more"] if more else [])]
+    assert session._reader.view.durable
+
+
+def test_others_are_seen_though_they_said_the_same_again() -> None:
+    """A message under an id that was shown, behind one that was not."""
+    driver = memory_backend(appends=True).driver()
+    store = Store(Place(driver))
+    with store.session("s") as session:
+        session.append("one")
+    before = log_of(driver)
+    dying = store.session("s")
+    dying.append(user("a", id="a"), user("b", id="b"))
+    kill(dying)
+    session = store.session("s")
+    kill(session)
+    put_back(driver, "s", before)
+    with store.session("s", shared=True) as other:
+        other.append("theirs")
+        other.seal()
+        other.append(user("b", id="b"))
+    with pytest.raises(ConflictError, match="somebody else writes"):
+        session.append("not told")

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+from tests.session.at_rest import Paused, replaces
 from tests.session.backends import kill, texts
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, seen, tail_write
 
 from treering.checkpoint.prune import Keep
 from treering.errors import NotFoundError
+from treering.journal import append as appending
 from treering.session import edits, navigation, notes, verbs
 from treering.session.blocking import Session
+from treering.session.erasing import erase
 from treering.session.reader import Reader, Restored
 from treering.session.state import decode_state
 from treering.session.store import Place, Store
@@ -50,6 +53,33 @@ def count_reads(memory: MemoryDriver) -> int:
     counts = CountingDriver(memory)
     Store(Place(counts)).view("s")
     return counts.total
+
+
+def test_what_others_said_while_a_full_tail_was_sealed_keeps_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sealing finishes an erasure first, and looks: what was planned before hangs beside what that shows."""
+    monkeypatch.setattr(appending, "TAIL_BYTES_MAX", 3000)
+    rng = random.Random(1)
+    place = meet()
+    texts_of_some = [rng.randbytes(500).hex() for _ in range(6)]
+    with place.others.session("s", shared=True) as session:
+        first = session.append("one")
+        session.append(*texts_of_some[:3])
+        Paused(erase(session._reader, first), place.memory, replaces("latest/"))  # for ever
+    handle = place.store.session("s", shared=True)
+    other = place.others.session("s", shared=True)
+
+    def speak() -> None:
+        other.append("theirs")
+        other.seal()
+        other.seal()
+
+    place.meeting.before(lambda request: isinstance(request, Get), speak)
+    handle.append(*texts_of_some[3:])
+    view = place.others.view("s")
+    assert handle.head != "main"
+    assert texts(view.context_at(view.heads["main"]))[-1] == "theirs"
+    assert texts(view.context_at(view.heads[handle.head]))[-3:] == texts_of_some[3:]
+    assert handle.context == view.context_at(handle.node)
 
 
 # schedules

@@ -220,6 +220,7 @@ def _fenced(
             state=tuple(sorted(wanted.state, key=by_name)),
             end=writer.view.end if wanted.state else 0,
         )
+        writer.others.check()  # before anything is begun that this handle could not finish
         view = yield from fence(writer.view, erasure, nonce=new_nonce())
         if view is not None:
             writer.look_on(view)

@@ -65,10 +65,10 @@ def _standing(side: SideHead, identifier: str) -> Record:
 class _Foreign(Recording):
     """Nodes of a file belong to no head, as those that came with the import; neither do its checkpoints."""
 
-    def draft(self, draft: Draft) -> str:
+    def draft(self, draft: Draft, *, here: bool = False) -> str:
         """Record a draft; return its id."""
         if draft.type != CHECKPOINT:
-            return super().draft(draft)
+            return super().draft(draft, here=here)
         made = checkpoint_of(draft, self.writer.options.redaction)
         name, policy = made.id or self.state.new_id(), self.writer.policy.name
         made = msgspec.structs.replace(made, id=name, policy=policy)

@@ -270,6 +270,8 @@ def fork(
         card = writer.options.redaction.card(card)
     writer.options.hooks.call("before_fork", session=session, node=at)
     yield from flush(writer)
+    yield from writer.index()  # which may show that the node in hand was never safe
+    yield from writer.anchor()
     node = writer.at_node if at is None else at
     (yield from writer.index()).graph.path(node)
     keys = writer.keys._replace(session=session)
@@ -381,6 +383,7 @@ def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
     if writer.options.redaction is not None:  # before it is cut: half a secret might not be known as one
         task = writer.options.redaction.text(task, "task")
     yield from flush(writer)
+    yield from writer.anchor()
     node = writer.at_node
     yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)
     yield from flush(writer)

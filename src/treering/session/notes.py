@@ -52,13 +52,11 @@ def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: flo
 
 def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
     """Record the system prompt and tools in force, for audit. They are not restored: code decides them."""
-    yield from writer.settle()
-    payload = {"prompt": prompt, "tools": list(tools)}
-    return (yield from note(writer, "system", payload=payload, target=writer.at_node))
+    draft = Draft(type="note", kind="system", payload={"prompt": prompt, "tools": list(tools)})
+    return (yield from record(writer, [draft], here=True)).nodes[-1]
 
 
 def record_extension(writer: Writer, extension: str, data: object, *, target: str | None = None) -> Steps[str]:
     """Record an extension's own data at a node, by default where the session stands."""
-    yield from writer.settle()
-    where = target if target is not None else writer.at_node
-    return (yield from note(writer, "extension", {"extension": extension}, target=where, payload=data))
+    draft = Draft(type="note", kind="extension", target=target, brief={"extension": extension}, payload=data)
+    return (yield from record(writer, [draft], here=target is None)).nodes[-1]

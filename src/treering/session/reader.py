@@ -110,20 +110,21 @@ class Reader:
         self._absorb(view)
 
     def refresh(self) -> Steps[bool]:
-        """Look again; true if something was added."""
+        """Look again; true if there is something new."""
         if not self.begun:
             yield from self.resume()
             return True
-        end = self.state.end
-        yield from self._look_again()
+        end, new = self.state.end, (yield from self._look_again())
         yield from self.mend()
         yield from self.fetch_shown_blobs()
-        return self.state.end > end
+        return new or self.state.end > end
 
-    def _look_again(self) -> Steps[None]:
+    def _look_again(self) -> Steps[bool]:
+        """Look again; true if there is something new, or something is gone that was never safe."""
+        end = self.state.end
         view = yield from resume(self.keys)
         view.require_same_life(self.view.life)
-        self._absorb(view)
+        return bool(self._absorb(view)) or self.state.end != end
 
     def _absorb(self, view: View) -> list[Record]:
         """Fold what `view` shows beyond our state.
@@ -443,7 +444,9 @@ def may_have_vanished(before: View, now: Tail) -> bool:
 
 def _same_to(before: View, now: Tail) -> int:
     """Up to which position a log that replaced another is known to show what `before` shows."""
-    first = max(min(before.covers, before.end), now.header.base)
+    first = min(before.covers, before.end)
+    if now.header.base > first:
+        return first
     shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
     pairs = enumerate(zip(shown, there, strict=False), first)
     other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)

@@ -120,8 +120,8 @@ class Recording:
             return without(context, record.target)
         return replace(context, record.target, bytes(record.body)) if record.kind == "amend" else context
 
-    def draft(self, draft: Draft) -> str:
-        """Record a draft; return its id."""
+    def draft(self, draft: Draft, *, here: bool = False) -> str:
+        """Record a draft, about the node in hand if it is about `here`; return its id."""
         burials = self.writer.burials
         if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:
             return draft.id or ""  # erased since it was said, or put off: there is nothing left to be amended
@@ -145,7 +145,7 @@ class Recording:
             id=identifier,
             parent=parent,
             head=head,
-            target=draft.target,
+            target=self.node if here else draft.target,
             time=time,
             links=draft.links,
             brief=Raw(values.encode(draft.brief)) if draft.brief else EMPTY,

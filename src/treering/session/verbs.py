@@ -127,26 +127,45 @@ def record(
     head: str | None = None,
     expect: str | Here | None = HERE,
     new_ids: bool = False,
+    here: bool = False,
 ) -> Steps[Commit]:
-    """Record drafts, and a checkpoint if `changed` or the schedule asks for one."""
+    """Record drafts, and a checkpoint if `changed` or the schedule asks for one.
+
+    Args:
+        writer: The session.
+        drafts: What to record.
+        changed: What a checkpoint is to say.
+        head: As for `append`.
+        expect: As for `append`.
+        new_ids: As for `commit`.
+        here: The drafts are about the node where the session stands.
+    """
     if writer.in_doubt:
         yield from writer.settle()
-    chosen, named = _mentioned(writer, drafts)
-    if new_ids:  # one may have come again after a call that had no answer
-        chosen = [draft for draft in chosen if draft.id in writer.state.lines]
-    known = (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
+    known = yield from _known(writer, drafts, new_ids=new_ids)
     if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
     elif writer.puts_off(drafts, ends_turn=changed is not None):
         if writer.options.redaction is not None:  # now, so that what it refuses is not waiting for ever
             drafts = [writer.options.redaction.draft(draft) for draft in drafts]
+        if here:
+            drafts = [msgspec.structs.replace(draft, target=writer.at_node) for draft in drafts]
         new = [draft if draft.id else msgspec.structs.replace(draft, id=writer.state.new_id()) for draft in drafts]
         writer.waiting += [draft for draft in new if draft.id not in known]
         return Commit(tuple([draft.id or "" for draft in new]), None)
     ends = changed is not None and (changed.says_something or writer.state.nodes_since > 0)
-    if len(known) == len(drafts) and not writer.waiting and not ends:
+    seen = writer.view if writer.begun else None
+    if len(known) == len(drafts) and not writer.waiting and not ends and (seen is None or seen.durable):
         return Commit(tuple([draft.id or "" for draft in drafts]), None)
-    done = yield from writer.write(partial(_plan, writer, drafts, changed, known, head=head, expect=expect))
+
+    def plan() -> Steps[Recording]:
+        nonlocal known
+        yield from writer.anchor()
+        if seen is not None and writer.view is not seen:  # what it showed may be gone
+            known = yield from _known(writer, drafts, new_ids=new_ids)
+        return (yield from _plan(writer, drafts, changed, known, head=head, expect=expect, here=here))
+
+    done = yield from writer.write(plan)
     return Commit(tuple(done.ids), done.made.id if done.made else None)
 
 
@@ -158,6 +177,7 @@ def _plan(
     *,
     head: str | None = None,
     expect: str | Here | None = HERE,
+    here: bool = False,
 ) -> Steps[Recording]:
     """What to record, seen from where the session stands now; of `drafts`, those in `known` are recorded already."""
     if not writer.anchored:
@@ -175,13 +195,15 @@ def _plan(
         for draft in recording.put_off:
             recording.draft(draft)
     for draft in drafts:
-        recording.ids.append(recording.draft(draft) if draft.id not in known else draft.id or "")
+        recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
         recording.context = _in_order(recording.context, [_node_of(item) for item in wanted], own)
     if recording.compacts and recording.own_head and recording.context is None:
         recording.context = yield from rebuilt(writer, recording)
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
+    if not recording.records:
+        yield from writer.make_sure()  # of what the caller is told is recorded already
     return recording
 
 
@@ -199,8 +221,16 @@ def flush(writer: Writer) -> Steps[None]:
         yield from writer.write(partial(_plan, writer))
 
 
+def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:
+    """Ids of the drafts that are recorded or put off already; see `_require_sound` for what is refused."""
+    chosen, named = _mentioned(writer, drafts)
+    if new_ids:  # one may have come again after a call that had no answer
+        chosen = [draft for draft in chosen if draft.id in writer.state.lines]
+    return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
+
+
 def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
-    """The drafts that choose an id, and the parents and targets that are not known to exist."""
+    """The drafts that choose an id, and what others refer to that is not known to exist."""
     chosen: list[Draft] = []
     named: set[str] = set()
     for draft in drafts:
@@ -210,13 +240,15 @@ def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], se
             named.add(draft.parent)
         if draft.target is not None:
             named.add(draft.target)
+        if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
+            named.add(str(draft.brief["kept"]))
     if named:
         named -= writer.state.lines.keys() | {writer.at_node}
     return chosen, named
 
 
 def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:
-    """Refuse parents and targets that do not exist, and ids that do; return the ids that are recorded already.
+    """Refuse to refer to what does not exist, and ids that do; return the ids that are recorded already.
 
     A draft with an id of its own may come a second time, after a call that had no answer: if its node has that very
     payload, it is recorded, and that is all that was asked.
@@ -373,6 +405,9 @@ def compact(
         tokens_after: Size of the context after.
         state: As for `commit`.
         details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
+
+    Raises:
+        NotFoundError: There is no node `kept`.
     """
     writer.options.hooks.call("before_compaction", summary=summary, kept=kept)
     draft = compaction(summary, kept=kept, tokens_before=tokens_before, tokens_after=tokens_after, **details)

@@ -30,7 +30,7 @@ from treering.format.record import Record, encode_record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
-from treering.journal.append import Appended, Overtaken, append, settle
+from treering.journal.append import Appended, Overtaken, append, rewrite_tail, settle
 from treering.journal.erase import SweptBlobs
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -163,19 +163,18 @@ class Writer(Keeper):
         return (*doubted, *self.waiting)
 
     def refresh(self) -> Steps[bool]:
-        """Look again, and stand where the head in hand stands now; true if something was added.
+        """Look again, and stand where the head in hand stands now; true if there is something new.
 
         A session that still is not there is nothing new.
         """
         if not self.begun:
             return (yield from self._open_found())
-        end, met = self.state.end, self.others.met
-        yield from self._look_again()
+        met, end, new = self.others.met, self.state.end, (yield from self._look_again())
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
         self.others.accept()
-        return met or self.state.end > end
+        return met or new or self.state.end > end
 
     def _open_found(self) -> Steps[bool]:
         """Open and hold the session that others created meanwhile, or leave it alone; false if there still is none."""
@@ -266,10 +265,9 @@ class Writer(Keeper):
             try:
                 planned = yield from plan()
             except (HeadMovedError, NotFoundError) as error:
-                looks = self.options.shared and isinstance(error, HeadMovedError)
-                if self._moved_on(seen, end) or (looks and (yield from self._look_for_more())):
-                    continue  # what is not there now, or not as the caller expects it, may be so again
-                raise
+                if not (yield from self._was_outdated(error, seen, end)):
+                    raise
+                continue
             if self._moved_on(seen, end):
                 continue  # while this was planned
             if not planned.records:  # all of it was about what is gone by now
@@ -285,6 +283,12 @@ class Writer(Keeper):
                     yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
+
+    def _was_outdated(self, error: TreeringError, seen: View | None, end: int) -> Steps[bool]:
+        """Whether a plan failed for what is not so any more; where others move heads, too, that takes a look."""
+        if self._view is seen and self.options.shared and isinstance(error, HeadMovedError):
+            yield from self.look_again()
+        return self._moved_on(seen, end)
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
         """Whether there is something else than was seen, or stop if we should be alone here and are not."""
@@ -322,8 +326,10 @@ class Writer(Keeper):
         return outcome
 
     def _append_to_sealed(self, planned: Planned) -> Steps[Appended | Overtaken]:
+        seen, end = self.view, self.state.end
         yield from self.seal()
-        if self.view.unsealed_lines:  # somebody else was at `latest`; what we know of the tail may be old, too
+        # Somebody else was at `latest`, so what we know of the tail may be old, too; or we looked, and it was.
+        if self.view.unsealed_lines or self._moved_on(seen, end):
             now = yield from resume(self.keys)
             now.require_same_life(self.view.life)
             return Overtaken(now, by="")
@@ -370,8 +376,11 @@ class Writer(Keeper):
         return self.others.wrote(new)
 
     def _absorb(self, view: View) -> list[Record]:
+        vanished = may_have_vanished(self.view, view.tail)
         new = super()._absorb(view)
         self.others.look(new)
+        if vanished and not self.options.shared:
+            self._move_along()  # what took it to where it stands may be gone
         return new
 
     def _store(self, blobs: dict[str, bytes]) -> Steps[None]:
@@ -405,11 +414,15 @@ class Writer(Keeper):
             self._move_along()  # it was shown before it was safe, and never was
         self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
-    def _look_for_more(self) -> Steps[bool]:
-        """Look again; true if somebody recorded something."""
-        end = self.state.end
-        yield from self.look_again()
-        return self.state.end > end
+    def make_sure(self) -> Steps[None]:
+        """See to it that all we were shown lasts: a log shows records before they are safe. Or look again."""
+        if self.view.durable:
+            return
+        rewritten = yield from rewrite_tail(self.view, new_nonce())
+        if rewritten is None:
+            yield from self.look_again()
+        else:
+            self._look_at(rewritten)
 
     def look_on(self, view: View) -> None:
         """Fold what `view` shows beyond our state, or stop if we should be alone here and are not."""
