@@ -840,6 +840,15 @@ RULES = (
         test="tests/session/test_never_safe.py",
     ),
     Rule(
+        "plan-again",
+        "What was planned is planned again if a handle learns of others while it seals a full tail for it.",
+        "session/writer.py",
+        "        if self.view.unsealed_lines or self._moved_on(seen, end):\n",
+        "        if self.view.unsealed_lines:\n",
+        SESSION,
+        test="tests/session/test_shared_races.py",
+    ),
+    Rule(
         "own-is-no-conflict",
         "A late append of one's own is no conflict.",
         "session/others.py",
