@@ -16,9 +16,9 @@ from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Found, Get
+from treering.storage.requests import Found, Get, List
 from treering.testing.conformance import ask
-from treering.transcript.node import user
+from treering.transcript.node import compaction, user
 
 Verb = Callable[[Session, str], object]
 
@@ -304,3 +304,46 @@ def test_others_are_seen_though_they_said_the_same_again() -> None:
         other.append(user("b", id="b"))
     with pytest.raises(ConflictError, match="somebody else writes"):
         session.append("not told")
+
+
+def test_a_message_that_was_only_seen_is_safe_when_the_turn_is_told_to_be() -> None:
+    """It was put off, and is recorded already; the end of the turn makes it last."""
+    driver = memory_backend(appends=True).driver()
+    store = Store(Place(driver))
+    with store.session("s") as session:
+        session.commit(["one"])
+    dying = store.session("s")
+    dying.commit([user("again", id="again")])
+    kill(dying)
+    session = store.session("s", durability="turn")
+    session.append(user("again", id="again"))
+    seen = log_of(driver)
+    session.commit()
+    assert log_of(driver) != seen
+    assert session._reader.view.durable
+
+
+def test_nothing_is_written_where_nothing_is_asked() -> None:
+    """An end of a turn that said nothing, and a message again that is known to be safe."""
+    store, counting = memory_backend(appends=True).counted()
+    with store.session("s") as session:
+        session.commit([user("one", id="one")])
+    session = store.session("s")
+    counting.reset()
+    session.commit()
+    session.append(user("one", id="one"))
+    assert not [request for request in counting.requests if not isinstance(request, (Get, List))]
+
+
+@pytest.mark.parametrize("new_ids", [False, True])
+def test_a_compaction_may_keep_what_is_said_with_it(*, new_ids: bool) -> None:
+    """Or what was put off; no index is read to find out that it exists."""
+    store, counting = memory_backend().counted()
+    session = store.session("s", durability="turn")
+    session.commit(["one"])
+    session.append(user("put off", id="p"))
+    counting.reset()
+    session.commit([compaction("gist", kept="p")], new_ids=new_ids)
+    session.commit([user("now", id="n"), compaction("gist", kept="n")], new_ids=new_ids)
+    assert set(counting.counts) == {"Put"}
+    assert texts(session.context)[1:] == ["now"]

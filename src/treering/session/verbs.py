@@ -143,6 +143,7 @@ def record(
     if writer.in_doubt:
         yield from writer.settle()
     known = yield from _known(writer, drafts, new_ids=new_ids)
+    seen = writer.view if writer.begun else None
     if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
     elif writer.puts_off(drafts, ends_turn=changed is not None):
@@ -154,8 +155,8 @@ def record(
         writer.waiting += [draft for draft in new if draft.id not in known]
         return Commit(tuple([draft.id or "" for draft in new]), None)
     ends = changed is not None and (changed.says_something or writer.state.nodes_since > 0)
-    seen = writer.view if writer.begun else None
-    if len(known) == len(drafts) and not writer.waiting and not ends and (seen is None or seen.durable):
+    asked = drafts or writer.options.durability == "turn"  # of a turn, some may have been put off as recorded already
+    if len(known) == len(drafts) and not writer.waiting and not ends and not (asked and writer.unsure):
         return Commit(tuple([draft.id or "" for draft in drafts]), None)
 
     def plan() -> Steps[Recording]:
@@ -243,7 +244,8 @@ def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], se
         if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
             named.add(str(draft.brief["kept"]))
     if named:
-        named -= writer.state.lines.keys() | {writer.at_node}
+        here = {writer.at_node, *(draft.id for draft in (*drafts, *writer.waiting))}
+        named -= writer.state.lines.keys() | here
     return chosen, named
 
 

@@ -414,9 +414,14 @@ class Writer(Keeper):
             self._move_along()  # it was shown before it was safe, and never was
         self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
+    @property
+    def unsure(self) -> bool:
+        """We were shown records of a log that may not last; what `latest` covers does."""
+        return self.begun and not self.view.durable and self.view.covers < self.view.end
+
     def make_sure(self) -> Steps[None]:
         """See to it that all we were shown lasts: a log shows records before they are safe. Or look again."""
-        if self.view.durable:
+        if not self.unsure:
             return
         rewritten = yield from rewrite_tail(self.view, new_nonce())
         if rewritten is None:

@@ -164,7 +164,7 @@ def compaction(
     Args:
         summary: What stands for the messages left out.
         kept: The first node still shown verbatim; None keeps nothing. A node that is not before the compaction on its
-            own path keeps nothing either.
+            own path keeps nothing either, but has to be in the session.
         tokens_before: Size of the context that was compacted.
         tokens_after: Size of what it became.
         details: Anything else to remember in the payload, for example `files_read` and `files_changed`.
