@@ -287,23 +287,13 @@ def test_a_message_that_was_only_seen_is_recorded_before_that_is_said(*, vanishe
 
 def test_others_are_seen_though_they_said_the_same_again() -> None:
     """A message under an id that was shown, behind one that was not."""
-    driver = memory_backend(appends=True).driver()
-    store = Store(Place(driver))
-    with store.session("s") as session:
-        session.append("one")
-    before = log_of(driver)
-    dying = store.session("s")
-    dying.append(user("a", id="a"), user("b", id="b"))
-    kill(dying)
-    session = store.session("s")
-    kill(session)
-    put_back(driver, "s", before)
-    with store.session("s", shared=True) as other:
+    lost = lose(lambda session: session.append(user("a", id="a"), user("b", id="b")))
+    with lost.store.session("s", shared=True) as other:
         other.append("theirs")
         other.seal()
         other.append(user("b", id="b"))
     with pytest.raises(ConflictError, match="somebody else writes"):
-        session.append("not told")
+        lost.handle.append("not told")
 
 
 def test_a_message_that_was_only_seen_is_safe_when_the_turn_is_told_to_be() -> None:
