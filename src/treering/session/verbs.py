@@ -161,8 +161,8 @@ def record(
 
     def plan() -> Steps[Recording]:
         nonlocal known
-        yield from writer.anchor()
-        if seen is not None and writer.view is not seen:  # what it showed may be gone
+        if seen is not None and writer.view is not seen:  # what it showed may be gone, the node in hand, too
+            yield from writer.anchor()
             known = yield from _known(writer, drafts, new_ids=new_ids)
         return (yield from _plan(writer, drafts, changed, known, head=head, expect=expect, here=here))
 
