@@ -19,7 +19,7 @@ PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults matrix kill fuzz upstream bench bench-quick clean
+.PHONY: help demo test check mutants simulate faults matrix interrupts kill fuzz upstream bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -29,6 +29,7 @@ help:
 	@echo "make simulate  run 20,000 random schedules; SCHEDULES=1000000 runs more, RECORD=page.md writes it down"
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
 	@echo "make matrix    try each request of each verb with each fault on the wire, which takes half an hour"
+	@echo "make interrupts  interrupt each verb behind every call it makes, which takes a quarter of an hour"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make upstream  ask pi and oh-my-pi themselves about thousands of sessions; npm installs them into .upstream"
@@ -58,6 +59,9 @@ faults: $(DEV)
 
 matrix: $(DEV)
 	TREERING_FAULT_MATRIX=whole $(BIN)/python -m pytest tests/s3faults/test_matrix.py
+
+interrupts: $(DEV)
+	TREERING_INTERRUPTS=whole $(BIN)/python -m pytest $(PYTEST_ARGS) tests/session/test_interrupts.py
 
 kill: $(DEV)
 	TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability

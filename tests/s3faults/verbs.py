@@ -34,9 +34,9 @@ class Stored(NamedTuple):
 
 
 @functools.cache
-def stored() -> Stored:
-    """Record a session with all it can have, a fork of it, a deleted one, and a parcel."""
-    memory = MemoryDriver()
+def stored(*, appends: bool = False) -> Stored:
+    """Record a session with all it can have, a fork of it, a deleted one, and a parcel; with `appends` as on a disk."""
+    memory = MemoryDriver(appends=appends)
     store = Store(Place(memory))
     with store.session("s") as session:
         nodes = [session.append(f"m{number}") for number in range(4)]

@@ -167,7 +167,7 @@ def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
     piece = data[frame.offset : frame.end]
     try:
         content = zstandard.ZstdDecompressor().decompress(piece, allow_extra_data=False)
-    except (zstandard.ZstdError, MemoryError) as error:
+    except zstandard.ZstdError as error:
         raise CorruptError(f"frame is damaged: {error}", kind="checksum", key=key, offset=frame.offset) from error
     if len(content) != frame.content_size:
         raise CorruptError("content is not as long as declared", kind="checksum", key=key, offset=frame.offset)

@@ -130,7 +130,7 @@ def _beginning(data: bytes, bytes_max: int) -> bytes:
     for start in range(0, len(data), _STEP_BYTES):
         try:
             parts.append(reader.decompress(data[start : start + _STEP_BYTES]))
-        except (zstandard.ZstdError, MemoryError):
+        except zstandard.ZstdError:
             break
         size += len(parts[-1])
         if size > bytes_max:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from treering.errors import TreeringError
 from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
@@ -32,9 +33,24 @@ class _AsyncReads(Standing[R]):
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session; what all methods here do, and how integrations add their own."""
-        async with self._lock:
-            self._check_usable()
-            return await arun(verb(self._reader, *args, **kwargs), self._driver)
+        if self._interrupted:
+            self._recover()
+        steps: Steps[T] | None = None
+        try:
+            async with self._lock:
+                steps = self._begin(verb, *args, **kwargs)
+                self._call = steps
+                result = await arun(steps, self._driver)
+        except TreeringError:
+            self._end(steps)
+            raise
+        self._end(steps)
+        return result
+
+    def _recover(self) -> None:
+        if self._lock.locked():  # by the interrupted call: it takes note of its end behind giving back the lock
+            self._lock.release()
+        self._roll_back()
 
     history = awaited(reading.history)
     get = awaited(reading.node)
@@ -59,10 +75,7 @@ class _AsyncReads(Standing[R]):
     async def lines(self, first: int = 0) -> AsyncIterator[bytes]:
         """Yield every record line from position `first` on, a segment in memory at a time."""
         for steps in reading.read_all(self._reader, first):
-            async with self._lock:
-                self._check_usable()
-                lines = await arun(steps, self._driver)
-            for line in lines:
+            for line in await self.perform(lambda _, part: part, steps):
                 yield line
 
     async def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> AsyncIterator[Node]:
@@ -164,10 +177,9 @@ class AsyncSession(_AsyncReads[Writer]):
 
         The handle cannot be used any more.
         """
-        if self._closed:
-            return
         try:
-            await self.perform(close)
+            if not self._closed:
+                await self.perform(close)
         finally:
             self._closed = True
             release(self._holds)

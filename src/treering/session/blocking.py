@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from treering.errors import TreeringError
 from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
 from treering.session.erasing import Receipt
 from treering.session.handle import Standing, close, put_off
@@ -33,8 +34,19 @@ class _Reads(Standing[R]):
     def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a protocol on this session; what all methods here do, and how integrations add their own."""
         with self._lock:
-            self._check_usable()
-            return run(verb(self._reader, *args, **kwargs), self._driver)
+            steps = self._begin(verb, *args, **kwargs)
+            before, self._call = self._call, steps  # a hook may call while a call is under way
+            try:
+                result = run(steps, self._driver)
+            except TreeringError:
+                self._end(steps, before)
+                raise
+            self._end(steps, before)
+            return result
+
+    def _recover(self) -> None:
+        with self._lock:  # perhaps a call of another thread was about to end, and has by now
+            self._roll_back()
 
     history = blocking(reading.history)
     get = blocking(reading.node)
@@ -59,10 +71,7 @@ class _Reads(Standing[R]):
     def lines(self, first: int = 0) -> Iterator[bytes]:
         """Yield every record line from position `first` on, a segment in memory at a time."""
         for steps in reading.read_all(self._reader, first):
-            with self._lock:
-                self._check_usable()
-                lines = run(steps, self._driver)
-            yield from lines
+            yield from self.perform(lambda _, part: part, steps)
 
     def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> Iterator[Node]:
         """Yield nodes as they are added, by whomever; waits in between. One conditional GET per look.
@@ -175,10 +184,9 @@ class Session(_Reads[Writer]):
 
         The handle cannot be used any more.
         """
-        if self._closed:
-            return
         try:
-            self.perform(close)
+            if not self._closed:
+                self.perform(close)
         finally:
             self._closed = True
             release(self._holds)

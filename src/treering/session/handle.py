@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Mapping
+from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from treering.errors import UsageError
 from treering.format.erasure import Erased
@@ -15,16 +16,66 @@ from treering.session.writer import Writer
 from treering.storage.requests import Driver, Steps
 
 R = TypeVar("R", bound=Reader)
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Standing(Generic[R]):
     """What can be told without asking the store: where the session stood at the last look."""
 
     def __init__(self, reader: R, driver: Driver) -> None:
-        self._reader = reader
+        self._known = reader
+        self._call: Steps[Any] | None = None
+        """The call under way, or the last one if it did not end in a result or an error of ours."""
         self._driver = driver
         self._pid = os.getpid()
         self._closed = False
+        reader.save()
+
+    @property
+    def _reader(self) -> R:
+        """What the session is known to be; what an interrupted call left of that is dropped first."""
+        if self._interrupted:
+            self._recover()
+        return self._known
+
+    @property
+    def _interrupted(self) -> bool:
+        """Whether the last call is over and nobody took note of how it ended."""
+        return self._call is not None and getgeneratorstate(self._call) == GEN_CLOSED
+
+    def _recover(self) -> None:
+        """Drop what an interrupted call left, while no other call is under way."""
+        self._roll_back()
+
+    def _roll_back(self) -> None:
+        """Stand where the interrupted call found the session, or its last append left it, if there was one."""
+        if self._interrupted:
+            self._known.roll_back()
+            self._call = None
+
+    def _begin(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
+        """Make ready for a call.
+
+        Raises:
+            UsageError: The session was closed, or opened by another process, or a call of this thread is waiting for
+                the store: this one comes from a signal handler.
+        """
+        self._check_usable()
+        if self._call is not None and getgeneratorstate(self._call) == GEN_SUSPENDED:
+            raise UsageError(
+                f"session {self.id!r} is in the middle of another call",
+                kind="reentered",
+                remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
+            )
+        self._roll_back()
+        self._known.save()
+        return verb(self._known, *args, **kwargs)
+
+    def _end(self, steps: Steps[Any] | None, before: Steps[Any] | None = None) -> None:
+        """Take note that a call ended in a result or an error of ours, within another one or by itself."""
+        if self._call is steps:  # else a hook let a call of its own be interrupted, and caught that
+            self._call = before
 
     def __repr__(self) -> str:
         """Name the session, where it stands and how much it holds."""

@@ -235,9 +235,10 @@ def policy_named(name: str | None) -> Policy | None:
 
 
 def release(holds: list[Hold]) -> None:
-    """Let others have what was held."""
+    """Let others have what was held; if it is interrupted, a second call goes on with it."""
     while holds:
-        holds.pop().release()
+        holds[-1].release()
+        holds.pop()
 
 
 def holder_line() -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
@@ -23,6 +23,7 @@ from treering.journal.view import View
 from treering.session.burial import bury_state
 from treering.session.index import Index
 from treering.session.payload import blobs_in, decode_payload
+from treering.session.savepoint import Followed, Savepoint
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Found, Get, Steps
 from treering.transcript.node import Node
@@ -60,6 +61,7 @@ class Reader:
         self._view: View | None = None
         self._state: SessionState | None = None
         self._index: Index | None = None
+        self._saved: Savepoint | None = None
 
     @property
     def view(self) -> View:
@@ -88,6 +90,33 @@ class Reader:
     def begun(self) -> bool:
         """The session exists in the store."""
         return self._view is not None
+
+    # what is gone back to
+
+    def save(self) -> None:
+        """Make this moment the one to go back to if what follows is interrupted; see `treering.session.savepoint`."""
+        if (state := self._state) is not None:
+            self._saved = Savepoint(self._view, state, Followed.of(state), self.blobs, self._stand())
+
+    def roll_back(self) -> None:
+        """Go back to the last savepoint, whatever an interrupted call left; asks the store nothing."""
+        if (saved := self._saved) is None:
+            return
+        self._view, self._index, self.blobs = saved.view, None, saved.blobs
+        state = saved.state
+        if saved.view is not None:
+            state = self._decoded(saved.view)
+            state.advance(saved.view.fresh_lines)
+        saved.followed.give_back(state)
+        self._state = state
+        self._stand_at(saved.stand)
+
+    def _stand(self) -> object:
+        """What else a savepoint keeps."""
+        return None
+
+    def _stand_at(self, stand: Any) -> None:
+        """Go back to that."""
 
     # where it stands
 
@@ -188,7 +217,7 @@ class Reader:
         state = self.state
         state.context, state.context_at = restored.context, restored.node
         state.lines = dict(restored.lines)
-        state.borrowed = set(state.lines)
+        state.borrowed = frozenset(state.lines)
         state.checkpoint = restored.checkpoint
 
     # what happened

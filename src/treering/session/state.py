@@ -76,7 +76,7 @@ class SessionState:
         """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
         self._whole: Context | None = None
         """A context that lacks no lines: it was looked through, or grew out of one."""
-        self.borrowed: set[str] = set()
+        self.borrowed: frozenset[str] = frozenset()
         """Those of `lines` that folding would not have: read from the graph, and not in `latest` as far as we know."""
         self.checkpoint: Checkpoint | None = None
         """The newest one of the followed head; the agent's state is in it."""
@@ -235,8 +235,8 @@ class SessionState:
     def _add_usage(self, skeleton: Skeleton) -> None:
         numbers = {name: value for name, value in read_brief(skeleton).items() if type(value) in (int, float)}
         self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
-        for name, value in self.last_usage.items():
-            self.usage[name] = self.usage.get(name, 0) + value
+        sums = {name: self.usage.get(name, 0) + value for name, value in self.last_usage.items()}
+        self.usage = self.usage | sums  # replaced and not changed: a savepoint may hold it
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:

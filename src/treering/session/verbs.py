@@ -152,7 +152,7 @@ def record(
         if here:
             drafts = [msgspec.structs.replace(draft, target=writer.at_node) for draft in drafts]
         new = [draft if draft.id else msgspec.structs.replace(draft, id=writer.state.new_id()) for draft in drafts]
-        writer.waiting += [draft for draft in new if draft.id not in known]
+        writer.waiting += tuple([draft for draft in new if draft.id not in known])
         return Commit(tuple([draft.id or "" for draft in new]), None)
     ends = changed is not None and (changed.says_something or writer.state.nodes_since > 0)
     asked = drafts or writer.options.durability == "turn"  # of a turn, some may have been put off as recorded already
@@ -192,7 +192,7 @@ def _plan(
         own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted}
         recording.context = yield from _explicit_context(writer, [item for item in wanted if _node_of(item) not in own])
     if writer.waiting:
-        recording.put_off = tuple(writer.waiting)
+        recording.put_off = writer.waiting
         for draft in recording.put_off:
             recording.draft(draft)
     for draft in drafts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -84,6 +84,16 @@ class _Doubt(msgspec.Struct, frozen=True):
     """What it was to record, a `Planned`."""
 
 
+class _Stand(NamedTuple):
+    """Where a writer stands, for a savepoint."""
+
+    head: str
+    node: str | None
+    waiting: tuple[Draft, ...]
+    doubt: _Doubt | None
+    met: bool
+
+
 class Writer(Keeper):
     """One handle that records in a session."""
 
@@ -95,7 +105,7 @@ class Writer(Keeper):
         self.nonce = new_nonce()
         self.at_head = ""
         self.at_node: str | None = None
-        self.waiting: list[Draft] = []
+        self.waiting: tuple[Draft, ...] = ()
         """Drafts put off, see `puts_off`."""
         self.claim: Callable[[], None] = lambda: None
         """Holds the session for this handle where the store knows such a thing, or raises `SessionHeldError`."""
@@ -112,6 +122,14 @@ class Writer(Keeper):
         """Return one for a session that is there, to tend it and not to add to its conversation."""
         card = Card(session=keys.session, life="", write="")
         return cls(keys, policy, card, Options(shared=shared, create=False), _nothing)
+
+    # what is gone back to
+
+    def _stand(self) -> _Stand:
+        return _Stand(self.at_head, self.at_node, self.waiting, self._doubt, self.others.met)
+
+    def _stand_at(self, stand: _Stand) -> None:
+        self.at_head, self.at_node, self.waiting, self._doubt, self.others.met = stand
 
     # open
 
@@ -135,7 +153,7 @@ class Writer(Keeper):
     def _leave(self) -> None:
         """Stand before a session that is not there, or is not ours to write."""
         self._view, self._state = None, SessionState(self._new_card, self.policy)
-        self.blobs.clear()
+        self.blobs = {}
         self.others.accept()
         self._move_along()
 
@@ -212,7 +230,7 @@ class Writer(Keeper):
             outcome = yield from settle(doubt.view, by=doubt.by, nonce=new_nonce())
             self._doubt = None
             if isinstance(outcome, Overtaken):
-                self.waiting[:0] = doubt.planned.put_off
+                self.waiting = (*doubt.planned.put_off, *self.waiting)
             self._take(outcome, doubt.planned)
             return isinstance(outcome, Appended)
         return False
@@ -311,7 +329,8 @@ class Writer(Keeper):
         view = self.view
         by = f"{self.nonce}.{self._appends}.{view.end}"
         self._doubt = _Doubt(view, by, planned)  # until there is an answer, also if the caller gives up
-        del self.waiting[: len(planned.put_off)]
+        self.waiting = self.waiting[len(planned.put_off) :]
+        self.save()
         try:
             outcome = yield from append(view, planned.records, by=by, nonce=by)
         except TreeringError as error:
@@ -338,7 +357,7 @@ class Writer(Keeper):
     def _withdraw(self, planned: Planned) -> None:
         """Nothing of it was written: what had been put off still is."""
         self._doubt = None
-        self.waiting[:0] = planned.put_off
+        self.waiting = (*planned.put_off, *self.waiting)
 
     def _take(self, outcome: Appended | Overtaken, planned: Planned) -> None:
         """Fold what the store holds now, and stand where an append of ours left us.
@@ -358,6 +377,7 @@ class Writer(Keeper):
             self.at_head, self.at_node = planned.head, planned.node
         elif stood and not foreign:
             self._move_along()  # an earlier append of ours landed late
+        self.save()
         if not landed:
             self.others.check()
 
@@ -372,7 +392,7 @@ class Writer(Keeper):
             return False
         new = self._absorb(view)
         late = {record.id for record in new}
-        self.waiting = [draft for draft in self.waiting if draft.id not in late]
+        self.waiting = tuple([draft for draft in self.waiting if draft.id not in late])
         return self.others.wrote(new)
 
     def _absorb(self, view: View) -> list[Record]:

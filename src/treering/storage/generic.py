@@ -102,7 +102,7 @@ class GenericDriver:
         """Remove the slots with the bytes that a register held before."""
         for key in keys:
             if not key.endswith("/"):
-                with self._locked(key), self._explained(key):
+                with self._lock_of(key), self._explained(key):
                     register = self._register(key)
                     self._remove(register.names[:-1] if register.current else ())
 
@@ -204,7 +204,7 @@ class GenericDriver:
         if put.expect is None:
             self._write(put.key, put.data)
             return Written(_content_version(put.data))
-        with self._locked(put.key):
+        with self._lock_of(put.key):
             register = self._register(put.key)
             current = register.current.version if register.current else ABSENT
             if refused := rules.mismatch(put.key, put.expect, current):
@@ -223,7 +223,7 @@ class GenericDriver:
 
     def _delete(self, delete: Delete) -> Answer:
         if delete.expect is not None:
-            with self._locked(delete.keys[0]):
+            with self._lock_of(delete.keys[0]):
                 register = self._register(delete.keys[0])
                 current = register.current.version if register.current else ABSENT
                 if current != ABSENT and (refused := rules.mismatch(delete.keys[0], delete.expect, current)):
@@ -277,10 +277,8 @@ class GenericDriver:
     def _key(self, path: str) -> str:
         return path.removeprefix(self._root).lstrip("/")
 
-    @contextlib.contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
-        with _LOCKS[hash(self._path(key)) % len(_LOCKS)]:
-            yield
+    def _lock_of(self, key: str) -> threading.Lock:
+        return _LOCKS[hash(self._path(key)) % len(_LOCKS)]
 
 
 def _key_of(request: Request) -> str:

@@ -202,7 +202,8 @@ class LocalDriver:
 
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
         """Give the temporary file its name if the condition holds."""
-        with local_lock.folder_locked(folder):
+        with local_lock.open_lock(folder) as lock:
+            local_lock.take_lock(lock)
             if put.expect is not None and (refused := rules.mismatch(put.key, put.expect, _version(folder, put.key))):
                 return refused
             if put.expect != ABSENT:
@@ -231,7 +232,8 @@ class LocalDriver:
             return None
         if _version(folder, key) == ABSENT:
             return None  # and no lock file is left where nothing is
-        with local_lock.folder_locked(folder):
+        with local_lock.open_lock(folder) as lock:
+            local_lock.take_lock(lock)
             current = _version(folder, key)
             if current != ABSENT:
                 if refused := rules.mismatch(key, expect, current):

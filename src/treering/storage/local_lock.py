@@ -9,12 +9,11 @@ them after the parent died. Everything that keeps a lock file open is therefore 
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import threading
 import weakref
-from collections.abc import Iterator
+from io import FileIO
 from typing import Protocol
 
 from treering.errors import SessionHeldError
@@ -48,33 +47,18 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def open_lock(folder: int) -> int:
-    """Open the lock file of a folder, create it if need be, and return its descriptor."""
-    return local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT)
+def open_lock(folder: int) -> FileIO:
+    """Open the lock file of a folder, and create it if need be; closing it gives the lock back.
+
+    Meant for a `with` whose block begins with `take_lock`. Leaving such a block is one step of the interpreter's own;
+    the exit of a context manager written in Python can be interrupted before it gives the lock back.
+    """
+    return FileIO(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
 
 
-class Locked:
-    """Waits for the lock on an open lock file and keeps it for the block."""
-
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-
-    def __enter__(self) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        fcntl.flock(self._fd, fcntl.LOCK_UN)
-
-
-@contextlib.contextmanager
-def folder_locked(folder: int) -> Iterator[None]:
-    """Wait for the lock of a folder and keep it for the block, also against other threads."""
-    fd = open_lock(folder)
-    try:
-        with Locked(fd):
-            yield
-    finally:
-        os.close(fd)
+def take_lock(lock: FileIO) -> None:
+    """Wait for the lock."""
+    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 class FileHold:
@@ -82,28 +66,28 @@ class FileHold:
 
     def __init__(self, fd: int, key: str, holder: str, *, shared: bool) -> None:
         """Take over `fd`, which is closed if the lock is not to be had."""
+        self._mutex = threading.Lock()
+        self._fd = fd  # from here on it is closed with this object, wherever an interrupt strikes
         try:
             _take(fd, key, shared=shared)
             # Over what stood there, not instead of it: ext4 waits for the disk when a file is emptied and written anew,
             # which made this the dearest step of resuming. Only the first line counts.
             os.pwrite(fd, holder.encode(errors="replace")[:HOLDER_BYTES_MAX] + b"\n", 0)
         except BaseException:
-            os.close(fd)
+            self.release()
             raise
-        self._fd = fd
-        self._mutex = threading.Lock()
         enlist(self)
 
     def release(self) -> None:
         """Let others hold it; a second call does nothing."""
         with self._mutex:
             if self._fd >= 0:
-                fcntl.flock(self._fd, fcntl.LOCK_UN)
-                os.close(self._fd)
-                self._fd = -1
+                fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may have the file open, too
+                fd, self._fd = self._fd, -1  # before it is closed: closed twice, it may be somebody else's by then
+                os.close(fd)
 
     def __del__(self) -> None:
-        if getattr(self, "_mutex", None):
+        if getattr(self, "_fd", -1) >= 0:
             self.release()
 
     def forget(self) -> None:

@@ -18,6 +18,7 @@ Rules
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import threading
 from collections import OrderedDict
@@ -107,7 +108,8 @@ class LocalLogs:
 
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
-        with log.lock:
+        try:
+            local_lock.take_lock(log.lock)  # in here, since an interrupt may strike as soon as it is taken
             if not log.has_its_name():
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
@@ -118,6 +120,8 @@ class LocalLogs:
                 return failed
             self.know(request.key, log.version)
             return Written(log.version)
+        finally:
+            fcntl.flock(log.lock, fcntl.LOCK_UN)  # itself: a function of ours could be interrupted before it does so
 
     def _approach(self, log: _Log, request: Append) -> TreeringError | None:
         """Make the log end in what is expected, durably.
@@ -221,8 +225,7 @@ class _Log:
             self._place = _identity(os.fstat(folder))
             self.fd = local_disk.open_file(folder, name, os.O_RDWR)
             try:
-                self.lock_fd = local_lock.open_lock(folder)
-                self.lock = local_lock.Locked(self.lock_fd)
+                self.lock = local_lock.open_lock(folder)
             except OSError:
                 os.close(self.fd)
                 raise
@@ -290,12 +293,12 @@ class _Log:
         """Close both descriptors, once no thread uses them."""
         with self.mutex:
             if self.is_open:
-                os.close(self.fd)
-                os.close(self.lock_fd)
-                self.fd = self.lock_fd = -1
+                fd, self.fd = self.fd, -1  # before it is closed: closed twice, it may be somebody else's by then
+                self.lock.close()
+                os.close(fd)
 
     def __del__(self) -> None:
-        if getattr(self, "lock_fd", -1) >= 0:
+        if getattr(self, "lock", None):
             self.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
+from weakref import WeakSet
 
 import msgspec
 
@@ -52,7 +53,7 @@ class MemoryDriver:
     def __init__(self, *, appends: bool = False) -> None:
         self.appends = appends
         self._objects: dict[str, _Object] = {}
-        self._holds: dict[str, list[_MemoryHold]] = {}
+        self._holds: dict[str, WeakSet[_MemoryHold]] = {}
         self._lock = threading.RLock()
         self._writes = itertools.count(1)
 
@@ -68,13 +69,13 @@ class MemoryDriver:
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
         """Hold `key` against every other holder in this process; see `Driver.hold`."""
         with self._lock:
-            others = self._holds.setdefault(key, [])
+            others = self._holds.setdefault(key, WeakSet())
             for other in others:
                 if not (shared and other.shared):
                     remedy = "wait for it, look at it with a view, or open both as shared"
                     raise SessionHeldError(f"already held. holder={other.holder!r}", key=key, remedy=remedy)
             hold = _MemoryHold(self, key, holder, shared=shared)
-            others.append(hold)
+            others.add(hold)
             return hold
 
     def keeps_versions(self) -> bool | None:
@@ -158,9 +159,7 @@ class MemoryDriver:
 
     def _release(self, hold: _MemoryHold) -> None:
         with self._lock:
-            holds = self._holds.get(hold.key, [])
-            if hold in holds:
-                holds.remove(hold)
+            self._holds.get(hold.key, WeakSet()).discard(hold)
 
 
 class _MemoryHold:

@@ -24,6 +24,8 @@ def run(steps: Steps[T], driver: Driver) -> T:
                 batch = steps.send(answers)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+    finally:
+        steps.close()  # interrupted right here, it would else clean up whenever nobody refers to it any more
 
 
 async def arun(steps: Steps[T], driver: Driver) -> T:
@@ -39,6 +41,8 @@ async def arun(steps: Steps[T], driver: Driver) -> T:
                 batch = steps.send(answers)
     except StopIteration as stop:
         return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+    finally:
+        steps.close()  # interrupted right here, it would else clean up whenever nobody refers to it any more
 
 
 def ask(request: Request, expected: type[A]) -> Steps[A]:

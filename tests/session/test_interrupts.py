@@ -1,0 +1,288 @@
+"""A call that is interrupted between any two steps leaves a handle that tells the truth, and gives back its locks.
+
+An interrupt is whatever is not an error of ours: Ctrl-C, a cancelled task, no memory left, a hook that raises. Here
+each verb is interrupted behind the calls it makes (a sample; all with `make interrupts`), and the handle goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import os
+import signal
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+import pytest
+from tests.s3faults.verbs import WRITING, Call, Stored, Verb, stored
+from tests.session.faults import says, seen
+from tests.session.interrupts import Point, Points, named
+
+from treering import Hooks, UsageError, user
+from treering.session.async_store import AsyncStore
+from treering.session.blocking import Session, View
+from treering.session.store import Place, Store
+from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Batch, Driver, Put
+from treering.storage.wrapper import DriverWrapper
+
+WHOLE = os.environ.get("TREERING_INTERRUPTS") == "whole"
+EVERY = 1 if WHOLE else 37
+"""Of the places where a verb can be interrupted, one in so many is tried; a prime, so that each run of them is cut."""
+ERRORS = (KeyboardInterrupt, MemoryError, asyncio.CancelledError)
+SECONDS_MAX = 20  # then something waits for a lock that nobody will give back
+
+OF_STORES = {"session", "spawn", "load", "copy", "repair", "delete", "purge", "retain"}
+OF_SESSIONS = sorted(WRITING.keys() - OF_STORES)
+
+
+# An interrupt may strike where a coroutine or a file was made and nothing refers to it yet.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning"),
+    pytest.mark.filterwarnings("ignore:unclosed file <_io.FileIO:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+
+class Hangs(BaseException):
+    """Nothing happens any more."""
+
+
+class Scene(NamedTuple):
+    """A store with a session in it, opened by this process, and as another one would open it."""
+
+    call: Call
+    other: Store
+
+
+class Waits:
+    """An asynchronous session as the table of verbs calls it: each coroutine is run to its end."""
+
+    def __init__(self, session: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._session, self._loop = session, loop
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._session, name)
+        if not inspect.iscoroutinefunction(found):
+            return found
+        return lambda *args, **options: self._loop.run_until_complete(found(*args, **options))
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    """An event loop that runs only while something is waited for."""
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        yield loop
+
+
+@pytest.fixture(autouse=True)
+def ends() -> Iterator[None]:
+    """Stop a test that hangs."""
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise Hangs("a lock was not given back")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def scene(kind: str, verb: Verb, folder: Path, loop: asyncio.AbstractEventLoop) -> Scene:
+    """A new one; `kind` says where it lies and whether the session is used by coroutines."""
+    signal.alarm(SECONDS_MAX)
+    where, _, how = kind.partition(", ")
+    there = stored(appends=where == "disk")
+    memory = MemoryDriver()
+    new: Callable[[], Driver] = lambda: memory  # noqa: E731
+    if where == "disk":
+        for key, data in there.objects.items():
+            (folder / key).parent.mkdir(parents=True, exist_ok=True)
+            (folder / key).write_bytes(data)
+        new = partial(LocalDriver, folder)
+    else:
+        memory.execute(tuple(Put(key, data) for key, data in there.objects.items()))
+    store = Store(Place(new()))
+    session: Any
+    if how:
+        opened = loop.run_until_complete(AsyncStore(Place(new())).session("s", durability=verb.durability))
+        session = Waits(opened, loop)
+    else:
+        session = store.session("s", durability=verb.durability)
+    return Scene(Call(store, session, there), Store(Place(new())))
+
+
+def shown(handle: Session | View) -> dict[str, object]:
+    """What a handle shows, but for ids that chance chose."""
+    facts = seen(handle)
+    return {name: facts[name] for name in ("settings", "state", "manager", "head")} | {
+        "heads": set(handle.heads),
+        "said": [item.message for item in handle.context],
+    }
+
+
+def met_by(verb: Verb, made: Scene) -> list[Point]:
+    """Where this verb can be interrupted."""
+    points = Points()
+    points(lambda: verb.call(made.call))
+    return list(points.met)
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory", "disk, awaited", "memory, awaited"])
+@pytest.mark.parametrize("name", OF_SESSIONS)
+def test_a_handle_goes_on_after_an_interrupt(
+    name: str, kind: str, tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    """It shows what was before the call or is behind it, and what it records next is where whoever resumes finds it."""
+    verb = WRITING[name]
+    whole = scene(kind, verb, tmp_path / "whole", loop)
+    before = shown(whole.call.session)
+    places = met_by(verb, whole)
+    after = shown(whole.other.view("s"))
+    first = sum(map(ord, name + kind)) % EVERY
+    struck = 0
+    for number, place in enumerate(places[first::EVERY]):
+        made = scene(kind, verb, tmp_path / f"{number}", loop)
+        session = made.call.session
+        error = ERRORS[number % len(ERRORS)]
+        points = Points(place, error)
+        with contextlib.suppress(error):
+            points(lambda made=made: verb.call(made.call))
+        struck += points.struck
+        where = f"{error.__name__} in front of {named(place)}"
+        if not verb.ends:
+            now = shown(session)
+            assert verb.steps or now in (before, after), where
+            session.append("on it goes")
+            session.flush()
+            view = made.other.view("s")
+            assert seen(session) == seen(view), where
+            assert session.path() == view.path(), where
+            assert view.heads.keys() <= before["heads"] | after["heads"], where  # type: ignore[operator]
+            lines = b"".join(view.lines())
+            assert lines.count(b'"on it goes"') == 1, where
+            assert lines.count(b'"content":"X"') <= 1, where
+        session.close()
+        session.close()
+        assert [found for found in made.other.verify("s") if found.severity == "damage"] == [], where
+        with made.other.session("s") as another:
+            another.append("by another")
+    assert struck > len(places) // EVERY // 2  # what is cached makes some calls needless the second time
+
+
+@pytest.mark.parametrize("kind", ["disk", "memory"])
+@pytest.mark.parametrize("name", sorted(OF_STORES - {"delete", "retain"}))
+def test_a_store_goes_on_after_an_interrupt(
+    name: str, kind: str, tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
+    """What was interrupted holds no lock, and the session it was about is as it was."""
+    verb = WRITING[name]
+    whole = scene(kind, verb, tmp_path / "whole", loop)
+    places = met_by(verb, whole)
+    for number, place in enumerate(places[sum(map(ord, name)) % EVERY :: EVERY]):
+        made = scene(kind, verb, tmp_path / f"{number}", loop)
+        before = shown(made.call.session)
+        with contextlib.suppress(KeyboardInterrupt):
+            Points(place)(lambda made=made: verb.call(made.call))
+        where = f"in front of {named(place)}"
+        assert shown(made.call.session) == before, where
+        made.call.session.append("on it goes")
+        made.call.session.close()
+        assert [found for found in made.other.verify("s") if found.severity == "damage"] == [], where
+        with made.other.session("s") as another:
+            another.append("by another")
+
+
+@pytest.mark.parametrize("event", ["after_compaction", "after_navigation", "after_checkpoint"])
+def test_a_hook_that_raises_behind_an_event_undoes_nothing(event: str) -> None:
+    """What was recorded stays, and the handle stands there."""
+
+    def fail(_: object) -> None:
+        raise ZeroDivisionError
+
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", hooks=Hooks(**{event: fail}))
+    nodes = [session.append(text) for text in "abc"]
+    call = {
+        "after_compaction": lambda: session.compact("gist", kept=nodes[1]),
+        "after_navigation": lambda: session.checkout(nodes[0]),
+        "after_checkpoint": lambda: session.commit(["d"], label="l", state={"k": 1}),
+    }[event]
+    with pytest.raises(ZeroDivisionError):
+        call()
+    assert seen(session) == seen(store.view("s"))
+    session.append("on it goes")
+    assert seen(session) == seen(store.view("s"))
+    assert list(session.heads) == ["main"]
+
+
+class Signals(DriverWrapper):
+    """Calls something while the session waits for the store, as a signal handler would."""
+
+    handler: Callable[[], object] = staticmethod(lambda: None)
+
+    def execute(self, batch: Batch) -> Any:
+        self.handler()
+        return self.inner.execute(batch)
+
+
+def test_a_signal_handler_that_uses_the_session_is_refused() -> None:
+    """A call in the middle of another one of the same thread raises, and the one under way is not disturbed."""
+    driver = Signals(MemoryDriver())
+    session = Store(Place(driver)).session("s")
+    session.append("a")
+    refused: list[UsageError] = []
+
+    def handler() -> None:
+        assert says(session) == ["a"]  # looking is allowed
+        with pytest.raises(UsageError, match="in the middle of another call") as caught:
+            session.append("from the handler")
+        refused.append(caught.value)
+
+    driver.handler = handler
+    session.append("b")
+    driver.handler = lambda: None
+    assert [error.kind for error in refused] == ["reentered"]
+    assert says(session) == ["a", "b"]
+    assert seen(session) == seen(Store(Place(driver)).view("s"))
+
+
+def test_what_was_put_off_is_kept() -> None:
+    """Messages that wait for the end of a turn are neither lost nor doubled, wherever their flush is interrupted."""
+    points = Points()
+
+    def waiting() -> tuple[Store, Session]:
+        store = Store(Place(MemoryDriver()))
+        session = store.session("s", durability="turn")
+        session.append("one")
+        session.append(user("two"))
+        return store, session
+
+    _, session = waiting()
+    points(session.flush)
+    for place in points.met:
+        store, session = waiting()
+        with contextlib.suppress(KeyboardInterrupt):
+            Points(place)(session.flush)
+        assert says(session) == ["one", "two"], named(place)
+        session.append("three")
+        session.flush()
+        assert says(store.view("s")) == ["one", "two", "three"], named(place)
+
+
+def test_the_table_of_the_store_is_whole() -> None:
+    """The session that the verbs are tried on is the same on a disk as elsewhere."""
+    disk, memory = (shape(stored(appends=appends)) for appends in (True, False))
+    assert disk == memory
+
+
+def shape(there: Stored) -> set[str]:
+    """What is stored, but for what chance named."""
+    return {key.split("/")[1].partition(".")[0] for key in there.objects if "/" in key}
