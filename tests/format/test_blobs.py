@@ -17,6 +17,7 @@ from treering.format.blobs import (
     blob_refs_in,
     extract,
     mentions_blob,
+    preview,
     restore,
 )
 
@@ -57,7 +58,7 @@ def test_large_parts_leave_and_come_back(part: object) -> None:
     value = message(part)
     slim, blobs = extract(value)
     raw = values.encode(slim)
-    assert len(raw) < 500
+    assert len(raw) < 1000
     assert blob_refs(slim) == blob_refs_in(raw) == blobs.keys() != set()
     assert all(hashlib.sha256(data).hexdigest() == digest for digest, data in blobs.items())
     assert restore(values.decode(raw), blobs) == value
@@ -71,6 +72,13 @@ def test_any_value_comes_back(value: object) -> None:
     assert restore(values.decode(raw), blobs) == value
     assert blob_refs_in(raw) == blobs.keys()
     assert mentions_blob(raw) == bool(blobs)
+
+
+def test_a_reference_tells_how_a_text_begins() -> None:
+    """So a record alone tells it: the first 400 bytes, cut between characters; of other blobs nothing."""
+    slim, _ = extract({"text": " \n\n" + TEXT, "data": IMAGE, "bytes": PIXELS * 2})
+    assert preview(values.decode(values.encode(slim))) == {"text": "é" * 200, "data": "", "bytes": ""}
+    assert preview(extract(" x" + TEXT)[0]) == "x" + "é" * 199
 
 
 def test_base64_is_stored_as_bytes() -> None:

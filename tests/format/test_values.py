@@ -126,6 +126,10 @@ def test_encoding_again_changes_nothing(value: object) -> None:
         (time(12, 0, 0, 5), '{"$time":"12:00:00.000005"}'),
         (timedelta(days=-1, seconds=5), '{"$timedelta":[-1,5,0]}'),
         (BlobRef(sha256="ab" * 32, form="text", size=9), '{"$blob":"' + "ab" * 32 + '","as":"text","size":9}'),
+        (
+            BlobRef(sha256="ab" * 32, form="text", size=9, begins="é"),
+            '{"$blob":"' + "ab" * 32 + '","as":"text","size":9,"begins":"é"}',
+        ),
     ],
 )
 def test_tags(value: object, raw: str) -> None:

@@ -7,8 +7,10 @@ import os
 
 import msgspec
 import pytest
+from tests.session.at_rest import contents
 from tests.session.backends import Backend, kill, memory_backend
 
+from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.requests import Answer, Batch, Delete, Found, Get, Put
 from treering.storage.wrapper import DriverWrapper
@@ -51,6 +53,63 @@ def test_large_parts_are_there_wherever_they_are_shown(backend: Backend, *, seal
     assert [item.message for item in session.checkpoint(made).context] == [picture(0), picture(1), picture(2)]
     assert [item.message for item in session.context_at(nodes[2])] == [picture(0), picture(1), picture(2)]
     session.close()
+
+
+PROMPTS = {
+    "an image of Anthropic": (
+        [{"type": "image", "source": {"type": "base64", "data": LARGE[0]}}, {"type": "text", "text": "what is this?"}],
+        "what is this?",
+    ),
+    "an image of OpenAI": (
+        [
+            {"type": "text", "text": "what is this?"},
+            {"type": "image_url", "image_url": {"url": "data:image/png;base64," + LARGE[0]}},
+        ],
+        "what is this?",
+    ),
+    "a file of Strands": (
+        [{"image": {"source": {"bytes": b"x" * 40_000}}}, {"text": "what is this?"}],
+        "what is this?",
+    ),
+    "a long text": ("\n  why\ndoes " + "it fail " * 40_000, "why does it fail it fail"),
+    "a long part": ([{"type": "text", "text": "why does " + "it fail " * 40_000}], "why does it fail it fail"),
+}
+
+
+@pytest.mark.parametrize("content", PROMPTS)
+@pytest.mark.parametrize("killed", [False, True])
+def test_lists_show_the_words_of_a_first_prompt_with_large_parts(
+    backend: Backend, content: str, *, killed: bool
+) -> None:
+    """Nothing is missing, so no list says so: an image stands aside, and a long text shows how it begins."""
+    message, shown = PROMPTS[content]
+    session = backend.store().session("s")
+    session.append({"role": "user", "content": message})
+    session.seal()
+    (kill if killed else Session.close)(session)
+    backend.store().copy("s", name="copy")
+    for row in (*backend.store().sessions().rows, backend.store().view("s").info):
+        assert row.first_prompt[: len(shown)] == shown
+        assert "missing" not in row.first_prompt
+
+
+def test_a_picture_without_words_leaves_the_first_prompt_to_the_next_message(store: Store) -> None:
+    """What lists show is the first thing that the user said in words."""
+    with store.session("s") as session:
+        session.append(picture(0))
+        session.append("what is this?")
+    assert store.sessions().rows[0].first_prompt == "what is this?"
+
+
+def test_the_beginning_of_an_erased_text_is_gone(backend: Backend) -> None:
+    """The reference of a long text tells how it begins; erasing the text takes that, too."""
+    with backend.store().session("s") as session:
+        node = session.append("the secret begins " + "and goes on " * 30_000)
+        session.seal()
+        session.append("next")
+        session.erase(node)
+    assert backend.store().sessions().rows[0].first_prompt == "[erased]"
+    assert all(b"the secret begins" not in contents(data) for data in backend.snapshot().values())
 
 
 def test_a_large_amendment_survives(backend: Backend) -> None:

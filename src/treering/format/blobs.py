@@ -5,11 +5,13 @@ What becomes a blob: base64 from 32 KB on (as the bytes it stands for, if encodi
 which `treering.format.values` stores as
 
     {"$blob":"<sha256>","as":"base64","size":51200,"prefix":"data:image/png;base64,"}
+    {"$blob":"<sha256>","as":"text","size":300000,"begins":"the first words of the text"}
 
 Rule 1: a part that is signed or encrypted is never cut: whoever checks the signature must get what was signed.
 Rule 2: a reference is a type of its own, so that it cannot be sent to a model by mistake, nor written by a user.
 Rule 3: a blob that is missing becomes a text note. Where the text is no text but an image or file, the whole content
         part becomes one, since no model accepts a note as base64.
+Rule 4: a reference to a text says how the text begins, so that a record alone tells what lists show.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ SIGNED_KEYS: Final = frozenset(
 SIGNED_TYPES: Final = frozenset({"redacted_thinking", "redactedThinking"})
 """As the value of `type`: likewise."""
 FORMS: Final = frozenset({"base64", "bytes", "text"})
+BEGINS_BYTES_MAX: Final = 400
+"""Of a text, told in its reference: enough for the first prompt of a list, white space between words included."""
 
 _reference = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
 _text_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})","as":"text"')
@@ -62,6 +66,8 @@ class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the blob."""
     prefix: str = ""
     """What stood before the base64."""
+    begins: str = ""
+    """How a text begins, at most `BEGINS_BYTES_MAX` bytes of UTF-8; empty if an earlier version stored it."""
 
     @property
     def note(self) -> str:
@@ -93,7 +99,8 @@ def extract(value: object, inside: Collection[str] = ()) -> tuple[object, dict[s
         if digest in inside:
             return part
         blobs[digest] = data
-        return BlobRef(sha256=digest, form=form, size=len(data), prefix=prefix)
+        begins = _beginning(data) if form == "text" else ""
+        return BlobRef(sha256=digest, form=form, size=len(data), prefix=prefix, begins=begins)
 
     try:
         return _map(value, take), blobs
@@ -116,6 +123,11 @@ def _large(part: object) -> tuple[bytes, str, str] | None:
     except UnicodeEncodeError:  # a lone surrogate; the value's encoder knows what to do
         return None
     return (text, "text", "") if len(text) > TEXT_BYTES_MIN else None
+
+
+def _beginning(text: bytes) -> str:
+    """The beginning of a text as its reference tells it: from the first character that is no white space."""
+    return text.lstrip()[:BEGINS_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def read_base64(text: str) -> tuple[bytes, str] | None:
@@ -160,6 +172,14 @@ def restore(value: object, blobs: Mapping[str, bytes | None]) -> object:
         blobs: By SHA-256. One that is None, or not there, becomes a text note.
     """
     return _restore(value, blobs, in_part=False)
+
+
+def preview(value: object) -> object:
+    """Return a decoded value with the beginnings of large texts in their places, and nothing in those of other blobs.
+
+    For what is shown of a record when only the record is at hand; never for what goes to a model.
+    """
+    return _map(value, lambda part: part.begins if type(part) is BlobRef else part)
 
 
 class _PartLost(Exception):  # noqa: N818  # no error: it finds its content part, which becomes text

@@ -236,7 +236,7 @@ def _tag_timedelta(value: timedelta, _depth: int) -> object:
 
 def _tag_blob(value: BlobRef, _depth: int) -> object:
     tagged: dict[str, object] = {"$blob": value.sha256, "as": value.form, "size": value.size}
-    return tagged | {"prefix": value.prefix} if value.prefix else tagged
+    return tagged | {name: text for name in ("prefix", "begins") if (text := getattr(value, name))}
 
 
 _taggers: Final[dict[type, Callable[[Any, int], object]]] = {
@@ -277,8 +277,10 @@ def _untag(tree: Any) -> Any:
 
 
 def _untag_blob(tree: dict[str, Any]) -> BlobRef:
-    reference = BlobRef(sha256=tree["$blob"], form=tree["as"], size=tree["size"], prefix=tree.get("prefix", ""))
-    if not _sha256.fullmatch(reference.sha256) or type(reference.size) is not int or type(reference.prefix) is not str:
+    texts = {name: tree.get(name, "") for name in ("prefix", "begins")}
+    reference = BlobRef(sha256=tree["$blob"], form=tree["as"], size=tree["size"], **texts)
+    are_texts = all(type(text) is str for text in texts.values())
+    if not _sha256.fullmatch(reference.sha256) or type(reference.size) is not int or not are_texts:
         raise ValueError("blob reference is malformed")
     if reference.form not in FORMS:
         raise _unknown(f"blob is of an unknown form. as={reference.form!r}")

@@ -54,6 +54,14 @@ def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     return blobs.restore(payload, stored) if blobs.mentions_blob(body) else payload
 
 
+def preview_payload(body: bytes) -> object:
+    """Return what a record alone tells of its payload, or `Erased`: of large texts their beginnings, no other blobs."""
+    if is_erased(body):
+        return erased_of(body)
+    payload = values.decode(split_source(body)[1])
+    return blobs.preview(payload) if blobs.mentions_blob(body) else payload
+
+
 def decode_source(body: bytes, stored: Mapping[str, bytes | None]) -> object | None:
     """Return the fields of a foreign record that have no place of their own, or None; blobs as for `decode_payload`."""
     source, _ = split_source(body)

@@ -12,7 +12,7 @@ from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
 from treering.format.values import fields_of
 from treering.ids import IdClock
-from treering.session.payload import decode_payload
+from treering.session.payload import decode_payload, preview_payload
 from treering.transcript.heads import Heads
 from treering.transcript.parts import parts_of
 
@@ -128,7 +128,7 @@ class Tally:
 
 def first_prompt(body: bytes) -> str:
     """The text of a message on one line, cut at a character to what a card may hold."""
-    payload = decode_payload(body, {})
+    payload = preview_payload(body)
     if isinstance(payload, Erased):
         return NOTE
     return one_line(_text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload))
