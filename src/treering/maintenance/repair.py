@@ -4,7 +4,7 @@ Rule 1: what is sound is copied line by line; only positions close up where reco
 whose parent is lost keeps naming it, and stands as a root.
 Rule 2: the new session can be used at once. A head that stood on a lost node stands on the last one of its branch that
 is left; a checkpoint that cannot be restored any more is taken out of the lists; where the agent stood is taken from
-the registers if they are sound, else from the newest checkpoint that is.
+the registers if they are sound and do not contradict the records, else from the records and the newest checkpoint.
 Rule 3: everything that is not as it was is in the report.
 """
 
@@ -32,6 +32,7 @@ from treering.maintenance.salvage import Loss, Salvage
 from treering.session.erasing import erase_copies
 from treering.session.lineage import Loader
 from treering.session.loading import Progress, settle
+from treering.session.replay import Replay
 from treering.session.state import SessionState, decode_state
 from treering.storage.requests import Driver, Found, Get, Steps
 from treering.storage.run import run
@@ -156,6 +157,7 @@ class _Mender:
         self.salvage = salvage
         self.loader = loader
         self._known = _resumed(salvage, loader.policy)
+        self._replay = Replay(salvage.latest) if self._known is not None and salvage.latest is not None else None
         self._lost: list[Loss] = []
         self._blobs: dict[str, bool] = {}
         self._tips: dict[str, str] = {}  # by head: the last node recorded on it
@@ -166,6 +168,8 @@ class _Mender:
 
     def add(self, at: int, line: bytes) -> Steps[None]:
         """Put a record behind the others."""
+        if self._replay is not None:
+            self._replay.take([line], at)
         if at != self.loader.end:
             line = _moved(line, self.loader.end)
         record = decode_record(line)
@@ -197,6 +201,8 @@ class _Mender:
         loader, latest = self.loader, self.salvage.keys.latest
         if not self.records and self.salvage.card is None:
             raise CorruptError("nothing of this session can be read", kind="nothing", key=latest)
+        if self._replay is not None and self._replay.differences:
+            self._known = None  # the records tell where the session stood, and they are all there
         yield from self._drop_checkpoints()
         yield from self._move_heads()
         if self._known is not None and self._known.heads.heads:

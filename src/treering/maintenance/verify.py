@@ -20,15 +20,13 @@ from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers, look, read_registers
+from treering.session.replay import Replay
 from treering.storage.requests import Answer, Driver, Found, Get, Steps
 from treering.storage.run import ask, list_all, run
 from treering.transcript.graph import Graph
 
 BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
 DAMAGE, ODDITY = "damage", "oddity"
-
-StateCheck = Callable[[Latest], None]
-"""Raises CorruptError if the body of `latest` is not understood; the session layer knows how."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,7 +46,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def verify_session(driver: Driver, keys: SessionKeys, check_state: StateCheck | None = None) -> list[Finding]:
+def verify_session(driver: Driver, keys: SessionKeys) -> list[Finding]:
     """Check one session: registers, segments, coverage, blobs, checkpoint chains, the graph.
 
     Raises:
@@ -56,12 +54,10 @@ def verify_session(driver: Driver, keys: SessionKeys, check_state: StateCheck | 
         UnavailableError: The store does not answer.
         AccessError: It refuses.
     """
-    return run(_Check(keys, check_state).session(), driver)
+    return run(_Check(keys).session(), driver)
 
 
-def verify_store(
-    driver: Driver, prefix: str = "", check_state: StateCheck | None = None
-) -> Iterator[tuple[str, list[Finding]]]:
+def verify_store(driver: Driver, prefix: str = "") -> Iterator[tuple[str, list[Finding]]]:
     """Check all sessions of a namespace, one after the other; deleted ones are passed over.
 
     A session whose card is lost is in no list, so tails are looked for as well.
@@ -79,7 +75,7 @@ def verify_store(
             )
             continue
         try:
-            yield name, verify_session(driver, keys, check_state)
+            yield name, verify_session(driver, keys)
         except NotFoundError:
             continue
 
@@ -106,10 +102,10 @@ def _name_of(driver: Driver, encoded: str, key: str, prefix: str) -> str:
 class _Check:
     """Everything found out about one session so far."""
 
-    def __init__(self, keys: SessionKeys, check_state: StateCheck | None) -> None:
+    def __init__(self, keys: SessionKeys) -> None:
         self.keys = keys
         self.findings: list[Finding] = []
-        self._check_state = check_state
+        self._replay: Replay | None = None
         self._rows: dict[int, Skeleton] = {}
         self._digests: dict[int, str] = {}
         self._blobs: dict[str, int] = {}
@@ -131,6 +127,10 @@ class _Check:
             yield from self._stored_blobs(life)
             yield from self._foreign(life)
         self._graph()
+        if (
+            latest is not None and tail is not None and latest.card.epoch == tail.header.epoch
+        ):  # else erasing is under way
+            self._compare()
         return self.findings
 
     def _find(self, error: TreeringError, key: str, *, first: int | None = None, end: int | None = None) -> None:
@@ -157,8 +157,8 @@ class _Check:
             return None
         try:
             latest = decode_latest(found, key=self.keys.latest)
-            if self._check_state is not None and not latest.card.dead:
-                self._check_state(latest)
+            if not latest.card.dead:
+                self._replay = Replay(latest)
         except (CorruptError, FormatVersionError) as error:
             self._find(error, self.keys.latest)
             return None
@@ -220,6 +220,8 @@ class _Check:
         self._take(marks.bury_all(lines, name.first), name.first, segment.key)
 
     def _take(self, lines: Sequence[bytes], first: int, key: str) -> None:
+        if self._replay is not None:
+            self._replay.take(lines, first)
         for at, line in enumerate(lines, first):
             try:
                 decode_record(line, key=key)
@@ -280,6 +282,20 @@ class _Check:
             except CorruptError as error:
                 error.kind = "checkpoint"
                 self._find(error, self._holder(entry.at), first=entry.at, end=entry.at + 1)
+
+    def _compare(self) -> None:
+        """What `latest` says is what the records say."""
+        different = self._replay.differences if self._replay is not None else []
+        if different:
+            self._find(
+                CorruptError(
+                    f"latest contradicts the records: {', '.join(different)}",
+                    kind="contradiction",
+                    key=self.keys.latest,
+                    remedy="no record is lost: `treering repair` makes a session of the records alone",
+                ),
+                self.keys.latest,
+            )
 
     def _holder(self, at: int) -> str:
         """The object that holds a position."""

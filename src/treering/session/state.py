@@ -241,17 +241,16 @@ class SessionState:
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
             self.parent_gone = True
-        if skeleton.target is None or skeleton.target not in self.lines:
-            return
-        brief = read_brief(skeleton)
-        if brief.get("erased"):
-            return  # its target is erased as well, and shown as that
+        target, brief = skeleton.target, read_brief(skeleton)
+        if target is None or brief.get("erased"):
+            return  # erased: its target is as well, and shown as that
         if brief.get("undo"):
-            self.context_at = UNKNOWN if skeleton.kind in ("amend", "retract") else self.context_at
-        elif skeleton.kind == "retract":
-            self._see(without(self.context, skeleton.target), self.context_at)
+            restored = skeleton.kind in ("amend", "retract") and target in self.lines
+            self.context_at = UNKNOWN if restored else self.context_at
+        elif skeleton.kind == "retract" and target in self.context.nodes:
+            self._see(without(self.context, target), self.context_at)
         elif skeleton.kind == "amend":
-            self.context = replace(self.context, skeleton.target, bytes(record.body))
+            self.context = replace(self.context, target, bytes(record.body))
 
 
 # No node has this id, so a context at it is never taken for one of the head's.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.checkpoint.policy import find_policy
 from treering.errors import UsageError
-from treering.format.register import Latest
 from treering.journal import life
 from treering.maintenance.parcels import verify_parcels
 from treering.maintenance.repair import Repair, repair_session
@@ -31,7 +30,7 @@ from treering.session.place import (
     wanted_by,
 )
 from treering.session.redaction import Redactor
-from treering.session.state import DEFAULT_POLICY, decode_state
+from treering.session.state import DEFAULT_POLICY
 from treering.session.writer import Options, now_ms
 from treering.storage.run import run
 from treering.transcript.node import Draft
@@ -251,7 +250,7 @@ class Store:
             NotFoundError: There is none.
         """
         keys = self._place.keys(session)
-        return verify_session(self._place.driver, keys, check_state)
+        return verify_session(self._place.driver, keys)
 
     def repair(
         self, session: str, *, into: str, target: Store | None = None, progress: Progress | None = None
@@ -296,7 +295,7 @@ class Store:
 
     def verify_all(self) -> Iterator[tuple[str, list[Finding]]]:
         """Verify all sessions, one after the other: names and what was found."""
-        return verify_store(self._place.driver, self._place.prefix, check_state)
+        return verify_store(self._place.driver, self._place.prefix)
 
     def verify_parcels(self) -> Iterator[tuple[str, list[Finding]]]:
         """Verify what others keep beside the sessions, for example Strands' snapshots: names and what was found."""
@@ -342,12 +341,3 @@ def open(  # noqa: A001  # `treering.open`, as in gzip, shelve and fsspec
             redactor=redactor,
         )
     )
-
-
-def check_state(latest: Latest) -> None:
-    """Read the body of `latest` as resuming would.
-
-    Raises:
-        CorruptError: It is not readable.
-    """
-    decode_state(latest, None, key="latest")
