@@ -114,6 +114,8 @@ def test_rm(recorded: Recorded) -> None:
     assert recorded.program("ls").out == ""
     recorded.program("show", "tea", code=3)
     recorded.program("rm", "tea", "--yes")  # finishes a deletion that was cut short
+    recorded.program("rm", "never", "--yes", code=3)
+    assert "no session" in recorded.program("rm", "never", "--yes", "--missing-ok").err
 
 
 def test_held_session(recorded: Recorded) -> None:

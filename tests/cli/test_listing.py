@@ -46,6 +46,15 @@ def test_filters(recorded: Recorded, tmp_path: Path) -> None:
     assert [row[0] for row in recorded.program("ls", "--cwd", tmp_path).rows] == ["tea"]
 
 
+def test_status(recorded: Recorded) -> None:
+    """Sessions are found by how they stand."""
+    with recorded.store.session("coffee") as session:
+        session.append("is there any?")
+        session.set_status("done")
+    assert [row[0] for row in recorded.program("ls", "--status", "done").rows] == ["coffee"]
+    assert [row["id"] for row in recorded.program.json("ls", "--all", "--status", "")["sessions"]] == ["tea"]
+
+
 def test_damaged_card(recorded: Recorded) -> None:
     """One damaged card is a row with a warning; the others are listed."""
     with recorded.store.session("coffee") as session:

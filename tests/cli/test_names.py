@@ -75,6 +75,24 @@ def test_session_by_part(program: Program) -> None:
     assert "no-such" in program("show", "no-such", code=3).err
 
 
+@pytest.mark.parametrize("command", [("show",), ("branch", "x"), ("rm", "--yes"), ("verify",), ("stats",)])
+def test_a_typing_error_tells_the_nearest_names(program: Program, command: tuple[str, ...]) -> None:
+    """A name that is not there is an error, and what was meant is told; nothing is made or deleted."""
+    store = treering.open(program.store)
+    for name in ("fix-login", "Fix-logic", "something-else"):
+        with store.session(name) as session:
+            session.append("hello")
+    verb, *rest = command
+    told = program(verb, "fix-logn", *rest, code=3).err
+    assert "there is no session 'fix-logn'" in told
+    assert "did you mean" in told
+    assert "'fix-login'" in told
+    assert "'Fix-logic'" in told
+    assert "something-else" not in told
+    assert "`treering ls` lists all sessions" in program(verb, "quite-another", *rest, code=3).err
+    assert len(store.sessions().rows) == 3
+
+
 def test_odd_session_names(program: Program) -> None:
     """Any name that can be stored can be typed: slashes, dots, emoji."""
     for name in ("org/42", "..", "🌲 rings", "a" * 2000):

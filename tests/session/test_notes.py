@@ -67,6 +67,21 @@ def test_a_session_can_be_renamed_and_moved(backend: Backend) -> None:
     assert (row.title, row.project, row.cwd) == ("", "p2", "/two")
 
 
+async def test_sessions_are_listed_by_how_they_stand(backend: Backend) -> None:
+    """A list of those with one status, or with none; pages are full although others are passed over."""
+    for number in range(6):
+        with backend.store().session(f"s{number}", project="p") as session:
+            session.append("x")
+            if number % 2:
+                session.set_status("done")
+    store = backend.store()
+    page = store.sessions(status="done", project="p", limit=2)
+    rest = store.sessions(status="done", project="p", limit=2, after=page.after)
+    assert sorted(row.id for row in (*page.rows, *rest.rows)) == ["s1", "s3", "s5"]
+    assert sorted(row.id for row in (await backend.async_store().sessions(status="")).rows) == ["s0", "s2", "s4"]
+    assert store.sessions(status="waiting").rows == ()
+
+
 def test_usage_adds_up_and_is_not_undone(backend: Backend) -> None:
     """Usage is summed over all branches; going back does not lower it, since it was spent."""
     session = backend.store().session("s")
@@ -105,6 +120,23 @@ def test_extension_data_is_found_along_the_branch(backend: Backend) -> None:
     assert len(view.extensions("todo", on_path=False)) == 4
     assert [note.payload for note in view.extensions("other")] == [{"x": 1}]
     assert view.extensions("none") == ()
+
+
+def test_all_extensions_are_found_at_once(backend: Backend) -> None:
+    """Without a name all are meant, along the branch or everywhere; each note says whose it is."""
+    with backend.store().session("s") as session:
+        first = session.append("a")
+        session.record_extension("todo", {"n": 1})
+        session.record_extension("other", {"x": 1})
+        session.append("b")
+        session.record_extension("todo", {"n": 2})
+        session.checkout(first)
+    view = backend.store().view("s")
+    assert [(note.brief["extension"], note.payload) for note in view.extensions()] == [
+        ("todo", {"n": 1}),
+        ("other", {"x": 1}),
+    ]
+    assert len(view.extensions(on_path=False)) == 3
 
 
 def test_prompts_and_tools_are_kept_for_audit(store: Store) -> None:

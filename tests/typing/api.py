@@ -82,7 +82,7 @@ def check_store(store: Store) -> None:
     store.session("s", tilte="T")  # type: ignore[call-arg]
     store.session("s", shared="yes")  # type: ignore[arg-type]
     assert_type(store.view("s"), View)
-    assert_type(store.sessions(project="p", limit=20, after=None), Sessions)
+    assert_type(store.sessions(project="p", status="done", limit=20, after=None), Sessions)
     assert_type(store.sessions().rows, tuple[SessionInfo, ...])
     assert_type(store.recent(cwd="."), SessionInfo | None)
     assert_type(store.verify("s"), list[Finding])
@@ -92,6 +92,7 @@ def check_store(store: Store) -> None:
     facts = LoadFacts(title="T")
     store.load("s", iter([treering.user("x")]), leaf=lambda: None, facts=facts)
     store.delete("s")
+    store.delete("s", missing_ok=True)
     store.close()
 
 
@@ -132,6 +133,7 @@ def check_recording(session: Session, store: Store) -> None:
     session.fork("copy", at="n", title="T", project="p", extra={"k": 1})
     session.claim()
     session.release()
+    assert_type(session.is_new, bool)
     session.flush()
     session.seal()
     assert_type(session.tidy(everything=True), Merged)
@@ -148,6 +150,8 @@ def check_reading(view: View, session: Session) -> None:
     """What can be asked, of a view and of a session alike."""
     for reader in (view, session):
         assert_type(reader.id, str)
+        assert_type(reader.location, str)
+        assert_type(reader.extensions(), tuple[Note, ...])
         assert_type(reader.info, SessionInfo)
         assert_type(reader.context, tuple[ContextItem, ...])
         assert_type(reader.state, dict[str, object])

@@ -6,11 +6,11 @@ import click
 
 from treering.cli import exits
 from treering.cli.asking import agreed
-from treering.cli.names import find_checkpoint, find_node, find_point, open_session, open_view
+from treering.cli.names import find_checkpoint, find_node, find_point, naming_exactly, open_session, open_view
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line, size_text
-from treering.errors import CorruptError
+from treering.errors import CorruptError, NotFoundError
 from treering.session.blocking import Session
 from treering.session.store import Store
 
@@ -158,15 +158,23 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
 @click.command()
 @click.argument("session")
 @click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--missing-ok", is_flag=True, help="It is no error if there is no such session.")
 @store_options()
 @click.pass_context
-def rm(context: click.Context, *, session: str, yes: bool) -> None:
+def rm(context: click.Context, *, session: str, yes: bool, missing_ok: bool) -> None:
     """Delete a session and everything in it. Its full name is needed, no part of it."""
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    if not yes and not agreed(lambda: f"delete session {_describe(store, session)}?", verb="delete"):
-        out.say(f"kept {session}")
-        context.exit(exits.INTERRUPTED)
-    store.delete(session)
+    try:
+        with naming_exactly(store, session):
+            if not yes and not agreed(lambda: f"delete session {_describe(store, session)}?", verb="delete"):
+                out.say(f"kept {session}")
+                context.exit(exits.INTERRUPTED)
+            store.delete(session)
+    except NotFoundError:
+        if not missing_ok:
+            raise
+        out.say(f"there is no session {session}")
+        return
     out.say(f"deleted {session}")
 
 

@@ -20,21 +20,22 @@ PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
 @json_option
 @click.option("--project", metavar="NAME", help="Only sessions of this project.")
 @click.option("--cwd", metavar="FOLDER", help="Only sessions about this folder.")
+@click.option("--status", metavar="WORD", help="Only sessions that stand so, for example `done`.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows.")
 @click.option("--after", metavar="CURSOR", help="Go on behind the page that ended with this cursor.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, not one page.")
 @store_options()
 @click.pass_obj
 def ls(
-    settings: Settings, *, as_json: bool, project: str | None, cwd: str | None, limit: int, after: str | None,
-    everything: bool,
+    settings: Settings, *, as_json: bool, project: str | None, cwd: str | None, status: str | None, limit: int,
+    after: str | None, everything: bool,
 ) -> None:  # fmt: skip
     """List sessions, the most recently written first: imported ones are written when they are imported."""
     store, out = settings.open(), Output()
     if everything:
-        rows, cursor = list(all_sessions(store, project=project, cwd=cwd, after=after)), None
+        rows, cursor = list(all_sessions(store, project=project, cwd=cwd, status=status, after=after)), None
     else:
-        page = store.sessions(project=project, cwd=cwd, limit=limit, after=after)
+        page = store.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after)
         rows, cursor = list(page.rows), page.after
     if as_json:
         out.document({"sessions": [documents.of_session(row) for row in rows], "after": cursor})

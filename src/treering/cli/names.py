@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Literal, NamedTuple, TypeVar
 
 from treering.cli.text import ELLIPSIS
@@ -17,6 +19,8 @@ Handle = View | Session
 
 PART_CHARACTERS_MIN = 4  # fewer would too often name something by accident
 CANDIDATES_MAX = 10
+NEAREST_MAX = 3
+COMPARED_MAX = 10_000  # names that one of them is looked for among: some 0.1 s
 SESSIONS_AT_ONCE = 500
 
 
@@ -46,22 +50,47 @@ def _by_name(store: Store, name: str, use: Callable[[str], T]) -> T:
     try:
         return use(name)
     except NotFoundError as error:
-        part = name.strip(ELLIPSIS)
-        if error.kind != "session" or len(part) < PART_CHARACTERS_MIN:
+        if error.kind != "session":
             raise
         known = [row.id for row in all_sessions(store)]
-        found = _only(part, {each for each in known if _is_part(part, each)}, "session")
+        part = name.strip(ELLIPSIS)
+        parts = {each for each in known if _is_part(part, each)} if len(part) >= PART_CHARACTERS_MIN else set()
+        found = _only(part, parts, "session")
         if found is None:
-            raise
+            raise _not_found(name, known, error) from None
     return use(found)
 
 
+@contextmanager
+def naming_exactly(store: Store, name: str) -> Iterator[None]:
+    """Do what needs the full name of a session; if there is none, say which names look like it."""
+    try:
+        yield
+    except NotFoundError as error:
+        if error.kind != "session":
+            raise
+        raise _not_found(name, [row.id for row in all_sessions(store)], error) from None
+
+
+def _not_found(name: str, known: Sequence[str], error: NotFoundError) -> NotFoundError:
+    """The error for a name that nothing has, with those of the last sessions that look most like it."""
+    folded = {each.casefold(): each for each in known[:COMPARED_MAX]}
+    nearest = [folded[each] for each in get_close_matches(name.casefold(), folded, NEAREST_MAX)]
+    meant = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else "`treering ls` lists all sessions"
+    return NotFoundError(f"there is no session {name!r}", kind=error.kind, key=error.key, remedy=meant)
+
+
 def all_sessions(
-    store: Store, *, project: str | None = None, cwd: str | None = None, after: str | None = None
+    store: Store,
+    *,
+    project: str | None = None,
+    cwd: str | None = None,
+    status: str | None = None,
+    after: str | None = None,
 ) -> Iterator[SessionInfo]:
     """Yield all sessions, the most recently written first, a page in memory at a time."""
     while True:
-        page = store.sessions(project=project, cwd=cwd, limit=SESSIONS_AT_ONCE, after=after)
+        page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after)
         yield from page.rows
         if page.after is None:
             return

@@ -17,7 +17,17 @@ from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
-from treering.session.place import LoadFacts, Opening, OpenOptions, Place, open_place, purging, release, wanted_by
+from treering.session.place import (
+    LoadFacts,
+    Opening,
+    OpenOptions,
+    Place,
+    open_place,
+    passing_over_missing,
+    purging,
+    release,
+    wanted_by,
+)
 from treering.session.redaction import Redactor
 from treering.session.state import DEFAULT_POLICY
 from treering.session.store import Store
@@ -54,19 +64,25 @@ class AsyncStore:
         except BaseException:
             release(holds)
             raise
-        return AsyncSession(writer, self._place.driver, holds)
+        return AsyncSession(writer, self._place.driver, self._place.location_of(opening.session), holds)
 
     async def view(self, session: str, *, policy: str | None = None) -> AsyncView:
         """Look at a session without ever writing to it; see `Store.view`."""
         reader = self._place.reader(session, policy)
         await arun(reader.resume(), self._place.driver)
-        return AsyncView(reader, self._place.driver)
+        return AsyncView(reader, self._place.driver, self._place.location_of(session))
 
     async def sessions(
-        self, *, project: str | None = None, cwd: str | None = None, limit: int = 20, after: str | None = None
+        self,
+        *,
+        project: str | None = None,
+        cwd: str | None = None,
+        status: str | None = None,
+        limit: int = 20,
+        after: str | None = None,
     ) -> Sessions:
         """One page of sessions, the most recently written first; see `Store.sessions`."""
-        wanted = wanted_by(project, cwd)
+        wanted = wanted_by(project, cwd, status)
         return await arun(
             list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver
         )
@@ -89,13 +105,14 @@ class AsyncStore:
         card = await parent.perform(link_child, session, task)
         return await self._open(Opening(session, card, Options()))
 
-    async def delete(self, session: str) -> None:
+    async def delete(self, session: str, *, missing_ok: bool = False) -> None:
         """Delete a session and everything in it; see `Store.delete`."""
         hold = self._place.hold(session, shared=False, create=False)
         try:
             keys = self._place.keys(session)
-            await arun(life.delete(keys, nonce=new_nonce()), self._place.driver)
-            await asyncio.to_thread(self._place.driver.scrub, *keys.places)
+            with passing_over_missing(missing_ok=missing_ok):
+                await arun(life.delete(keys, nonce=new_nonce()), self._place.driver)
+                await asyncio.to_thread(self._place.driver.scrub, *keys.places)
         finally:
             if hold is not None:
                 hold.release()

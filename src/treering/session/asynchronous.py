@@ -27,8 +27,8 @@ T = TypeVar("T")
 class _AsyncReads(Standing[R]):
     """Reading verbs, asynchronous."""
 
-    def __init__(self, reader: R, driver: Driver) -> None:
-        super().__init__(reader, driver)
+    def __init__(self, reader: R, driver: Driver, location: str) -> None:
+        super().__init__(reader, driver, location)
         self._lock = asyncio.Lock()
 
     async def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -98,8 +98,8 @@ class AsyncView(_AsyncReads[Reader]):
 class AsyncSession(_AsyncReads[Writer]):
     """Like `Session`, asynchronous: the same protocols, awaited."""
 
-    def __init__(self, writer: Writer, driver: Driver, holds: list[Hold]) -> None:
-        super().__init__(writer, driver)
+    def __init__(self, writer: Writer, driver: Driver, location: str, holds: list[Hold]) -> None:
+        super().__init__(writer, driver, location)
         self._holds = holds
 
     append = awaited(verbs.append)
@@ -156,6 +156,11 @@ class AsyncSession(_AsyncReads[Writer]):
         """Let others open the session; see `Session.release`."""
         async with self._lock:
             release(self._holds)
+
+    @property
+    def is_new(self) -> bool:
+        """There was no session of this name: this handle begins it, or will with its first record."""
+        return self._reader.is_new
 
     @property
     def head(self) -> str:

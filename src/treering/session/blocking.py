@@ -27,8 +27,8 @@ T = TypeVar("T")
 class _Reads(Standing[R]):
     """Reading verbs, blocking."""
 
-    def __init__(self, reader: R, driver: Driver) -> None:
-        super().__init__(reader, driver)
+    def __init__(self, reader: R, driver: Driver, location: str) -> None:
+        super().__init__(reader, driver, location)
         self._lock = threading.RLock()
 
     def perform(self, verb: Callable[Concatenate[Any, P], Steps[T]], *args: P.args, **kwargs: P.kwargs) -> T:
@@ -101,8 +101,8 @@ class Session(_Reads[Writer]):
     A session is used by one conversation; its methods may be called from several threads, one after the other.
     """
 
-    def __init__(self, writer: Writer, driver: Driver, holds: list[Hold]) -> None:
-        super().__init__(writer, driver)
+    def __init__(self, writer: Writer, driver: Driver, location: str, holds: list[Hold]) -> None:
+        super().__init__(writer, driver, location)
         self._holds = holds
 
     append = blocking(verbs.append)
@@ -163,6 +163,11 @@ class Session(_Reads[Writer]):
         """Let others open the session, though this handle goes on; whoever writes second is told so."""
         with self._lock:
             release(self._holds)
+
+    @property
+    def is_new(self) -> bool:
+        """There was no session of this name: this handle begins it, or will with its first record."""
+        return self._reader.is_new
 
     @property
     def head(self) -> str:

@@ -23,8 +23,9 @@ T = TypeVar("T")
 class Standing(Generic[R]):
     """What can be told without asking the store: where the session stood at the last look."""
 
-    def __init__(self, reader: R, driver: Driver) -> None:
+    def __init__(self, reader: R, driver: Driver, location: str) -> None:
         self._known = reader
+        self._location = location
         self._call: Steps[Any] | None = None
         """The call under way, or the last one if it did not end in a result or an error of ours."""
         self._driver = driver
@@ -86,6 +87,11 @@ class Standing(Generic[R]):
     def id(self) -> str:
         """The session's name."""
         return self._reader.keys.session
+
+    @property
+    def location(self) -> str:
+        """Where its folder lies: a path on this computer, or a URL. `latest` lies beside those of others."""
+        return self._location
 
     @property
     def info(self) -> SessionInfo:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
@@ -13,7 +14,7 @@ import msgspec
 
 from treering.checkpoint.policy import Policy, find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
-from treering.errors import UsageError
+from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce
@@ -25,7 +26,7 @@ from treering.session.purging import purge_all, purge_one
 from treering.session.reader import Reader
 from treering.session.redaction import Redaction, Redactor
 from treering.session.writer import Options, Writer, now_ms
-from treering.storage.open import address_of, open_driver
+from treering.storage.open import address_of, location_of, open_driver
 from treering.storage.proof import declare, prove
 from treering.storage.requests import Driver, Hold, Steps
 from treering.storage.run import run
@@ -135,6 +136,8 @@ class Place:
         proofs: set[str] | None = None,
         address: str | None = None,
         redaction: Redaction | None = None,
+        *,
+        location: str = "",
     ) -> None:
         self.driver = driver
         self.prefix = prefix
@@ -142,11 +145,18 @@ class Place:
         """Names the store, without its namespaces, in every process; None if nothing does. See `address_of`."""
         self.redaction = redaction
         """What every text passes before it is stored."""
+        self.location = location or f"{driver.name}:/"
+        """Path or URL of the store, without its namespaces, for people; see `location_of`."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
         """A part of this place for one tenant; what was proved of the store stays proved."""
-        return Place(self.driver, namespace_prefix(self.prefix, name), self._proofs, self.address, self.redaction)
+        prefix = namespace_prefix(self.prefix, name)
+        return Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
+
+    def location_of(self, session: str) -> str:
+        """Where the folder of a session lies: a path on this computer, or a URL."""
+        return f"{self.location}/{self.keys(session).home}".rstrip("/")
 
     def keys(self, session: str) -> SessionKeys:
         """The keys of one session.
@@ -225,6 +235,16 @@ class Place:
         return done
 
 
+@contextmanager
+def passing_over_missing(*, missing_ok: bool) -> Iterator[None]:
+    """Take it for done, if that is allowed, that a session which was to be deleted never was."""
+    try:
+        yield
+    except NotFoundError as error:
+        if not missing_ok or error.kind != "session":
+            raise
+
+
 def policy_named(name: str | None) -> Policy | None:
     """The policy of that name, if one is asked for.
 
@@ -285,12 +305,11 @@ def purging(place: Place, session: str | None, older_than: timedelta | None) -> 
     return purge_all(place.prefix, appends=place.driver.appends, before_ms=before)
 
 
-def wanted_by(project: str | None, cwd: str | None) -> Callable[[SessionInfo], bool] | None:
-    """A filter for lists of sessions."""
-    if project is None and cwd is None:
-        return None
-    where = None if cwd is None else full_path(cwd)
-    return lambda row: (project is None or row.project == project) and (where is None or row.cwd == where)
+def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Callable[[SessionInfo], bool] | None:
+    """A filter for lists of sessions; None asks for nothing."""
+    facts = (("project", project), ("cwd", None if cwd is None else full_path(cwd)), ("status", status))
+    asked = [(name, value) for name, value in facts if value is not None]
+    return (lambda row: all(getattr(row, name) == value for name, value in asked)) if asked else None
 
 
 def open_place(
@@ -305,5 +324,5 @@ def open_place(
     """What `open` and `aopen` share."""
     redaction = None if redactor is None else Redaction(redactor)
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
-    place = Place(driver, address=address_of(target), redaction=redaction)
+    place = Place(driver, address=address_of(target), redaction=redaction, location=location_of(target, path))
     return place.namespace(namespace) if namespace else place

@@ -225,8 +225,14 @@ def notes(reader: Reader, kind: str | None = None, *, on_path: bool = False) -> 
     return (yield from _notes(reader, index.graph.annotations.notes(kind, path=along)))
 
 
-def extensions(reader: Reader, extension: str, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
-    """What an extension recorded, oldest first, by default along the path of the head."""
+def extensions(reader: Reader, extension: str | None = None, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
+    """What an extension recorded, oldest first.
+
+    Args:
+        reader: The session.
+        extension: Its name; by default all of them are meant. `Note.brief` names them.
+        on_path: Only along the path of the head (the default), and about the session as a whole.
+    """
     index = yield from reader.index()
     along = index.graph.path(reader.state.tip) if on_path else None
     return (yield from _notes(reader, index.graph.annotations.extensions(extension, path=along)))

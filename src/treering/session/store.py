@@ -25,6 +25,7 @@ from treering.session.place import (
     Place,
     loaded_card,
     open_place,
+    passing_over_missing,
     purging,
     release,
     wanted_by,
@@ -78,7 +79,7 @@ class Store:
         except BaseException:
             release(holds)
             raise
-        return Session(writer, self._place.driver, holds)
+        return Session(writer, self._place.driver, self._place.location_of(opening.session), holds)
 
     def view(self, session: str, *, policy: str | None = None) -> View:
         """Look at a session without ever writing to it; others may have it open.
@@ -92,20 +93,27 @@ class Store:
         """
         reader = self._place.reader(session, policy)
         run(reader.resume(), self._place.driver)
-        return View(reader, self._place.driver)
+        return View(reader, self._place.driver, self._place.location_of(session))
 
     def sessions(
-        self, *, project: str | None = None, cwd: str | None = None, limit: int = 20, after: str | None = None
+        self,
+        *,
+        project: str | None = None,
+        cwd: str | None = None,
+        status: str | None = None,
+        limit: int = 20,
+        after: str | None = None,
     ) -> Sessions:
         """One page of sessions, the most recently written first, from their cards alone.
 
         Args:
             project: Only those of this project.
             cwd: Only those about this folder.
+            status: Only those that stand so; empty: those without a status.
             limit: Most rows.
             after: `Sessions.after` of the page before.
         """
-        wanted = wanted_by(project, cwd)
+        wanted = wanted_by(project, cwd, status)
         return run(list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver)
 
     def each_session(self) -> Iterator[SessionInfo]:
@@ -130,14 +138,19 @@ class Store:
         card = parent.perform(link_child, session, task)
         return self._open(Opening(session, card, Options()))
 
-    def delete(self, session: str) -> None:
+    def delete(self, session: str, *, missing_ok: bool = False) -> None:
         """Delete a session and everything in it; its name can be used again.
+
+        Args:
+            session: Its name.
+            missing_ok: Do nothing if there is none, so that it can be asked for twice.
 
         Raises:
             NotFoundError: There is none.
             SessionHeldError: Another local process has it open.
         """
-        self._place.delete(session)
+        with passing_over_missing(missing_ok=missing_ok):
+            self._place.delete(session)
 
     def purge(self, session: str | None = None, *, older_than: timedelta | None = None) -> tuple[str, ...]:
         """Remove what deletions leave: tombstones, and what killed or stalled processes left behind.

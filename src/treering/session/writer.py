@@ -111,6 +111,8 @@ class Writer(Keeper):
         """Holds the session for this handle where the store knows such a thing, or raises `SessionHeldError`."""
         self._lives: list[str] = []
         """Of the session that this handle creates, one for each try: an earlier one may have landed."""
+        self.is_new = False
+        """There was no session when this handle was opened, and nobody else began it since."""
         self._new_card = card if options.redaction is None else options.redaction.card(card)
         self._prepare = prepare
         self._appends = 0
@@ -146,12 +148,14 @@ class Writer(Keeper):
                 raise
             self._leave()
             return
+        self.is_new = False
         self.weigh()
         self.others.accept()
         self._move_along()
 
     def _leave(self) -> None:
         """Stand before a session that is not there, or is not ours to write."""
+        self.is_new = True
         self._view, self._state = None, SessionState(self._new_card, self.policy)
         self.blobs = {}
         self.others.accept()
@@ -245,6 +249,7 @@ class Writer(Keeper):
         except ConflictError as error:
             if self.options.shared:
                 yield from self.resume()
+                self.is_new = self.view.life in self._lives
                 self._follow()  # still standing before the first node, beside what the other began with
                 return
             view = yield from resume(self.keys)

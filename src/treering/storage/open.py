@@ -83,6 +83,20 @@ def address_of(target: Target) -> str | None:
     return None if scheme == "memory" else f"{scheme}://{rest.rstrip('/')}"
 
 
+def location_of(target: Target, path: str = "") -> str:
+    """Return where the store lies that `target` means, for people and other tools: a path on this computer, or a URL.
+
+    Args:
+        target: As for `open_driver`.
+        path: Likewise.
+    """
+    if not isinstance(target, str | os.PathLike):
+        filesystem, inner = _unwrapped(target, path)
+        url: str = filesystem.unstrip_protocol(inner)
+        return url.removeprefix("file://").rstrip("/")
+    return (address_of(target) or os.fspath(target)).removeprefix("file://").rstrip("/")
+
+
 def _refuse(option: object, reason: str) -> None:
     if option:
         raise UsageError(reason, kind="target")
@@ -129,7 +143,6 @@ def _open_url(url: str, scheme: str, storage_options: dict[str, Any], *, single_
 
 def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) -> Driver:
     import fsspec
-    from fsspec.implementations.dirfs import DirFileSystem
     from fsspec.implementations.local import LocalFileSystem
 
     from treering.storage.generic import GenericDriver
@@ -139,13 +152,21 @@ def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) 
         raise UsageError(text, kind="target")
     if single_writer:
         return GenericDriver(fs, path)
-    while isinstance(fs, DirFileSystem):
-        fs, path = fs.fs, fs._join(path)  # noqa: SLF001
+    fs, path = _unwrapped(fs, path)
     if isinstance(fs, LocalFileSystem):
         return _open_path(fs._strip_protocol(path) if path else "", is_path=True)  # noqa: SLF001
     if "s3fs" in sys.modules and isinstance(fs, sys.modules["s3fs"].S3FileSystem):
         return _open_s3(path, fs, None)
     raise _unsafe(type(fs).__name__)
+
+
+def _unwrapped(fs: AbstractFileSystem, path: str) -> tuple[AbstractFileSystem, str]:
+    """Return a filesystem that is no folder of another one, and the path there."""
+    from fsspec.implementations.dirfs import DirFileSystem
+
+    while isinstance(fs, DirFileSystem):
+        fs, path = fs.fs, fs._join(path)  # noqa: SLF001
+    return fs, path
 
 
 def _unsafe(what: str) -> UnsafeStoreError:

@@ -83,9 +83,10 @@ class Annotations:
             if (kind is None or note.kind == kind) and (nodes is None or note.target is None or note.target in nodes)
         ]
 
-    def extensions(self, extension: str, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
-        """Return the state notes of one type of extension, all or those along `path`; the last one is the newest."""
-        return [note for note in self.notes("extension", path=path) if _text(note, "extension") == extension]
+    def extensions(self, extension: str | None = None, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
+        """Return the state notes of one type of extension, or of every one: all or those along `path`, newest last."""
+        found = self.notes("extension", path=path)
+        return [note for note in found if extension is None or _text(note, "extension") == extension]
 
     def usage(self, *, path: Iterable[Skeleton] | None = None) -> dict[str, int | float]:
         """Return the sums of all numbers in usage notes, by name, over the whole session or along `path`."""
