@@ -216,12 +216,11 @@ class Reader:
 
     def _edit(self, record: Json, kind: str, target: str) -> None:
         brief = record.get("brief", {})
-        back = brief.get("undo") or brief.get("erased")
         if kind == "prune":
             self._pruned.add(target)
         elif kind == "retract":
-            (self._retracted.discard if back else self._retracted.add)(target)
-        elif kind == "amend" and back:
+            (self._retracted.discard if brief.get("undo") else self._retracted.add)(target)
+        elif kind == "amend" and (brief.get("undo") or brief.get("erased")):
             self._amended.pop(target, None)
         elif kind == "amend":
             self._amended[target] = record

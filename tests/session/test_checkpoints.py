@@ -5,12 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import math
 import struct
+from collections.abc import Sequence
 
 import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
 from treering import Keep
+from treering.checkpoint.context import Context, Item
 from treering.session.blocking import Session
 from treering.session.store import Store
 from treering.storage.requests import Get
@@ -354,3 +356,38 @@ def test_a_checkpoint_pruned_by_another_is_not_built_upon(backend: Backend, seal
             session.seal()
             session.prune(Keep(last=1, heads=(), ids=[made]))
             session.tidy(everything=True)
+
+
+def test_what_an_old_context_costs_grows_with_its_length_and_not_with_its_square(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its items are gone through a fixed number of times, also where every second one was hidden."""
+
+    def looks(count: int) -> int:
+        """How often a context is gone through to tell what it was at a node."""
+        with treering.open(f"memory://old-{count}").session("s") as session:
+            nodes = session.commit([f"message {number}" for number in range(count)]).nodes
+            hidden = [treering.Draft(type="edit", kind="retract", target=node) for node in nodes[::2]]
+            session.commit([*hidden, "later"], state={"step": 1})
+            session.commit(["last"])
+            asked = 0
+            known = Context.nodes.fget
+
+            def counted(context: Context) -> tuple[str, ...]:
+                nonlocal asked
+                asked += 1
+                return known(context)  # type: ignore[misc]
+
+            def made(context: Context, items: Sequence[Item]) -> Context:
+                nonlocal asked
+                asked += 1
+                return Context(tuple(items), context.settings)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(Context, "nodes", property(counted))
+                patched.setattr(Context, "with_items", made)
+                assert len(session.context_at(nodes[-1])) == count // 2
+                session.checkout(nodes[-1])
+            return asked
+
+    assert looks(10) == looks(200)

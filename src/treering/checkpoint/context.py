@@ -11,7 +11,7 @@ compaction and new messages are recorded together. `splice_diff` finds such chan
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -50,9 +50,9 @@ Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
 """At an index of the old list: delete so many items, put these in their place."""
 
 
-def without(context: Context, node: str) -> Context:
-    """Return `context` without the items of `node`: it was retracted."""
-    return context.with_items([item for item in context.items if item.node != node])
+def without(context: Context, nodes: Collection[str]) -> Context:
+    """Return `context` without the items of some nodes: they were retracted."""
+    return context.with_items([item for item in context.items if item.node not in nodes]) if nodes else context
 
 
 def without_messages(context: Context, nodes: Collection[str]) -> Context:
@@ -62,14 +62,22 @@ def without_messages(context: Context, nodes: Collection[str]) -> Context:
     return context.with_items([Item(item.node, item.view) if item.node in nodes else item for item in context.items])
 
 
-def replace(context: Context, node: str, message: bytes) -> Context:
-    """Return `context` with `message` (JSON) shown for `node`: it was amended. Nodes not shown stay so."""
-    index = next((at for at, item in enumerate(context.items) if item.node == node), None)
-    if index is None:
+def replace(context: Context, messages: Mapping[str, bytes]) -> Context:
+    """Return `context` with other messages (JSON) shown for some nodes: they were amended.
+
+    A node that several items show has one afterwards, in the place of the first; nodes not shown stay so.
+    """
+    if not messages:
         return context
-    edited = Item(node, context.items[index].view, message)
-    rest = [item for item in context.items[index + 1 :] if item.node != node]
-    return context.with_items([*context.items[:index], edited, *rest])
+    items: list[Item] = []
+    done: set[str] = set()
+    for item in context.items:
+        if item.node not in messages:
+            items.append(item)
+        elif item.node not in done:
+            done.add(item.node)
+            items.append(Item(item.node, item.view, messages[item.node]))
+    return context.with_items(items) if done else context
 
 
 def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:

@@ -37,6 +37,12 @@ _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
 # Keys of a brief that others build on, by type and kind of the record; those of any kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
+_KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
+_KEPT_KIND: Final = {
+    "compaction": frozenset({"boundary", "kept_after", "kept_last", "pictures", "replay", "rollover", "through"}),
+    "context_edit": frozenset({"edit", "target"}),
+    "custom_message": frozenset({"custom_type"}),
+}
 _KEPT_ALL: Final = frozenset({"model_change", "thinking_change", "mode_change"})
 _KEPT_NOTE: Final = {
     "link": frozenset({"fork", "child"}),
@@ -217,14 +223,20 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
     value = decode(brief) if brief != _NO_BRIEF else {}
     fields: Mapping[Any, object] = value if isinstance(value, dict) else {}
     if record_type == "node":
-        kept = dict(fields) if kind in _KEPT_ALL else {key: fields[key] for key in _KEPT_NODE & fields.keys()}
+        kept = dict(fields) if kind in _KEPT_ALL else _kept_of_node(kind, fields)
     elif record_type == "note":
         kept = {key: fields[key] for key in _KEPT_NOTE.get(kind, frozenset()) & fields.keys()}
         kept |= {key: number for key, number in fields.items() if kind == "usage" and _is_number(number)}
         kept |= dict.fromkeys(sorted(_TAKEN_BACK & fields.keys()))
     else:
-        kept = {}
+        kept = {"undo": fields["undo"]} if "undo" in fields else {}
     return encode(dict(sorted(kept.items())) | {"erased": True})
+
+
+def _kept_of_node(kind: str, fields: Mapping[Any, object]) -> dict[Any, object]:
+    """What decides which nodes are seen: else what was hidden would be shown again."""
+    names = _KEPT_NODE | _KEPT_KIND.get(kind, frozenset()) | {name for name in _KEPT_FLAGS if fields.get(name) is True}
+    return {name: fields[name] for name in names & fields.keys()}
 
 
 def _is_number(value: object) -> bool:

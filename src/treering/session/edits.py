@@ -60,17 +60,19 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
 def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
     """Return `context` with `node` behind what stood before it in `earlier`; what else changed since then stays so.
 
-    It stays out if all that stood before it was left out since then. What was put back meanwhile stands where its
-    position says.
+    It stays out if all that stood before it was left out since then; what is retracted there does not tell. What was
+    put back meanwhile stands where its position says.
     """
     order, shown = earlier.nodes, context.nodes
     if node not in order:
         return context
     place = order.index(node)
-    before = next((name for name in reversed(order[:place]) if name in shown), None)
-    if before is None and (place > 0 or not set(order[1:]) & set(shown)):
+    there = set(shown)
+    above = [name for name in order[:place] if name not in graph.annotations.retracted]
+    before = next((name for name in reversed(above) if name in there), None)
+    if before is None and (above or there.isdisjoint(order[place + 1 :])):
         return context if shown else context.with_items([earlier.items[place]])
-    index = 0 if before is None else shown.index(before) + 1
-    while index < len(shown) and shown[index] not in order and graph.node(shown[index]).at < graph.node(node).at:
+    index, known = 0 if before is None else shown.index(before) + 1, set(order)
+    while index < len(shown) and shown[index] not in known and graph.node(shown[index]).at < graph.node(node).at:
         index += 1
     return context.with_items([*context.items[:index], earlier.items[place], *context.items[index:]])

@@ -136,10 +136,13 @@ class Index:
         return self._placed[head].node in depths and (not path or path[-1] in self.graph.path(tip))
 
     def retracted_at(self, node: str) -> int | None:
-        """Position of the edit that hides `node`; None if it is shown."""
-        if node not in self.graph.annotations.retracted:
-            return None
-        return next(edit.at for edit in reversed(self.edits) if edit.kind == "retract" and edit.target == node)
+        """Position from which on `node` is hidden; None if it is shown."""
+        hidden_at = None
+        for edit in self.edits:
+            if edit.kind == "retract" and edit.target == node:
+                first = edit.at if hidden_at is None else hidden_at  # it may have been hidden again
+                hidden_at = None if read_brief(edit).get("undo") is True else first
+        return hidden_at
 
     def retracted_before(self, at: int) -> set[str]:
         """Nodes that were hidden by the edits below position `at`."""

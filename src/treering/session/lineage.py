@@ -308,7 +308,7 @@ def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
 def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:
     """A path, and the paths of nodes of other branches that its context shows."""
     every = {row.id: row for row in rows}
-    for node in context.nodes:
+    for node in reversed(context.nodes):  # the deepest first: its path has most of the others
         if node not in every:
             every |= {row.id: row for row in index.graph.path(node)}
     return sorted(every.values(), key=lambda row: row.at)

@@ -361,17 +361,15 @@ class Reader:
         annotations = index.graph.annotations
         shown = set(context.nodes)
         retracted = index.retracted_before(before) if before is not None else annotations.retracted
-        for node in shown & retracted:
-            context = without(context, node)
         amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since.get(node, -1)}
         lines = yield from self.lines_at(list(amended.values()))
-        for node, at in amended.items():
-            context = replace(context, node, bytes(decode_record(lines[at]).body))
-        return context
+        bodies = {node: bytes(decode_record(lines[at]).body) for node, at in amended.items()}
+        return replace(without(context, shown & retracted), bodies)
 
     def context_lines(self, index: Index, context: Context) -> Steps[dict[str, bytes]]:
-        lines = {node: line for node, line in self.state.lines.items() if node in set(context.nodes)}
-        missing = {node: index.graph.node(node).at for node in context.nodes if node not in lines}
+        shown = dict.fromkeys(context.nodes)
+        lines = {node: line for node, line in self.state.lines.items() if node in shown}
+        missing = {node: index.graph.node(node).at for node in shown if node not in lines}
         found = yield from self.lines_at(list(missing.values()))
         return lines | {node: found[at] for node, at in missing.items()}
 

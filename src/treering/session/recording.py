@@ -13,7 +13,7 @@ from treering.checkpoint.context import Context, replace, without, without_messa
 from treering.checkpoint.delta import write
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
-from treering.format.record import EMPTY, Record, skeleton_of_record
+from treering.format.record import EMPTY, Record, read_brief, skeleton_of_record
 from treering.ids import time_of
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem
@@ -114,11 +114,11 @@ class Recording:
     def _seen(self, context: Context, record: Record) -> Context | None:
         if record.type == "node":
             return self.writer.policy.extend(context, skeleton_of_record(record, 0))
-        if record.target is None or record.brief is not EMPTY:  # taking an edit back records the context itself
+        if record.target is None or _takes_back(record):  # which records the context itself
             return context
         if record.kind == "retract":
-            return without(context, record.target)
-        return replace(context, record.target, bytes(record.body)) if record.kind == "amend" else context
+            return without(context, {record.target})
+        return replace(context, {record.target: bytes(record.body)}) if record.kind == "amend" else context
 
     def draft(self, draft: Draft, *, here: bool = False) -> str:
         """Record a draft, about the node in hand if it is about `here`; return its id."""
@@ -252,6 +252,10 @@ class Recording:
                 brief=Raw(written.brief), body=Raw(written.body),
             )
         )  # fmt: skip
+
+
+def _takes_back(edit: Record) -> bool:
+    return edit.brief is not EMPTY and read_brief(skeleton_of_record(edit, 0)).get("undo") is True
 
 
 def _redacted(change: Change, redaction: Redaction) -> Change:

@@ -242,15 +242,15 @@ class SessionState:
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
             self.parent_gone = True
         target, brief = skeleton.target, read_brief(skeleton)
-        if target is None or brief.get("erased"):
-            return  # erased: its target is as well, and shown as that
+        if target is None:
+            return
         if brief.get("undo"):
             restored = skeleton.kind in ("amend", "retract") and target in self.lines
             self.context_at = UNKNOWN if restored else self.context_at
         elif skeleton.kind == "retract" and target in self.context.nodes:
-            self._see(without(self.context, target), self.context_at)
-        elif skeleton.kind == "amend":
-            self.context = replace(self.context, target, bytes(record.body))
+            self._see(without(self.context, {target}), self.context_at)
+        elif skeleton.kind == "amend" and not brief.get("erased"):  # else its target is erased, and shown as that
+            self.context = replace(self.context, {target: bytes(record.body)})
 
 
 # No node has this id, so a context at it is never taken for one of the head's.

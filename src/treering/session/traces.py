@@ -15,6 +15,7 @@ from treering.session.tally import CARD, EXTRA, FACTS, first_prompt
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
+_NOTHING = b"null"
 RECORDS_AT_ONCE = 500  # whose lines are in memory at a time
 
 
@@ -52,6 +53,10 @@ def require_erasable(rows: Mapping[str, Skeleton], name: str, index: Index) -> N
             kind="erase",
             remedy="erase the node that an edit is about",
         )
+
+
+def _only_hides(record: Record) -> bool:
+    return (record.type, record.kind) == ("edit", "retract") and bytes(record.body) == _NOTHING
 
 
 def _is_buried(row: Skeleton) -> bool:
@@ -116,7 +121,7 @@ class Search:
                     self._add(record.at, node, message)
             if self.state:
                 self._take_state(record)
-        elif not is_erased(bytes(record.body)):
+        elif not is_erased(bytes(record.body)) and not _only_hides(record):
             name = record.target if record.type == "edit" else record.id
             self._add(record.at, name or "", bytes(record.body))
 

@@ -347,10 +347,11 @@ def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
     lines = yield from writer.context_lines(index, context)
     yield from writer.fetch_blobs(lines.values(), context)
     yield from writer.bring(Restored(writer.at_node, context, lines, None))
-    missing = [node for node in nodes if node not in context.nodes]
+    found = {item.node: item for item in context.items}
+    missing = [node for node in nodes if node not in found]
     if missing:
         raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
-    return {item.node: item for item in context.items}
+    return found
 
 
 class _Recorded(NamedTuple):

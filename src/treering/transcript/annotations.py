@@ -11,6 +11,7 @@ Neither ever moves a head. Of several labels, titles or edits of one kind the la
 | edit `amend`         |                                  | its payload is shown in place of the target's              |
 | edit `retract`       |                                  | hides the target                                           |
 | either of these      | `{"undo": true}`                 | takes the edit of that kind back                           |
+| edit `amend`         | `{"erased": true}`               | likewise: its target is erased, too, and is shown as that  |
 
 Notes of other kinds are kept and can be asked for. Edits of other kinds are left alone. A note whose target does not
 exist stays with that name; a note without a target is about the session as a whole.
@@ -57,12 +58,12 @@ class Annotations:
 
     def _add_edit(self, skeleton: Skeleton, target: str) -> None:
         brief = read_brief(skeleton)
-        undo = brief.get("undo") is True or brief.get("erased") is True  # then its target is erased as well
-        if skeleton.kind == "retract":
+        undo = brief.get("undo") is True
+        if skeleton.kind == "retract":  # also one that was erased: what is hidden stays so
             (self.retracted.discard if undo else self.retracted.add)(target)
         elif skeleton.kind == "amend":
             self.amended.pop(target, None)
-            if not undo:
+            if not undo and brief.get("erased") is not True:  # else its target is erased, and shown as that
                 self.amended[target] = skeleton.at
 
     def of(self, target: str) -> list[Skeleton]:

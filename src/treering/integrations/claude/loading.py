@@ -85,12 +85,12 @@ class _Found:
 
     def _edit(self, record: Record, target: str, blobs: Mapping[str, bytes | None]) -> None:
         payload = decode_payload(bytes(record.body), blobs)
-        undone = read_brief(skeleton_of_record(record, 0)).get("undo") is True or isinstance(payload, Erased)
+        undone = read_brief(skeleton_of_record(record, 0)).get("undo") is True
         if record.kind == "retract":
             (self._retracted.discard if undone else self._retracted.add)(target)
         elif record.kind == "amend":
             self._amended.pop(target, None)
-            if not undone:
+            if not undone and not isinstance(payload, Erased):
                 self._amended[target] = payload
 
     def entries(self) -> list[Fields]:
