@@ -15,7 +15,7 @@ from treering.checkpoint.context import Context
 from treering.checkpoint.policies.blocks import blocks_of
 from treering.checkpoint.policies.evva import MESSAGE, named
 from treering.checkpoint.policy import Seen, find_policy, render
-from treering.exporters.stored import Stored, is_fork, stored_drafts
+from treering.exporters.stored import Stored, header_in, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format import values
 from treering.format.values import Fields, fields_of
@@ -61,7 +61,8 @@ def compose(view: View) -> Composed:
     context = view.perform(_context)
     messages = [_rendered(item.node, item.view, item.message, drafts) for item in context.items]
     parts = [_bytes_of(item.node, item.view, item.message, drafts) for item in context.items]
-    header = _header(records)
+    header = header_in(records)
+    header = header if header is not None and fields_of(header.payload).get("format") == NAME else None
     if header is not None and not _is_changed(view, records):
         data = _as_it_was(header, parts)
     else:
@@ -69,12 +70,6 @@ def compose(view: View) -> Composed:
         data = _written(document, parts)
     left_out = [*_left(records, context), *_images(context, drafts)]
     return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
-
-
-def _header(records: Sequence[Stored]) -> Draft | None:
-    """Return the note with the header of the document that was imported, if one was."""
-    notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
-    return next((note for note in notes if fields_of(note.payload).get("format") == NAME), None)
 
 
 def _context(reader: Reader) -> Steps[Context]:

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from treering.exporters.stored import Stored, is_fork, stored_drafts
+from treering.exporters.stored import Stored, header_in, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
@@ -157,7 +157,7 @@ class _Composer:
     # the header
 
     def _open(self, records: list[Stored]) -> None:
-        note = next((each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import"), None)
+        note = header_in(records)
         payload = fields_of(note.payload if note is not None else None)
         raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
         if payload.get("format") != self._target.FORMAT or not raw:
@@ -229,7 +229,7 @@ class _Composer:
         made = self._target.retract(edit) if hides else None
         if made is not None:
             self._hidden.discard(str(edit.target))  # once is enough
-            self._later += [made] if made.id not in self._nodes_here else []  # it came back as an entry of its own
+            self._later += [made] if made.id not in self._there else []  # it came back as an entry of its own
         elif not (edit.brief or {}).get("undo"):
             self._left[edit.kind, hides] += 1
 

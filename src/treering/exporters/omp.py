@@ -10,7 +10,7 @@ import msgspec
 
 from treering.exporters.lines import compose_lines
 from treering.exporters.pi import adapted as adapted_for_pi, apart, usage_of
-from treering.exporters.stored import stored_drafts
+from treering.exporters.stored import header_in, stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import as_bytes
@@ -33,17 +33,22 @@ def compose(view: View) -> Composed:
     """Make a file of oh-my-pi of a session."""
     target = _Omp()
     composed = compose_lines(view, target, target.encode)
-    slot = _slot(view, target)
+    slot = _slot(view)
     return msgspec.structs.replace(composed, data=[*([slot] if slot else []), *composed.data], parts=target.parts)
 
 
-def _slot(view: View, target: _Omp) -> bytes:
+def _slot(view: View) -> bytes:
     """The title slot: that of the imported file as long as nobody gave another title; a file without one stays so."""
-    header = next((each.draft for each in stored_drafts(view, FORMAT) if each.draft.kind == "import"), None)
-    payload = fields_of(header.payload if header is not None else None)
-    if target.title is not None:
-        return build_title_slot(target.title)
-    if payload.get("format") != FORMAT or header is None:
+    notes = [*stored_drafts(view, FORMAT, types=("note",))]
+    header = header_in(notes)
+    since = notes[next((at for at, each in enumerate(notes) if each.draft is header), -1) + 1 :]
+    given = [each.draft for each in since if each.draft.kind == "title" and not each.imported]
+    if given:
+        text = (given[-1].brief or {}).get("title")
+        return build_title_slot(
+            TitleSlot(text if isinstance(text, str) else "", "user", write_time(given[-1].time_ms) or "")
+        )
+    if header is None or fields_of(header.payload).get("format") != FORMAT:
         return build_title_slot(TitleSlot(view.info.title, "", write_time(view.info.created_ms) or ""))
     kept = (header.source or {}).get(SLOT)
     return as_bytes(kept) + b"\n" if kept is not None else b""
@@ -59,8 +64,6 @@ class _Omp:
     def __init__(self) -> None:
         self.parts: dict[str, bytes] = {}
         """Images by their names."""
-        self.title: TitleSlot | None = None
-        """The last one given here."""
         self._calls: set[str] = set()
         self._answered: set[str] = set()
         self._failed: set[str | None] = set()
@@ -86,9 +89,6 @@ class _Omp:
         made = adapt(draft, settings)
         if made is not None and made.kind == "message":
             self._look_at(made)
-        if draft.kind == "title" and draft.type == "note":
-            text = (draft.brief or {}).get("title")
-            self.title = TitleSlot(text if isinstance(text, str) else "", "user", write_time(draft.time_ms) or "")
         return made
 
     def apart(self, message: Fields) -> list[Fields]:

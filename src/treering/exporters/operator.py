@@ -17,7 +17,7 @@ import msgspec
 from treering.checkpoint.policies.operator import message_of
 from treering.checkpoint.policy import Seen
 from treering.exporters.lines import compose_lines
-from treering.exporters.stored import Stored, stored_drafts
+from treering.exporters.stored import Stored, header_in, stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import RAW, as_bytes, framed
@@ -46,7 +46,7 @@ def compose(view: View) -> Composed:
 def _flat_lines(view: View) -> list[bytes] | None:
     """Return the lines of a flat file in whose session nothing happened; None for any other session."""
     records = [*stored_drafts(view, FLAT)]
-    header = next((each.draft for each in records if each.draft.kind == "import"), None)
+    header = header_in(records)
     nodes = [each for each in records if each.draft.type == "node"]
     if header is None or not _is_flat(header) or not all(each.imported for each in nodes) or _is_moved(view, nodes):
         return None

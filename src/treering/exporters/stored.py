@@ -1,15 +1,16 @@
 """A stored session as drafts again: what an importer made, and what was recorded since.
 
-Rule: what an importer made is written back as it was, whatever it looks like. What was recorded here is first made to
-look like the program's own. So the two must be told apart, and a draft bears no mark: it is an importer's if the
-session has its header, it says its time (our ids carry ours), and it stands before the first checkpoint or has fields
-that only an importer writes.
+Rule: what a file said is written back as it was, whatever it looks like and however often the file was imported. What
+was recorded here is first made to look like the program's own. So the two must be told apart, and a record bears no
+mark: it came from a file if one append wrote it together with a note about that file, which every import does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator
+from itertools import groupby
+from typing import Any, Final, NamedTuple
 
 from treering.format import values
 from treering.format.erasure import Erased, is_erased
@@ -26,6 +27,8 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 _BLOB = b'"$blob"'
+_ABOUT_A_FILE: Final = frozenset({"import", ORIGIN})
+"""Kinds of notes that only an import writes: with the header, and how far it read."""
 
 
 def is_fork(info: SessionInfo) -> bool:
@@ -41,27 +44,54 @@ class Stored(NamedTuple):
     """An importer made it, so it can be written back as it was."""
 
 
-def stored_drafts(view: View, format: str) -> Iterator[Stored]:  # noqa: A002  # as it is called everywhere here
+def header_in(records: Iterable[Stored]) -> Draft | None:
+    """Return the newest header of the file that a session was made of, as programs rewrite theirs; None if of none."""
+    notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
+    return next(iter(deque(notes, maxlen=1)), None)
+
+
+def stored_drafts(
+    view: View,
+    format: str,  # noqa: A002  # as it is called everywhere here
+    *,
+    types: Collection[str] = ("node", "note", "edit"),
+) -> Iterator[Stored]:
     """Yield nodes, notes and edits of a session in their order, one payload in memory at a time.
 
     Args:
         view: The session.
         format: What an importer of another format made does not count as imported.
+        types: Of records; all others are passed over unread.
     """
-    header = checkpointed = False
-    for line in view.lines():
-        record = decode_record(line)
-        checkpointed = checkpointed or record.type == "checkpoint"
-        if record.type not in ("node", "note", "edit"):
+    header = False
+    for record, line, from_file in _told(view.lines()):
+        if record.type not in types:
             continue
         if record.type == "edit" and is_erased(bytes(record.body)):
             continue  # of something that is erased itself
         draft = view.perform(_draft, record, line)
         if record.type == "note" and record.kind == "import":
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
-        foreign = record.time is not None and time_of(record.id) is None
-        marked = draft.source is not None or "source_parent" in (draft.links or {})
-        yield Stored(draft, header and foreign and (marked or not checkpointed))
+        imported = header and from_file and record.time is not None
+        if imported or not (header and from_file and record.kind == "title"):  # that is the header's, and stands there
+            yield Stored(draft, imported)
+
+
+def _told(lines: Iterable[bytes]) -> Iterator[tuple[Record, bytes, bool]]:
+    """Yield records and their lines, and whether each came from a file; no more than one append is held back."""
+    begun = False  # a session that no file came into yet needs no look ahead
+    records = ((decode_record(line), line) for line in lines)
+    for _, append in groupby(records, key=lambda each: each[0].by):
+        held: list[tuple[Record, bytes]] = []
+        from_file = False
+        for record, line in append:
+            from_file = from_file or (record.type == "note" and record.kind in _ABOUT_A_FILE)
+            begun = begun or from_file
+            held.append((record, line))
+            if from_file or not begun:
+                yield from ((*each, from_file) for each in held)
+                held.clear()
+        yield from ((*each, False) for each in held)
 
 
 def _draft(reader: Reader, record: Record, line: bytes) -> Steps[Draft]:

@@ -306,7 +306,7 @@ READERS: Final[Mapping[str, Callable[[Fields, Place, Reader], Fields]]] = {
 # From a draft back to an entry. The order of fields is that in which kit writes them.
 
 
-_WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
+WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "branch_summary": ("from_id", "summary"),
     "compaction": (
         "summary", "first_kept_entry_id", "tokens_before", "tokens_after", "messages_removed", "read_files",
@@ -337,8 +337,8 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made. A compaction that was joined to the tree names no parent."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
-    own = told(draft, _WRITTEN.get(kind), _BRIEFS)
-    names = _WRITTEN.get(kind, ())
+    own = told(draft, WRITTEN.get(kind), _BRIEFS)
+    names = WRITTEN.get(kind, ())
     found = own | {name: left.pop(name) for name in names if name in left}
     joined = "logical_parent" in (draft.links or {})
     above = {} if parent is None or joined else {"parent_id": parent}

@@ -52,10 +52,11 @@ SMALL_BYTES_MAX: Final = 440
 """What data of a mode, or a list of rules, may take of a brief."""
 
 _NOTES: Final = frozenset({"label", "model_usage", "title_change"})
-_OWN_TYPES: Final = frozenset({
+OWN_TYPES: Final = frozenset({
     "archive", "credential_pin", "mode_change", "model_usage", "reset_boundary", "service_tier_change", "session_init",
     "title_change", "ttsr_injection",
 })  # fmt: skip
+"""Types of entries that only oh-my-pi writes."""
 _OWN_FIELDS: Final = {
     "session": ("titleSource", "additionalDirectories", "previousSessionFiles", "providerPromptCacheKey"),
     "thinking_level_change": ("configured",),
@@ -98,7 +99,7 @@ def detect(head: bytes) -> bool:
 
 def _is_own(record: Fields) -> bool:
     kind = text_of(record.get("type"))
-    if kind in _OWN_TYPES:
+    if kind in OWN_TYPES:
         return "parentId" in record
     return any(name in record for name in _OWN_FIELDS.get(kind, ()))
 
@@ -410,7 +411,7 @@ def _read_usage(rest: Fields, place: Place, reader: Reader) -> Fields:
     return {"kind": "usage", **pi.read_usage(rest, place, reader)}
 
 
-_READERS: Final[Mapping[str, ReadEntry]] = {
+READERS: Final[Mapping[str, ReadEntry]] = {
     "branch_summary": _read_branch_summary,
     "compaction": _read_compaction,
     "custom": _read_extension,
@@ -468,7 +469,7 @@ def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
         pi.DIALECT,
         name=NAME,
         notes=_NOTES,
-        readers={kind: _Resolving(read, load, missing) for kind, read in _READERS.items()},
+        readers={kind: _Resolving(read, load, missing) for kind, read in READERS.items()},
         unknown=_Resolving(pi.read_unknown, load, missing),
         recalled=frozenset(),
         read_header=_read_header,

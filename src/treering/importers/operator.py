@@ -326,7 +326,7 @@ READERS: Final[Mapping[str, Callable[[Fields, Place, Reader], Fields]]] = {
 # From a draft back to an entry. The order of fields is that in which Operator writes them.
 
 
-_WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
+WRITTEN: Final[Mapping[str, tuple[str, ...]]] = {
     "branch_summary": ("from_id", "summary", "details", "from_hook"),
     "compaction": ("summary", "first_kept_entry_id", "tokens_before", "details", "from_hook"),
     "custom": ("custom_type", "data"),
@@ -356,11 +356,11 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
     """Return the entry of which a draft was made. What is not set is not written."""
     kind = _TYPES.get(draft.kind, draft.kind)
     left = dict(draft.source or {})
-    own = told(draft, _WRITTEN.get(kind), _BRIEFS)
+    own = told(draft, WRITTEN.get(kind), _BRIEFS)
     if kind == "message" and draft.payload is not None:
         own = {"message": draft.payload}
-    own |= {name: left.pop(name) for name in _WRITTEN.get(kind, ()) if name in left}
-    names = _WRITTEN.get(kind, tuple(own))
+    own |= {name: left.pop(name) for name in WRITTEN.get(kind, ()) if name in left}
+    names = WRITTEN.get(kind, tuple(own))
     above = left.pop("parent_id", parent)
     return {
         "id": left.pop("id", draft.id),

@@ -49,7 +49,7 @@ def _stamp(value: object) -> bool:
     return nanoseconds(value) is not None
 
 
-_KIT: Final[Mapping[str, Mapping[str, Check]]] = {
+KIT: Final[Mapping[str, Mapping[str, Check]]] = {
     "branch_summary": {"from_id": _text, "summary": _text},
     "compaction": {
         "summary": _text, "first_kept_entry_id": _text, "tokens_before": _whole, "tokens_after": _whole,
@@ -63,11 +63,12 @@ _KIT: Final[Mapping[str, Mapping[str, Check]]] = {
     "session_info": {"name": _text},
     "system_prompt": {"content": _text, "model": _text, "provider": _text},
 }  # fmt: skip
+"""By type of entry: fields that kit reads, and what may be in them."""
 
 
 def kit_reads(record: Fields) -> bool:
     """Tell whether kit opens a file with this entry in it."""
-    fields = _KIT.get(text_of(record.get("type")))
+    fields = KIT.get(text_of(record.get("type")))
     if fields is None:
         return False
     checks = {"id": _text, "timestamp": _stamp, "parent_id": _text, **fields}
@@ -133,7 +134,7 @@ def _level(value: object) -> bool:
     return isinstance(value, str) and value in LEVELS
 
 
-_OPERATOR: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] = {
+OPERATOR: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] = {
     "branch_summary": ({"from_id": _text, "summary": _text}, {}),
     "channel": ({"name": _text}, {"chat_id": _or_null(_text), "user_id": _or_null(_text)}),
     "compaction": ({"summary": _text, "first_kept_entry_id": _text, "tokens_before": _count}, {}),
@@ -152,9 +153,9 @@ _OPERATOR: Final[Mapping[str, tuple[Mapping[str, Check], Mapping[str, Check]]]] 
 
 def operator_reads(record: Fields) -> bool:
     """Tell whether Operator takes this entry."""
-    if text_of(record.get("type")) not in _OPERATOR:
+    if text_of(record.get("type")) not in OPERATOR:
         return False
-    needed, allowed = _OPERATOR[record["type"]]
+    needed, allowed = OPERATOR[record["type"]]
     common: Mapping[str, Check] = {"id": _text, "timestamp": _seconds, "parent_id": _or_null(_text)}
     there = all(name in record and check(record[name]) for name, check in needed.items())
     return there and _are({**common, **allowed}, record)

@@ -65,14 +65,21 @@ class Loader:
         """For what an importer read; what is copied was stored before, and stays as it is."""
         self._held: Checkpoint | None = None
         """One that an importer read, and that may be the one to stand with."""
+        self._appends = 1
+        self._copied: str | None = None
 
     @property
     def end(self) -> int:
         return self.state.end
 
     def add(self, record: Record) -> Steps[None]:
-        """Put a record behind the others; its position and append are filled in."""
-        record = msgspec.structs.replace(record, at=self.end, by=f"{self.nonce}.1", more=False)
+        """Put a record behind the others; its position is filled in, and its append.
+
+        What is copied and came in one append stays in one: that tells what an import brought.
+        """
+        if record.by and record.by != self._copied:
+            self._copied, self._appends = record.by, self._appends + 1
+        record = msgspec.structs.replace(record, at=self.end, by=f"{self.nonce}.{self._appends}", more=False)
         yield from self.add_line(encode_record(record), record)
 
     def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:

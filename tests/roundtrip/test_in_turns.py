@@ -1,0 +1,149 @@
+"""What a file said goes back as it was, however often it came in: programs and Treering write in turns.
+
+Compared are records, byte by byte, and not contexts: a context is the same when an extension's entry is given another
+name. Each turn a program adds entries of any type, the file is imported, and the session is exported.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from tests.roundtrip.authors import AUTHORS, Author
+
+import treering
+from treering.exporters import export
+from treering.ids import new_nonce
+from treering.importers import Intake, claude_entries, kit, omp, operator, pi, readable
+
+SEEDS: Final = 12
+TURNS: Final = 4
+
+
+class Desk:
+    """A file on which a program and Treering work in turn."""
+
+    def __init__(self, name: str, folder: Path, random: Random) -> None:
+        self.format = name
+        self.store = treering.open(f"memory://turns-{new_nonce()}")
+        self.author: Author = AUTHORS[name](folder / f"given{_SUFFIX.get(name, '.jsonl')}", random)
+        self.session = ""
+        self._exports = 0
+
+    def take(self) -> None:
+        """Import the file."""
+        self.session = Intake(self.store).take(self.author.path, format=self.format).session
+
+    def given(self) -> bytes:
+        """The bytes of the file."""
+        return self.author.path.read_bytes()
+
+    def exported(self, session: str | None = None) -> bytes:
+        """The bytes of a new export."""
+        self._exports += 1
+        path = self.author.path.with_name(f"made-{self._exports}{self.author.path.suffix}")
+        export(self.store.view(session or self.session), path, format=self.format)
+        return path.read_bytes()
+
+
+_SUFFIX: Final = {"evva": ".json"}
+
+
+@pytest.fixture(params=AUTHORS)
+def name(request: pytest.FixtureRequest) -> str:
+    """A format."""
+    return str(request.param)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_a_file_that_grew_comes_back_to_the_byte(name: str, seed: int, tmp_path: Path) -> None:
+    """However often it was imported meanwhile, if nothing was recorded here."""
+    random = Random(f"{name} grew {seed}")
+    desk = Desk(name, tmp_path, random)
+    desk.author.begin()
+    for _ in range(TURNS):
+        desk.author.write(*random.choices([*desk.author.table], k=random.randrange(1, 9)))
+        if random.random() < 0.3:
+            desk.author.rewrite_header()
+        desk.take()
+        assert desk.exported() == desk.given()
+    desk.store.close()
+
+
+def test_every_type_of_entry_comes_back_when_it_came_later(name: str, tmp_path: Path) -> None:
+    """Each one alone, in all of its forms, after a first import."""
+    random = Random(f"{name} each")
+    desk = Desk(name, tmp_path, random)
+    desk.author.begin()
+    desk.author.write(next(iter(desk.author.table)))
+    desk.take()
+    for kind in desk.author.table:
+        desk.author.write_all(kind)
+        desk.take()
+        assert desk.exported() == desk.given(), kind
+    desk.store.close()
+
+
+@pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
+def test_a_fork_has_what_came_later_in_the_same_words(name: str, tmp_path: Path) -> None:
+    """Only what an entry follows, or keeps from, may be another one there. So has it what was recorded here."""
+    desk = Desk(name, tmp_path, Random(f"{name} fork"))
+    desk.author.begin()
+    desk.author.astray = 0
+    kinds = [kind for kind in desk.author.table if kind not in LEAVING]
+    for kind in kinds:
+        desk.author.write_all(kind)
+        desk.take()
+    with desk.store.session(desk.session) as session:
+        session.append(treering.user("said here", id="mine"))
+        session.fork("fork")
+    found = records(desk.exported("fork"))
+    given = {record["id"]: record for record in [*records(desk.exported()), *records(desk.given())]}
+    assert "mine" in given
+    assert {record["type"] for record in found} >= {*kinds} - LEFT_BEHIND
+    assert [names for record in found[1:] if (names := changed(record, given[record["id"]]))] == []
+    desk.store.close()
+
+
+def records(data: bytes) -> list[dict[str, Any]]:
+    """The records of a file of lines that have ids."""
+    return [record for line in data.splitlines() if "id" in (record := json.loads(line))]
+
+
+def changed(record: Mapping[str, object], given: Mapping[str, object]) -> list[str]:
+    """The names of fields that differ, but for those that name other entries."""
+    names = [*dict.fromkeys([*given, *record])]
+    return [name for name in names if name not in NAMING and record.get(name) != given.get(name)]
+
+
+LEAVING: Final = {"leaf", "system_prompt"}
+"""Types of entries behind which the program goes on elsewhere."""
+LEFT_BEHIND: Final = {"usage", "model_usage"}
+"""Types of entries that stay with the session that was forked."""
+NAMING: Final = {"parentId", "parent_id", "firstKeptEntryId", "first_kept_entry_id"}
+
+
+KNOWN: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "claude": dict.fromkeys(claude_entries.TYPES, ()),
+    "kit": dict.fromkeys(readable.KIT, ()) | dict.fromkeys(kit.READERS, ()) | kit.WRITTEN,
+    "omp": dict.fromkeys(omp.OWN_TYPES, ()) | dict.fromkeys(omp.READERS, ()) | omp.WORDS.written,
+    "operator": dict.fromkeys(readable.OPERATOR, ()) | dict.fromkeys(operator.READERS, ()) | operator.WRITTEN,
+    "pi": dict.fromkeys(pi.READERS, ()) | pi.WORDS.written,
+}
+"""The types of entries that an importer knows, and their fields as far as it has words for them."""
+
+
+@pytest.mark.parametrize("format_", KNOWN)
+def test_the_programs_write_all_that_an_importer_knows(format_: str) -> None:
+    """No type of entry, and no field of one, can be added to an importer without being written here."""
+    table = AUTHORS[format_].table
+    missing = {
+        kind: set(names) - {name for form in table.get(kind, ()) for name in form}
+        for kind, names in KNOWN[format_].items()
+        if kind != "session"
+    }
+    assert {kind: names for kind, names in missing.items() if names or kind not in table} == {}
