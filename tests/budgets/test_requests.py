@@ -8,16 +8,18 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from tests.budgets.texts import texts
 from tests.servers import S3Server
 from tests.session.backends import kill
 
+from treering.format.register import decode_latest, encode_latest
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Driver, Get, Put
+from treering.storage.requests import ABSENT, Driver, Get, Put
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
 
@@ -186,10 +188,16 @@ def test_a_page_of_a_thousand_sessions(bucket: Bucket) -> None:
     """The first page of 20 sessions out of 1,000 is one LIST and 20 ranged GETs, sent at once."""
     with bucket.store().session("s0", title="one of many") as session:
         session.append("x" * 5000)
-    cards = bucket.driver.execute((Get("latest/s0.jsonl.zst"),))[0].data  # type: ignore[union-attr]
+    latest = decode_latest(bucket.driver.execute((Get("latest/s0.jsonl.zst"),))[0].data, key="")  # type: ignore[union-attr]
     for first in range(1, 1000, 50):
-        batch = tuple(Put(f"latest/s{number}.jsonl.zst", cards) for number in range(first, min(first + 50, 1000)))
-        bucket.driver.execute(batch)
+        names = [f"s{number}" for number in range(first, min(first + 50, 1000))]
+        cards = [msgspec.structs.replace(latest.card, session=name) for name in names]
+        bucket.driver.execute(
+            tuple(
+                Put(f"latest/{card.session}.jsonl.zst", encode_latest(card, latest.lines), expect=ABSENT)
+                for card in cards
+            )
+        )
     bucket.reset()
     page = bucket.store().sessions(limit=20)
     assert len(page.rows) == 20

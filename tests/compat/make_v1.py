@@ -114,7 +114,7 @@ def main() -> None:
         erased=erased,
     )
     plain = encode_tail(tail, compressed=False)
-    write("segment.jsonl.zst", build_segment(all_lines))
+    write("segment.jsonl.zst", build_segment(all_lines, key=""))
     write("tail.jsonl", plain)
     write("tail-torn.jsonl", plain + encode_record(Record(at=9, by="t.0", type="node", more=True)) + b'{"at":10,"by"')
     write("tail-hole.jsonl", plain + b'{"at":9,"by":"t.0","type":"node"' + b"\0" * 512)

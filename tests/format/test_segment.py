@@ -87,7 +87,7 @@ def read_by_frames(data: bytes, size: int) -> tuple[object, ...]:
 @pytest.mark.parametrize("lines", [turns(1), turns(40, first=5), mixed()], ids=["one", "turns", "mixed"])
 def test_round_trip(lines: list[bytes]) -> None:
     """All lines come back, as a whole and by frames, and the skeletons are those of the lines."""
-    data = build_segment(lines)
+    data = build_segment(lines, key="k")
     assert read_segment(data, key="k") == lines
     skeletons = [skeleton_of(line) for line in lines]
     assert read_by_frames(data, len(data)) == (skeletons[0].at, skeletons[-1].at + 1, lines, skeletons)
@@ -97,7 +97,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, list[bytes]]:
     """A segment of many frames, because frames are made small."""
     monkeypatch.setattr(module, "FRAME_BYTES", 4000)
     lines = turns(80, first=100)
-    return build_segment(lines), lines
+    return build_segment(lines, key="k"), lines
 
 
 def test_each_record_by_its_frame(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,7 @@ def test_frames_hold_whole_lines() -> None:
         encode_record(Record(at=at, by="w.0", type="node", body=Raw(b'"' + b"x" * size + b'"')))
         for at, size in enumerate(sizes)
     ]
-    footer = footer_of(build_segment(lines))
+    footer = footer_of(build_segment(lines, key="k"))
     assert [span.rows for span in footer.frames] == [1, 2, 1, 1, 2]
     assert [span.content_size for span in footer.frames[1:3]] == [len(lines[1] + lines[2]), len(lines[3])]
 
@@ -141,11 +141,11 @@ def test_footer_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_guess_holds_the_footer_of_a_thousand_messages() -> None:
     """The first read from the end is enough for 1,000 messages and 500 checkpoints."""
-    data = build_segment(turns(1000))
+    data = build_segment(turns(1000), key="k")
     assert isinstance(read_footer(data[-FOOTER_GUESS_BYTES:], len(data), key="k"), Footer)
 
 
-SMALL = build_segment(mixed())
+SMALL = build_segment(mixed(), key="k")
 
 
 def damaged(data: bytes) -> Sequence[bytes]:
@@ -191,7 +191,7 @@ def test_flips_in_the_footer_alone() -> None:
 
 def test_frame_of_another_segment() -> None:
     """A frame that is whole, but another one than the footer means, is found."""
-    other = build_segment(turns(4))
+    other = build_segment(turns(4), key="k")
     span = footer_of(SMALL).frames[0]
     with pytest.raises(CorruptError):
         read_frame(other[: footer_of(other).frames[0].end], span, key="k")
@@ -218,7 +218,7 @@ def resigned(data: bytes, footer_start: int) -> bytes:
 
 
 COLUMNS = footer_of(SMALL).columns
-OTHER = footer_of(build_segment(mixed()[:-1])).columns
+OTHER = footer_of(build_segment(mixed()[:-1], key="k")).columns
 SPAN = footer_of(SMALL).frames[0]
 
 
@@ -333,7 +333,7 @@ def test_bombs() -> None:
 def test_what_is_no_segment_is_not_built(lines: list[bytes]) -> None:
     """Lines must be there, and their positions follow each other."""
     with pytest.raises(UsageError):
-        build_segment(lines)
+        build_segment(lines, key="k")
 
 
 def test_damaged_lines_are_not_sealed() -> None:
@@ -342,7 +342,7 @@ def test_damaged_lines_are_not_sealed() -> None:
     assert b"assistant" in lines[1]
     lines[1] = lines[1].replace(b"assistant", b"assistent")
     with pytest.raises(CorruptError) as caught:
-        build_segment(lines)
+        build_segment(lines, key="k")
     assert caught.value.offset == len(lines[0])
 
 
@@ -400,7 +400,7 @@ def test_budget_of_the_index() -> None:
     total = 0
     footers = []
     for first in range(0, messages, step):
-        data = build_segment(turns(step, first=first * 3 // 2))
+        data = build_segment(turns(step, first=first * 3 // 2), key="k")
         footer = footer_of(data)
         total += len(data) - footer.frames[-1].end
         footers.append(footer)

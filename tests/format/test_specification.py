@@ -17,7 +17,7 @@ import zstandard
 from msgspec import Raw
 
 from treering.format import blobs, columns, erasure, frames, line, paths, record, register, segment, values
-from treering.format.paths import decode_id, encode_id
+from treering.format.paths import SegmentName, SessionKeys, decode_id, encode_id
 from treering.format.pieces import UNKNOWN
 from treering.format.record import Record, encode_record
 from treering.format.register import Card, Tail, TailHeader, decode_tail, encode_latest, encode_tail
@@ -44,6 +44,7 @@ LINES = [
     encode_record(Record(at=1, by="a1b2c3d4e5f6.1.0", type="checkpoint", id=SECOND, head="main", target=FIRST)),
 ]
 TAIL = Tail(header=TailHeader(session="demo", life="0a1b2c3d4e5f", base=0, nonce="00ff00ff00ff"), lines=tuple(LINES))
+SEGMENT = SessionKeys("", "demo", appends=True).segment("0a1b2c3d4e5f", SegmentName(0, 2, 0, "00ff00ff00ff"))
 CARD = Card(session="demo", life="0a1b2c3d4e5f", write="123456789abc", covers=2, head="main", node=FIRST)
 
 
@@ -132,7 +133,7 @@ def undump(text: str) -> bytes:
 
 def examples() -> dict[str, str]:
     """All examples on the page, as the code writes them now."""
-    data = build_segment(LINES)
+    data = build_segment(LINES, key=SEGMENT)
     return {
         "tail": encode_tail(TAIL, compressed=False).decode(),
         "card": frames.decompress(encode_latest(CARD, []), key="", bytes_max=1 << 20).decode(),

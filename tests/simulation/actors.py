@@ -247,7 +247,8 @@ class Actors:
             while first < len(lines):
                 end = min(len(lines), first + self.rng.randrange(1, 5))
                 name = SegmentName(first, end, 0, new_nonce())
-                yield from ask(Put(self.keys.segment(life, name), build_segment(lines[first:end])), Written)
+                key = self.keys.segment(life, name)
+                yield from ask(Put(key, build_segment(lines[first:end], key=key)), Written)
                 first = end
             yield from lives.create(
                 self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), born=len(lines), seen=seen

@@ -73,7 +73,7 @@ def _decode_latest(data: bytes, *, key: str) -> Latest:
     return register.decode_latest(data, key=key)
 
 
-def _build_segment(lines: Sequence[bytes]) -> bytes:
+def _build_segment(lines: Sequence[bytes], *, key: str) -> bytes:  # as the real one
     return Token.of(tuple(lines), sum(map(len, lines)))
 
 

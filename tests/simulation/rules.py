@@ -360,13 +360,13 @@ RULES = (
         "output-first",
         "The output of a merge is durable before an input is deleted.",
         "journal/merge.py",
-        """    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+        """    yield from ask(Put(key, data), Written)
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])
 """,
         """    waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])
-    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+    yield from ask(Put(key, data), Written)
 """,
     ),
     Rule(
@@ -395,16 +395,24 @@ RULES = (
         "waste-within",
         "A segment is waste only if another one holds all of its positions.",
         "journal/merge.py",
-        "if any(_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for kept in where.segments)",
-        "if True",
+        " if _holds(kept.name, each.name) and not _holds(each.name, kept.name)]",
+        "]",
     ),
     Rule(
         "spare-twins",
         "Of two segments that hold the same positions neither is waste.",
         "journal/merge.py",
-        "_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for",
-        "_holds(kept.name, segment.name) for",
+        " and not _holds(each.name, kept.name)]",
+        "]",
         seed=2971,
+    ),
+    Rule(
+        "read-holder",
+        "A segment is waste only once the one that holds its positions was read.",
+        "journal/merge.py",
+        "            yield from segment_lines(kept)\n",
+        "            pass\n",
+        test="tests/corruption/test_owner.py",
     ),
     # create and delete
     Rule(
@@ -603,7 +611,7 @@ RULES = (
         "rewrite-first",
         "A dirty segment is rewritten before it is deleted.",
         "journal/erase.py",
-        "    yield from ask(Put(where.keys.segment(where.life, clean), build_segment(lines)), Written)\n",
+        "    yield from ask(Put(key, build_segment(lines, key=key)), Written)\n",
         "",
     ),
     Rule(

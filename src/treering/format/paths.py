@@ -21,7 +21,7 @@ import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from treering.errors import UsageError
+from treering.errors import CorruptError, UsageError
 
 FORMAT_FILE: Final = "treering.json"
 LATEST: Final = "latest/"
@@ -30,6 +30,9 @@ PARCELS: Final = "parcels/"
 NAMESPACES: Final = "ns/"
 NAME_CHARS_MAX: Final = 120
 """Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
+
+NOT_OURS: Final = "owner"
+"""The `kind` of the error about an object that is somebody else's."""
 
 _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
@@ -44,6 +47,11 @@ _escape = re.compile(r"=([0-9a-f]{2})")
 _digest = re.compile(r"[0-9a-f]{64}")
 _hashed = re.compile(f"{_HASHED}[0-9a-f]{{64}}")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
+_owned = (  # names hold no slash, so the end of a key tells, whatever namespace it is in
+    re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
+    re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
+    re.compile(r"(?:^|/)sessions/([^/]+/[^/]+)/segments/[^/]+$"),
+)
 
 
 @lru_cache(maxsize=1024)  # every request of a session asks for the same few names
@@ -96,6 +104,34 @@ def session_of_tail(key: str, prefix: str = "") -> str | None:
     start = prefix + SESSIONS
     name, _, file = key[len(start) :].partition("/")
     return name if key.startswith(start) and name and file in _TAILS else None
+
+
+def owner_of(key: str) -> str:
+    """Return whose an object is, as its key says; empty for everything else.
+
+    That is the encoded name of the session for a register, and `<session>/<life>`, both encoded, for a segment.
+    """
+    return next((match[1] for pattern in _owned if (match := pattern.search(key))), "")
+
+
+def require_owner(owner: str, *, key: str) -> None:
+    """Refuse what lies under the key of another session, or of another life of its own.
+
+    Args:
+        owner: Whose it is, as what its checksum covers says; see `owner_of`.
+        key: Where it lies; keys that say nothing of an owner are passed over.
+
+    Raises:
+        CorruptError: It is somebody else's.
+    """
+    expected = owner_of(key)
+    if expected and owner != expected:
+        raise CorruptError(
+            f"the object is of another session, or of another life of it. expected={expected!r}, got={owner!r}",
+            kind=NOT_OURS,
+            key=key,
+            remedy="put back what was there, from a copy; a session gets another name by `treering copy`, not by hand",
+        )
 
 
 def parcel_folder(prefix: str, folder: str) -> str:

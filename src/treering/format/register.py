@@ -39,6 +39,7 @@ from treering.format.line import (
     is_whole,
     split_lines,
 )
+from treering.format.paths import encode_id, require_owner
 from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
 from treering.format.record import decode_record
 
@@ -228,6 +229,7 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     if compressed and len(walk(remove_check(data, key=key), key=key)) != 1:
         raise CorruptError("tail is not a single frame", kind="frame", key=key, offset=0)
     header = _decode_header(content[:first_end], key=key)
+    _require_session(header.session, key=key)
     lines, complete = _whole_appends(content, first_end, header.base, key)
     if complete < len(content):
         if compressed:
@@ -342,7 +344,14 @@ def decode_card(prefix: bytes, *, key: str) -> Card:
     """
     line = first_frame(prefix, key=key, bytes_max=_CARD_CONTENT_BYTES_MAX)
     check_version(line, key=key)
-    return decode_object(line, _card_decoder, key=key)
+    card = decode_object(line, _card_decoder, key=key)
+    _require_session(card.session, key=key)
+    return card
+
+
+def _require_session(session: str, *, key: str) -> None:
+    """Refuse a register that lies under the key of another session."""
+    require_owner(encode_id(session) if session else "", key=key)
 
 
 def decode_latest(data: bytes, *, key: str) -> Latest:

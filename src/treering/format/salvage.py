@@ -3,7 +3,8 @@
 Rule 1: a line counts only if it is whole. Where it lies, what stands beside it and whether the frame around it is sound
         do not matter: a record says itself at which position it belongs.
 Rule 2: nothing is guessed. A line that is not whole is lost, also if most of it could be read.
-Rule 3: damage must not cost more than reading. What is decompressed of one object is bounded, whatever it declares.
+Rule 3: what says that it is somebody else's is not damaged: nothing is taken from it.
+Rule 4: damage must not cost more than reading. What is decompressed of one object is bounded, whatever it declares.
 
 This is for repairs alone. Whoever reads a sound object takes the strict readers, which notice what is missing.
 """
@@ -20,6 +21,7 @@ import zstandard
 from treering.errors import CorruptError
 from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress_frame, frame_at
 from treering.format.line import is_whole
+from treering.format.paths import NOT_OURS
 from treering.format.record import Skeleton, decode_record
 from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
 from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
@@ -148,6 +150,8 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
         footer = read_footer(data, len(data), key=key)
         skeletons = {} if isinstance(footer, int) else {row.at: row for row in footer.skeletons()}
     except CorruptError as error:
+        if error.kind == NOT_OURS:
+            return Salvaged({}, (error,))
         return Salvaged(salvage_lines(salvage_content(data, bytes_max=SEGMENT_BYTES_MAX)), (error,))
     if isinstance(footer, int):
         return Salvaged({}, (CorruptError("object is too short for a segment", key=key, offset=0),))

@@ -22,6 +22,7 @@ from itertools import accumulate
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.columns import Columns, pack, unpack
@@ -35,6 +36,7 @@ from treering.format.frames import (
     skippable_payload,
 )
 from treering.format.line import FORMAT_VERSION, split_lines
+from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
 
 FRAME_BYTES: Final = 1024 * 1024
@@ -86,6 +88,8 @@ class _Version(msgspec.Struct):
 class _Index(msgspec.Struct, kw_only=True):
     treering: int
     first: int
+    owner: str | UnsetType = UNSET
+    """Whose it is, see `owner_of`; segments of early versions do not say."""
     frames: list[tuple[int, int, int, int]]
     columns: Columns
 
@@ -136,8 +140,12 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return self.frames[index - 1]
 
 
-def build_segment(lines: Sequence[bytes]) -> bytes:
+def build_segment(lines: Sequence[bytes], *, key: str) -> bytes:
     """Return the segment of record lines at consecutive positions.
+
+    Args:
+        lines: At least one.
+        key: Where it is to lie. The segment says whose it is, so that it is not taken for another session's.
 
     Raises:
         UsageError: There are none, too many bytes of them, or positions do not follow each other.
@@ -155,6 +163,7 @@ def build_segment(lines: Sequence[bytes]) -> bytes:
     index = _Index(
         treering=FORMAT_VERSION,
         first=first,
+        owner=owner_of(key) or UNSET,
         frames=[
             _FrameEntry(len(frame), len(content), len(group), zlib.crc32(frame))
             for group, content, frame in zip(groups, contents, frames, strict=True)
@@ -210,7 +219,7 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
         key: For messages.
 
     Raises:
-        CorruptError: Damage, or bytes are missing.
+        CorruptError: Damage, or bytes are missing, or it is the segment of another session (`paths.NOT_OURS`).
         FormatVersionError: Written by a newer version.
     """
     table_size = _table_size(suffix, size, key)
@@ -222,6 +231,8 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
     if footer_size > len(suffix):
         return footer_size
     index = _decode_index(suffix[-footer_size:-table_size], table, size - footer_size, key)
+    if index.owner is not UNSET:
+        require_owner(index.owner, key=key)
     if [entry[:2] for entry in index.frames] != [entry[:2] for entry in entries[:-1]]:
         raise _corrupt("index and seek table differ", key, size - table_size)
     ends = list(accumulate(entry[0] for entry in index.frames))

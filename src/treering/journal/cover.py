@@ -89,7 +89,8 @@ def cover(
 def _segment(view: View, unique: str) -> Put:
     lines = view.unsealed_lines
     name = SegmentName(view.end - len(lines), view.end, view.tail.header.epoch, unique)
-    return Put(view.keys.segment(view.life, name), build_segment(lines))
+    key = view.keys.segment(view.life, name)
+    return Put(key, build_segment(lines, key=key))
 
 
 def _swap(view: View, latest: Latest) -> Steps[Covered]:

@@ -146,7 +146,8 @@ def _rewrite(where: Survey, segment: Segment, unique: str) -> Steps[None]:
     name = segment.name
     lines = where.burials.bury_all((yield from segment_lines(segment)), name.first)
     clean = SegmentName(name.first, name.end, where.tail.header.epoch, unique)
-    yield from ask(Put(where.keys.segment(where.life, clean), build_segment(lines)), Written)
+    key = where.keys.segment(where.life, clean)
+    yield from ask(Put(key, build_segment(lines, key=key)), Written)
     yield from delete_segments([segment])
 
 

@@ -6,7 +6,7 @@ Rule 3: the output carries the oldest epoch of its inputs: it may hold what a la
 tail at hand lists is taken out on the way, so its epoch will do, too.
 Rule 4: a segment is deleted only for a larger one, or by whoever put another in its place after seeing it. Of two that
 hold the same positions neither is waste: one process would delete the first as a copy of the second while another one
-replaces the second.
+replaces the second. And the larger one is read first: a name does not tell that it is sound.
 
 Two mergers may work on the same run; the names of their outputs differ, so neither deletes the other's, and both hold
 the same records. By rule 4 the newest of the largest segments that hold a position is never deleted.
@@ -123,8 +123,9 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     lines = where.burials.bury_all(lines, first)
     epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))
     name = SegmentName(first, first + len(lines), epoch, unique)
-    data = build_segment(lines)
-    yield from ask(Put(where.keys.segment(where.tail.header.life, name), data), Written)
+    key = where.keys.segment(where.tail.header.life, name)
+    data = build_segment(lines, key=key)
+    yield from ask(Put(key, data), Written)
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])
     return Merged(len(run), 1, sum(segment.size for segment in run), len(data))
@@ -154,7 +155,7 @@ def tidy(
         where: What is there, if that was found out just now.
     """
     where = where or (yield from survey(keys))
-    yield from delete_segments(_waste(where))
+    yield from _delete_waste(where)
     runs = plan_all(where.segments) if everything else plan(where.segments)
     if rewrite is not None:
         alone = {segment.key for run in runs for segment in run}
@@ -173,13 +174,21 @@ def tidy(
     )
 
 
-def _waste(where: Survey) -> tuple[Segment, ...]:
-    """Segments wholly inside a larger chosen one."""
-    return tuple(
-        segment
-        for segment in where.waste
-        if any(_holds(kept.name, segment.name) and not _holds(segment.name, kept.name) for kept in where.segments)
-    )
+def _delete_waste(where: Survey) -> Steps[None]:
+    """Delete segments wholly inside a larger chosen one, once that was read and is sound and ours.
+
+    Raises:
+        CorruptError: The larger one is damaged, or another session's; nothing was deleted for it.
+    """
+    for kept in where.segments:
+        waste = [each for each in where.waste if _holds(kept.name, each.name) and not _holds(each.name, kept.name)]
+        if not waste:
+            continue
+        try:
+            yield from segment_lines(kept)
+        except NotFoundError:
+            continue  # somebody else merged it
+        yield from delete_segments(waste)
 
 
 def _holds(outer: SegmentName, inner: SegmentName) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 
 from treering.errors import CorruptError, NotFoundError, UnavailableError
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import SessionKeys, decode_id
+from treering.format.paths import NOT_OURS, SessionKeys, decode_id
 from treering.format.register import Card, Latest, Tail, TailHeader, decode_latest, decode_tail
 from treering.format.salvage import (
     Salvaged,
@@ -134,6 +134,8 @@ class Salvage:
             self.tail = decode_tail(data, key=key, compressed=not self.keys.appends)
         except CorruptError as error:
             self._note_object(error, key)
+            if error.kind == NOT_OURS:
+                return None, {}
             content = data if self.keys.appends else salvage_content(data)
             return salvage_header(content), salvage_lines(content)
         header = self.tail.header
@@ -148,6 +150,8 @@ class Salvage:
             self.latest = decode_latest(data, key=key)
         except CorruptError as error:
             self._note_object(error, key)
+            if error.kind == NOT_OURS:
+                return {}
             self.card = salvage_card(data, key=key)
             return salvage_lines(salvage_content(data))
         self.card = self.latest.card

@@ -152,8 +152,8 @@ class Loader:
             return
         yield from self.take_name()
         name = SegmentName(self.end - len(self._lines), self.end, 0, new_nonce())
-        data = build_segment(self._lines)
         key = self.keys.segment(self.life, name)
+        data = build_segment(self._lines, key=key)
         yield from ask(Put(key, data), Written)
         self._segments.append(Segment(key, len(data), name))
         self._lines, self._bytes = [], 0
