@@ -19,7 +19,7 @@ PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults matrix interrupts kill fuzz upstream bench bench-quick clean
+.PHONY: help demo test check mutants simulate faults matrix interrupts tears kill fuzz upstream bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -30,6 +30,7 @@ help:
 	@echo "make faults    run the tests that cause faults, and write docs/reference/faults.md"
 	@echo "make matrix    try each request of each verb with each fault on the wire, which takes half an hour"
 	@echo "make interrupts  interrupt each verb behind every call it makes, which takes a quarter of an hour"
+	@echo "make tears     tear every line of all samples of other programs at every byte, which takes half an hour"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make upstream  ask pi and oh-my-pi themselves about thousands of sessions; npm installs them into .upstream"
@@ -62,6 +63,9 @@ matrix: $(DEV)
 
 interrupts: $(DEV)
 	TREERING_INTERRUPTS=whole $(BIN)/python -m pytest $(PYTEST_ARGS) tests/session/test_interrupts.py
+
+tears: $(DEV)
+	TREERING_TEARS=whole $(BIN)/python -m pytest tests/importers/test_torn.py
 
 kill: $(DEV)
 	TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability

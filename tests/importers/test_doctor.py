@@ -109,6 +109,15 @@ def test_a_lost_record_that_still_says_who_it_was(tmp_path: Path) -> None:
     assert mended(path) == ["n0", "n3"]
 
 
+def test_a_lost_record_with_another_inside_of_it(tmp_path: Path) -> None:
+    """Who it was is what it says itself, and not what stands inside of it."""
+    whole = {"type": "custom", "data": message("inner", "n1"), "id": "n2", "parentId": "n0", "more": "x" * 100}
+    torn = json.dumps(whole).encode()[:-50]
+    path = write(tmp_path, lines(HEADER, *chain(2), torn, message("n3", "n2")))
+    assert found(diagnose(path)) == [(4, "torn"), (5, "orphan")]
+    assert mended(path) == ["n0", "n3"]
+
+
 def test_a_lost_record_that_is_gone(tmp_path: Path) -> None:
     """What was below it goes on from the entry in front of the damage, and not from another branch behind it."""
     other = message("x1", "n0")

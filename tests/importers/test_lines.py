@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import math
+import re
 from typing import Any
 
 import pytest
@@ -119,6 +120,56 @@ def test_pieces_of_a_torn_record_are_no_records() -> None:
     assert plain(b'{"record":1,"content":[{"type":"text","text":"a"},{"type":"te') == []
 
 
+INSIDE = [
+    (b'{"record":1,"data":{"record":2},"te', "cut behind an object"),
+    (b'{"record":1,"data":{"record":2}', "cut right behind an object"),
+    (b'{"record":1,"data":[{"record":2},{"record":3}', "cut in a list"),
+    (b'{"record":1,"data":{"inner":{"record":2},"more":[', "cut two levels below"),
+    (b'{"record":1,"bad":nope,"data":{"record":2}}', "a value is no JSON"),
+    (b'{"record":1,"bad":"a\x01b","data":{"record":2}}', "a text has a character in it that it may not have"),
+    (b'ost","data":{"record":2},"more":1}', "the beginning is lost"),
+    (b'ost","data":[{"record":2} , {"record":3}]}', "the beginning is lost, before a list"),
+    (b'{"record":2},"more":1}', "the beginning is lost, right up to an object"),
+    (b'{"record":2}]}', "the beginning is lost, up to the end of a list"),
+    (b'ost","data":{"inner":{"record":2},"te', "beginning and end are lost"),
+    (b'[{"record":1},{"record":2}', "a list that is cut off"),
+]
+
+
+@pytest.mark.parametrize("data", [data for data, _ in INSIDE], ids=[name for _, name in INSIDE])
+def test_no_record_is_taken_from_inside_of_another(data: bytes) -> None:
+    """What is inside of a damaged record is none, however complete it is; all bytes of it are kept as damage."""
+    found = [*read_values(io.BytesIO(data), lambda *_: None, is_record)]
+    assert [(value.value, value.raw) for value in found] == [(None, data)]
+
+
+BEHIND = [
+    b'{"record":1,"text":"hel', b'{"record":1,"text":"note:', b'{"record":1,"text":"a, ', b'{"record":1,"te', b"{",
+    b'{"record":1,"text":"caf\xc3', b'{"record":1,"text":"a\\', rb'{"record":1,"text":"a\u00', b'{"record"',
+    b'{"record":1', b'{"record":1,', b'{"record":1, ', b'{"record":tr', b'{"record":1,"data":[{"record":3}',
+    b'{"record":1,"data":{"record":3},', b'{"record":1,"text":"hel\0\0\0', b'{"record":1,"data":{"record":3},"x":"',
+    b'ost","data":{"record":3}}', b'ost","data":{"record":3},"te":"x',
+]  # fmt: skip
+"""Where a record can be cut off so that the next one on its line is told from what is inside of it."""
+
+
+@pytest.mark.parametrize("torn", BEHIND)
+@pytest.mark.parametrize("record", [b'{"record":2}', b'{ "record":2}', b' {"record":2} '])
+def test_a_record_behind_a_torn_one_is_read(torn: bytes, record: bytes) -> None:
+    """No JSON could have it there, so it is none that is inside of the torn one; of that nothing is read."""
+    found, problems = read(torn + record)
+    assert [value.value for value in found] == [{"record": 2}]
+    assert [kind for _, _, kind, _ in problems if kind != "nul"] in (["torn"], ["garbage"])
+
+
+@pytest.mark.parametrize("torn", [b'{"record":1,"data":', b'{"record":1,"data":[', b'{"record":1,"data":[3,'])
+def test_a_record_where_a_value_is_due_is_kept_as_damage(torn: bytes) -> None:
+    """It may as well be inside of the torn one; whole records behind it are read."""
+    data = torn + b'{"record":2}'
+    found = [*read_values(io.BytesIO(data + b'{"record":3}\n{"record":4}'), lambda *_: None, is_record)]
+    assert [value.value or value.raw for value in found] == [data, {"record": 3}, {"record": 4}]
+
+
 def test_offsets_behind_invalid_bytes_are_those_of_the_file() -> None:
     """Bytes that are not UTF-8 do not shift the places of what follows them on the line."""
     data = b'\xff\xfe{"record":1}\xff\xff\xff{"record":2}'
@@ -160,11 +211,31 @@ def test_a_record_beyond_the_stack_is_skipped() -> None:
     assert kinds(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}\n[1]\n") == ["nesting"]
 
 
-def test_a_hostile_line_is_given_up() -> None:
-    """A line is searched for records until it failed as often as a torn record can, and then left."""
-    tear = b'{"a":!'
-    assert plain(tear * (lines.TEARS_MAX - 1) + b'{"record":1}') == [{"record": 1}]
-    assert plain(tear * lines.TEARS_MAX + b'{"record":1}\n[1]') == [[1]]
+@pytest.mark.parametrize("tear", [b'{"a":!', b'{"a":"', b'{"a', b'{"a":[{', b'{{"a":"'])
+def test_a_hostile_line_costs_no_more_than_its_length(monkeypatch: pytest.MonkeyPatch, tear: bytes) -> None:
+    """However many torn records stand on a line, each byte is read some few times, and what follows them is read."""
+    scanned: list[int] = []
+
+    class Counting(json.JSONDecoder):
+        def raw_decode(self, text: str, idx: int = 0) -> tuple[Any, int]:
+            try:
+                value, end = super().raw_decode(text, idx)
+            except json.JSONDecodeError as error:
+                scanned.append(error.pos - idx)
+                raise
+            scanned.append(end - idx)
+            return value, end
+
+    monkeypatch.setattr(lines, "_scanner", Counting())
+    data = tear * 2000 + b'!{"record":1}'
+    assert plain(data) == [{"record": 1}]
+    assert sum(scanned) <= 2 * len(data)
+
+
+def test_what_is_nested_deeper_than_any_parser_goes_ends_the_search() -> None:
+    """Behind it no record is looked for on the same line: each level would be tried anew."""
+    deep = b'{"a":' * 100_000
+    assert plain(b'{"record":1}' + deep + b'{"record":2}\n{"record":3}') == [{"record": 1}, {"record": 3}]
 
 
 def test_a_line_without_end_is_skipped_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -225,7 +296,19 @@ def test_damage_on_one_line_leaves_the_others(found: list[dict[str, object]], da
 
 @given(st.lists(records, min_size=2, max_size=4), st.data())
 def test_a_torn_record_before_others_costs_only_itself(found: list[dict[str, object]], data: st.DataObject) -> None:
-    """Wherever a record is cut, inside an escape or a character, those right behind it are read."""
-    first = json.dumps(found[0], ensure_ascii=data.draw(st.booleans())).encode("utf-8", "replace")
+    """Wherever a record is cut but where a value is due, inside an escape or a character, what is behind it is read."""
+    whole = json.dumps(found[0], ensure_ascii=data.draw(st.booleans())).encode("utf-8", "replace")
+    torn = whole[: data.draw(st.integers(1, len(whole) - 1))]
     rest = b"".join(json.dumps(record).encode() for record in found[1:])
-    assert plain(first[: data.draw(st.integers(1, len(first) - 1))] + rest) == found[1:]
+    due = torn.rstrip()[-1:] in (b":", b",", b"[") and is_cut_between_values(torn)
+    assert plain(torn + rest) == found[1 + due :]
+
+
+def is_cut_between_values(torn: bytes) -> bool:
+    """Tell whether a record that is cut off could go on with a value."""
+    closing, stack = {"{": "}", "[": "]"}, ""
+    for character in re.sub(r'"(?:[^"\\]|\\.)*"', "", torn.decode("utf-8", "replace")):
+        if character == '"':
+            return False
+        stack = stack + closing[character] if character in closing else stack.removesuffix(character)
+    return torn.rstrip()[-1:] != b"," or stack.endswith("]")

@@ -34,6 +34,7 @@ from treering.importers.omp_blobs import find_folder
 from treering.importers.reader import text_of
 from treering.importers.shapes import Shape, like, shape_of
 from treering.importers.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
+from treering.importers.spans import members
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -61,6 +62,7 @@ _SURROGATE: Final = re.compile(
 )
 _HEADERS: Final = frozenset({"session", "session_header", "title"})
 """What may stand in front of entries, right or wrong."""
+_NAME: Final = re.compile(r'"([^"\\]{1,200})"')
 _BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
@@ -381,11 +383,15 @@ def _is_infinite(value: object) -> bool:
 
 
 def names_in(raw: bytes, shape: Shape) -> tuple[str, str | None] | None:
-    """Return the id that damaged bytes still show, and the parent next to it."""
-    own, above = (re.search(rb'"%b"\s*:\s*"([^"\\]{1,200})"' % name.encode(), raw) for name in (shape.id, shape.parent))
-    if own is None:
-        return None
-    return own[1].decode("utf-8", "replace"), above[1].decode("utf-8", "replace") if above else None
+    """Return the id that damaged bytes still show, and the parent: those of the torn record, not of what is in it."""
+    text = raw.decode("utf-8", "replace")
+    if text.startswith("{"):
+        shown = {span.key: text[span.start : span.end] for span in members(text, 0) if span.end is not None}
+        found = [_NAME.fullmatch(shown.get(name, "")) for name in (shape.id, shape.parent)]
+    else:
+        found = [re.search(rf'"{name}"\s*:\s*{_NAME.pattern}', text) for name in (shape.id, shape.parent)]
+    own, above = found
+    return None if own is None else (own[1], above[1] if above else None)
 
 
 def text_at(record: Fields, name: str) -> str:

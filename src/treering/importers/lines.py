@@ -2,8 +2,11 @@ r"""JSON values from a file of lines, whatever happened to the file.
 
 Rule 1: lines end at the byte `\n` and nowhere else: U+2028 and U+0085 are ordinary characters inside a string.
 Rule 2: one bad line costs at most itself. It is reported with its place, and what can still be read of it is.
-Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, and only if it looks like
-one, since the pieces of a torn record are complete JSON objects too.
+Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, looks like one, and stands
+at the top level: what is inside of a torn record may be complete, and look like a record, and is none. So a torn record
+is passed over up to the byte that no JSON could have there, and an object is not taken if a colon, comma or bracket
+beside it says that it is part of another. Where a record was cut off exactly where a value is due, the next one on its
+line cannot be told from that value, and is kept with the damage.
 
 What damage looks like (all of it seen in real files): a line torn by a kill, with the next record right behind it;
 two records glued together because the line break was lost; runs of NUL bytes that a file system left after a power
@@ -27,9 +30,6 @@ from treering.format import values
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
 """Longest line that is read. Session files of 200 MB are known; a file of one endless line must not fill memory."""
-TEARS_MAX: Final = 100
-"""How often a damaged line may fail to be a record before the rest of it is given up. A torn record fails once for each
-level it is nested; without a limit a hostile line would cost the square of its length."""
 DEPTH_MAX: Final = values.DEPTH_MAX - 10
 """Containers inside each other in a record. What importers make of it adds a few more before it is stored."""
 EXCERPT_BYTES: Final = 60
@@ -45,7 +45,11 @@ _PADDING: Final = b"\0" + _WHITE
 _READ_BYTES: Final = 1024 * 1024
 _BLANK_BYTES_MAX: Final = 1024
 """Of a line that counts as blank; a longer one is passed over."""
-_OBJECT: Final = re.compile(r'\{\s*"')
+_OBJECT: Final = re.compile(r'\{[ \t\r]*"')
+_CUT_SHORT: Final = re.compile(r'\{[ \t\r]*"[ \t\r]*')
+"""The beginning of a record that ends the text in which the record before was cut off."""
+_GOES_ON: Final = re.compile(r'[ \t\r]*(?:[\]}]|,[ \t\r]*[\[{"])')
+"""What follows an object inside of another value."""
 
 _decoder = msgspec.json.Decoder()
 _scanner = json.JSONDecoder()
@@ -257,23 +261,45 @@ def _gap(line: Line, start: int, end: int, report: Report) -> Iterator[Value]:
 
 
 def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the complete records in damaged bytes."""
+    """Yield begin and end of the complete records in damaged bytes. The time is in proportion to their number."""
     # This way every character gives back the very bytes it was made of, so that places in the text become places in
     # the file.
     text = data.decode("utf-8", "surrogateescape")
-    place = tears = 0
+    place = top = 0
     done = done_bytes = 0
-    while tears < TEARS_MAX and (match := _OBJECT.search(text, place)):
+    while match := _OBJECT.search(text, place):
+        start = match.start()
         try:
-            value, end = _scanner.raw_decode(text, match.start())
-        except (ValueError, RecursionError):
-            tears, place = tears + 1, match.start() + 1
+            value, place = _scanner.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            place = top = _after_tear(text, start, error.pos)
             continue
-        place = end
-        if is_record(value):
-            start = done_bytes + _size(text[done : match.start()])
-            done, done_bytes = end, start + _size(text[match.start() : end])
-            yield start, done_bytes
+        except RecursionError:
+            return
+        if is_record(value) and (start == top or not _is_due(text, start)) and not _GOES_ON.match(text, place):
+            first = done_bytes + _size(text[done:start])
+            done, done_bytes = place, first + _size(text[start:place])
+            yield first, done_bytes
+
+
+def _after_tear(text: str, start: int, at: int) -> int:
+    """Return where to look for the next record behind one that is torn; if one stands there, it is at the top level.
+
+    Args:
+        text: Holds both.
+        start: Where the torn one begins.
+        at: The first character that cannot follow what stands before it.
+    """
+    # A record behind a text that was cut off ends that text with its own first quotation mark.
+    brace = text.rfind("{", start + 1, at)
+    return brace if brace >= 0 and _CUT_SHORT.fullmatch(text, brace, at) else at
+
+
+def _is_due(text: str, place: int) -> bool:
+    """Tell whether what stands before a place says that a value of another one follows."""
+    while place and text[place - 1] in " \t\r":
+        place -= 1
+    return text[place - 1 : place] in (":", ",", "[")
 
 
 def _size(text: str) -> int:
