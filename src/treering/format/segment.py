@@ -140,12 +140,13 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         return self.frames[index - 1]
 
 
-def build_segment(lines: Sequence[bytes], *, key: str) -> bytes:
+def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None) -> bytes:
     """Return the segment of record lines at consecutive positions.
 
     Args:
         lines: At least one.
         key: Where it is to lie. The segment says whose it is, so that it is not taken for another session's.
+        skeletons: Theirs, if the caller made both of the same records; else each line is checked and read.
 
     Raises:
         UsageError: There are none, too many bytes of them, or positions do not follow each other.
@@ -153,7 +154,7 @@ def build_segment(lines: Sequence[bytes], *, key: str) -> bytes:
     """
     if not lines or sum(map(len, lines)) > SEGMENT_BYTES_MAX:
         raise UsageError(f"a segment holds 1 to {SEGMENT_BYTES_MAX} bytes. got={sum(map(len, lines))}")
-    skeletons = _skeletons(lines)
+    skeletons = _skeletons(lines) if skeletons is None else skeletons
     first = skeletons[0].at
     if [skeleton.at for skeleton in skeletons] != list(range(first, first + len(lines))):
         raise UsageError(f"positions do not follow each other. first={first}, records={len(lines)}")

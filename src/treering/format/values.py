@@ -57,6 +57,11 @@ def encode(value: object) -> bytes:
         UsageError: It holds something that would not come back as it is; the message names its path and type.
     """
     try:
+        if _is_itself(value, DEPTH_MAX):
+            return _encoder.encode(value)
+    except (UnicodeEncodeError, RecursionError):
+        pass  # lone surrogates; or the path to what is nested too deep is to be told
+    try:
         return _encoder.encode(_tag(value, DEPTH_MAX))
     except _Refused as refused:
         path = "$" + "".join(reversed(refused.steps))
@@ -109,6 +114,42 @@ class _Refused(Exception):  # noqa: N818  # becomes a UsageError when its path i
         self.reason = reason
         self.remedy = remedy
         self.steps: list[str] = []
+
+
+def _is_itself(value: Any, depth: int) -> bool:
+    """Tell whether a value is JSON as it is, but for lone surrogates in it. Most are, and need not be copied."""
+    parts: Iterable[Any] = (value,)
+    if type(value) is dict:
+        if _has_tag(value):
+            return False
+        parts = value.values()
+    elif type(value) is list:
+        parts = value
+    for part in parts:  # every value of every record comes by here
+        kind = type(part)
+        if kind is str:
+            continue
+        if kind is dict or kind is list:
+            if depth < 2 or not _is_itself(part, depth - 1):
+                return False
+        elif not _is_json(part):
+            return False
+    return True
+
+
+def _has_tag(fields: dict[Any, Any]) -> bool:
+    """Tell whether a dict may have to be written as a tag, or look like one."""
+    for key in fields:  # noqa: SIM110  # a generator would cost more
+        if type(key) is not str or "$" in key:
+            return True
+    return False
+
+
+def _is_json(value: Any) -> bool:
+    """Tell whether a value that is no text and no container is JSON as it is."""
+    if type(value) is int:
+        return -INTEGER_MAX <= value <= INTEGER_MAX
+    return value is None or type(value) is bool or (type(value) is float and math.isfinite(value))
 
 
 def _tag(value: object, depth: int) -> object:

@@ -52,6 +52,7 @@ _GOES_ON: Final = re.compile(r'[ \t\r]*(?:[\]}]|,[ \t\r]*[\[{"])')
 """What follows an object inside of another value."""
 
 _decoder = msgspec.json.Decoder()
+_object_decoder = msgspec.json.Decoder(dict[str, object])
 _scanner = json.JSONDecoder()
 
 
@@ -157,6 +158,10 @@ class _Ahead:
 
 
 def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    whole = _whole_object(line.data)
+    if whole is not None:
+        yield Value(whole, line.number, line.offset, intact=True, raw=line.data, after=line.after)
+        return
     data = line.data.strip(_WHITE)
     bare = data.removeprefix(_BOM).strip(_WHITE)
     core = bare.strip(_PADDING)
@@ -181,12 +186,27 @@ def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Valu
         yield Value(value, at.number, at.offset, intact, raw, line.after)
 
 
+def _whole_object(data: bytes) -> dict[str, object] | None:
+    """Return the object that a line is, as nearly all of them are; None if there is more to find out about it."""
+    if data[:1] != b"{" or data[-1:] != b"}":
+        return None
+    try:
+        value = _object_decoder.decode(data)
+    except (ValueError, RecursionError):  # msgspec's errors, too, are ValueErrors
+        return None
+    return None if _may_be_deep(data) and _is_deeper(value, DEPTH_MAX) else value
+
+
+def _may_be_deep(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > DEPTH_MAX
+
+
 def _decode(record: Line, report: Report) -> object:
     """Return a value that can be stored, and report what had to be changed for that."""
     value, replaced = decode(record.data)
     if replaced:
         report(record.number, record.offset, "utf8", "bytes that are not UTF-8 were replaced by U+FFFD")
-    if record.data.count(b"[") + record.data.count(b"{") > DEPTH_MAX and _is_deeper(value, DEPTH_MAX):
+    if _may_be_deep(record.data) and _is_deeper(value, DEPTH_MAX):
         report(record.number, record.offset, "nesting", f"parts more than {DEPTH_MAX} deep are kept as JSON text")
         return _fold(value, DEPTH_MAX)
     return value
@@ -195,6 +215,8 @@ def _decode(record: Line, report: Report) -> object:
 def _is_deeper(value: object, levels: int) -> bool:
     level = [value]
     for _ in range(levels):
+        if not level:
+            return False
         level = [part for whole in level for part in _parts(whole)]
     return any(isinstance(part, dict | list) for part in level)
 

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -148,6 +149,7 @@ def read_time(value: object) -> int | None:
     return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
+@lru_cache(maxsize=16)  # each is asked for when an entry is read, and when it is written to compare
 def write_time(ms: int | None) -> str | None:
     """Return a time as JavaScript writes it."""
     if ms is None:

@@ -350,7 +350,7 @@ class Reader:
 
     def _shorten(self, brief: Fields, record: Fields, rest: Fields, value: Value) -> Fields:
         """Return a brief that can be stored; texts that had to be cut for that stay whole in `rest`."""
-        if len(values.encode(brief)) <= BRIEF_BYTES_MAX:
+        if not brief or len(values.encode(brief)) <= BRIEF_BYTES_MAX:
             return brief
         self._report(value, "too_long", f"texts are cut to what a brief may hold. bytes={BRIEF_BYTES_MAX}")
         envelope = ("type", self.dialect.id, self.dialect.parent, self.dialect.time)

@@ -19,7 +19,7 @@ from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError, UsageError
 from treering.format import values
 from treering.format.paths import SegmentName, SessionKeys
-from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of_record
+from treering.format.record import Record, Skeleton, decode_record, encode_checked, skeleton_of_record
 from treering.format.register import Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.ids import new_nonce, time_of
@@ -53,10 +53,12 @@ class Loader:
         self.keys = keys
         self.policy = policy
         self.life = new_nonce()
-        self.nonce = new_nonce()
+        self._nonce = new_nonce()
+        self._by = f"{self._nonce}.1"
         self.state = SessionState(card if redaction is None else redaction.card(card), policy)
         self.index = Index()
         self._lines: list[bytes] = []
+        self._skeletons: list[Skeleton] = []
         self._bytes = 0
         self._segments: list[Segment] = []
         self._blobs: set[str] = set()
@@ -79,22 +81,35 @@ class Loader:
         """
         if record.by and record.by != self._copied:
             self._copied, self._appends = record.by, self._appends + 1
-        record = msgspec.structs.replace(record, at=self.end, by=f"{self.nonce}.{self._appends}", more=False)
-        yield from self.add_line(encode_record(record), record)
+            self._by = f"{self._nonce}.{self._appends}"
+        record = msgspec.structs.replace(record, at=self.end, by=self._by, more=False)
+        self._take(record, encode_checked(record))
+        if self._is_full:
+            yield from self.seal()
 
     def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:
         """Put a record line behind the others as it is; it must carry its position."""
         record = record or decode_record(line)
-        self.state.apply(record, line)
-        self.index.extend([skeleton_of_record(record, len(line))])
-        self._lines.append(line)
-        self._bytes += len(line)
-        if self._bytes >= SEGMENT_BYTES and not record.more:
+        self._take(record, line)
+        if self._is_full and not record.more:
             yield from self.seal()
+
+    def _take(self, record: Record, line: bytes) -> None:
+        skeleton = skeleton_of_record(record, len(line))
+        self.state.apply(record, line, skeleton)
+        self.index.extend([skeleton])
+        self._lines.append(line)
+        self._skeletons.append(skeleton)
+        self._bytes += len(line)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._bytes >= SEGMENT_BYTES
 
     def add_draft(self, draft: Draft) -> Steps[None]:
         """Record what an importer read; parents are kept whatever they name."""
-        yield from self._record_held()
+        if self._held is not None:
+            yield from self._record_held()
         if draft.type == CHECKPOINT:
             self._held = checkpoint_of(draft, self._redaction)
             return
@@ -153,10 +168,10 @@ class Loader:
         yield from self.take_name()
         name = SegmentName(self.end - len(self._lines), self.end, 0, new_nonce())
         key = self.keys.segment(self.life, name)
-        data = build_segment(self._lines, key=key)
+        data = build_segment(self._lines, key=key, skeletons=self._skeletons)
         yield from ask(Put(key, data), Written)
         self._segments.append(Segment(key, len(data), name))
-        self._lines, self._bytes = [], 0
+        self._lines, self._skeletons, self._bytes = [], [], 0
 
     def take_name(self) -> Steps[None]:
         """Look before the first object is written: who removes folders that no life needs refuses older looks first."""

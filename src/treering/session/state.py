@@ -141,8 +141,13 @@ class SessionState:
             self.apply(record, line)
         return records
 
-    def apply(self, record: Record, line: bytes) -> None:
+    def apply(self, record: Record, line: bytes, skeleton: Skeleton | None = None) -> None:
         """Fold the record at position `end`.
+
+        Args:
+            record: The record.
+            line: Its line.
+            skeleton: Its skeleton, where that is at hand.
 
         Raises:
             CorruptError: It is at another position.
@@ -150,7 +155,7 @@ class SessionState:
         if record.at != self.end:
             raise CorruptError(f"record is out of order. expected={self.end}, got={record.at}")
         self.end += 1
-        skeleton = skeleton_of_record(record, len(line))
+        skeleton = skeleton or skeleton_of_record(record, len(line))
         if record.type == "node":
             self._node(skeleton, line)
         elif record.type == "head":
