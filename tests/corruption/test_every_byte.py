@@ -166,7 +166,7 @@ def check_findings(store: Store, key: str, *, noticed: bool) -> None:
     findings = [each for each in store.verify("s") if each.severity == DAMAGE]
     assert findings or not noticed
     for finding in findings:
-        assert finding.key == key or finding.kind in ("missing_segment", "registers", "checkpoint")
+        assert finding.key == key or finding.kind in ("missing_segment", "moment", "registers", "checkpoint")
         assert finding.remedy
         assert finding.first is not None or finding.offset is not None
 

@@ -50,6 +50,13 @@ def _appending(scene: Scene) -> Iterator[None]:
     session.commit(["more"], state={"step": 1})
 
 
+def _appending_resumed(scene: Scene) -> Iterator[None]:
+    scene.begun().close()
+    session = scene.store.session("a")
+    yield
+    session.append("more")
+
+
 def _branching(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     yield
@@ -109,6 +116,7 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
     "open a session that does not exist": _opening,
     "its first append, the first of this process": _first_append,
     "an append or commit": _appending,
+    "the first append of a session that was resumed": _appending_resumed,
     "branch where you stand": _branching,
     "seal": _sealing,
     "the first append after a seal": _append_after_seal,

@@ -23,6 +23,7 @@ from treering.ids import new_nonce
 from treering.journal import cover as covering, erase, life as lives
 from treering.journal.append import Appended, Overtaken, append, settle, stamp
 from treering.journal.merge import tidy
+from treering.journal.moment import require_one_moment
 from treering.journal.purge import purge, sweep_folders
 from treering.journal.read import read_lines, records_at, skeletons
 from treering.journal.resume import resume
@@ -94,6 +95,7 @@ class Actors:
             return
         nonce, numbers = new_nonce(), itertools.count(1)
         try:
+            yield from require_one_moment(view)
             if self.rng.random() < 0.2:
                 view = yield from self._cover(view, seal=self.rng.random() < 0.5)
             for _ in range(self.rng.randrange(1, self.works_max)):

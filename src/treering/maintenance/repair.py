@@ -203,6 +203,10 @@ class _Mender:
             raise CorruptError("nothing of this session can be read", kind="nothing", key=latest)
         if self._replay is not None and self._replay.differences:
             self._known = None  # the records tell where the session stood, and they are all there
+        if self._known is not None and self._known.end < self.salvage.reach:
+            message = f"the registers are older than segments: what they say ends at {self._known.end}"
+            self._lose("object", self.salvage.keys.tail, message, first=self._known.end, end=self.salvage.reach)
+            self._known = None  # the records behind tell where it stood after that
         yield from self._drop_checkpoints()
         yield from self._move_heads()
         if self._known is not None and self._known.heads.heads:

@@ -117,6 +117,11 @@ class Salvage:
         self._add(Source(self.keys.latest, self.card.epoch if fits and self.card else -1, in_latest))
         self._note_lost_records()
 
+    @property
+    def reach(self) -> int:
+        """One past the last position of which a record is left."""
+        return max(self._where, default=-1) + 1
+
     def parts(self) -> Iterator[Steps[Part]]:
         """Steps that give what can be read, from the first record to the last, each no more than a segment holds."""
         at_hand: dict[int, Mapping[int, bytes]] = {}

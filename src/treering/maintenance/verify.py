@@ -18,8 +18,10 @@ from treering.format.erasure import NONE, Burials
 from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
+from treering.journal.moment import require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers, look, read_registers
+from treering.journal.view import View
 from treering.session.replay import Replay
 from treering.storage.requests import Answer, Driver, Found, Get, Steps
 from treering.storage.run import ask, list_all, run
@@ -185,13 +187,21 @@ class _Check:
         if self.keys.latest in damaged or self.keys.tail in damaged:
             return
         seen = Registers(self.keys, latest_answer, tail_answer)
-        if seen.view() is not None:
+        if (view := seen.view()) is not None:
+            yield from self._moment(view)
             return
         other = yield from look(self.keys)
         if other.view() is None and other.versions == seen.versions:
             key = self.keys.latest if latest is None else self.keys.tail
             error = CorruptError(seen.misfit, kind="registers", key=key)
             self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
+
+    def _moment(self, view: View) -> Steps[None]:
+        """Registers and segments are of one moment; else nobody may write."""
+        try:
+            yield from require_one_moment(view)
+        except CorruptError as error:
+            self._find(error, view.keys.segments(view.life), first=view.end)
 
     def _segments(self, life: str, latest: Latest | None, tail: Tail | None) -> Steps[None]:
         segments = yield from list_segments(self.keys, life)
@@ -230,7 +240,7 @@ class _Check:
                 continue
             digest = hashlib.sha256(line).hexdigest()
             if self._digests.setdefault(at, digest) != digest and b'"pruned":true' not in line:
-                self._odd("differs", key, f"position {at} is stored twice and differs", at)
+                self._find(_differs(at, key), key, first=at, end=at + 1)
             self._rows.setdefault(at, skeleton_of(line))
             self._blobs |= dict.fromkeys(blob_refs_in(line), at)
 
@@ -307,6 +317,14 @@ class _Check:
         for entry in (yield from list_all(self.keys.home)):
             if not self.keys.owns(entry.key, life):
                 self._odd("foreign", entry.key, "nothing of this session; it is left alone")
+
+
+def _differs(at: int, key: str) -> CorruptError:
+    message = f"position {at} is stored twice and differs: somebody wrote over what was acknowledged"
+    remedy = (
+        "`treering repair` takes what the tail says, else what one segment says; a copy of the store may hold the other"
+    )
+    return CorruptError(message, kind="differs", key=key, remedy=remedy)
 
 
 def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:

@@ -20,6 +20,7 @@ from treering.journal.cover import cover
 from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
 from treering.journal.limits import Upkeep
 from treering.journal.merge import Merged, tidy
+from treering.journal.moment import require_one_moment
 from treering.journal.purge import sweep_folders
 from treering.journal.read import Survey, survey
 from treering.journal.resume import resume
@@ -42,6 +43,23 @@ class Keeper(Reader):
         self._seals = 0
         self._tail_bytes = 0
         self._latest_bytes = 0
+        self._sound_life = ""
+        """The life whose registers and segments are known to be of one moment."""
+
+    @property
+    def may_write(self) -> bool:
+        """Registers and segments of the session are known to be of one moment."""
+        return self._view is not None and self._view.life == self._sound_life
+
+    def require_one_moment(self) -> Steps[None]:
+        """Look once, before the first thing is written: a session that was restored or copied in parts is left alone.
+
+        Raises:
+            CorruptError: Registers and segments are of two moments.
+        """
+        if not self.may_write:
+            yield from require_one_moment(self.view)
+            self._sound_life = self.view.life
 
     # what others did
 
@@ -96,6 +114,7 @@ class Keeper(Reader):
             False if somebody else did.
         """
         self.view.require_known_critical(knows)
+        yield from self.require_one_moment()
         if self.view.torn:
             yield from self.heal()  # and what was to be covered was made up before: the caller looks again
             return False
@@ -163,6 +182,7 @@ class Keeper(Reader):
         Args:
             everything: Merge whatever can be merged, and remove what lives that are over left behind.
         """
+        yield from self.require_one_moment()
         where: Survey | None = yield from survey(self.keys, self.view.life)
         if where is not None and where.burials:
             yield from self.look_again()

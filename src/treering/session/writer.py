@@ -8,7 +8,6 @@ other wrote: under the same parent, on a head of its own.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
@@ -214,6 +213,7 @@ class Writer(Keeper):
         self.others.check()
         if not self.begun:
             yield from self._create()
+        yield from self.require_one_moment()
         if self._doubt is not None:
             yield from self.settle()
 
@@ -259,6 +259,7 @@ class Writer(Keeper):
         if view.end and not self.options.shared:
             self.others.stop()
             self.others.check()
+        self._sound_life = view.life if view.life in self._lives else ""
         self._view, self._index = view, None  # it may be of a life that was deleted while it was opened
         self._state = self._decoded(view)
         self._absorb(view)
@@ -281,7 +282,7 @@ class Writer(Keeper):
             UnavailableError: The store did not answer. What was to be recorded may be in the journal; the next call
                 finds out.
         """
-        if self._view is None or self._doubt is not None or self.others.in_the_way:
+        if not self.may_write or self._doubt is not None or self.others.in_the_way:
             yield from self._make_ready(plan)
         for _ in range(RACES_MAX):
             seen, end = self._view, self.state.end
@@ -323,7 +324,7 @@ class Writer(Keeper):
         return self.state.end != end or self.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
-        """Begin the session if need be, and settle what is in doubt."""
+        """Begin the session if need be, look whether it may be gone on with, and settle what is in doubt."""
         if not self.begun:
             planned = yield from plan()
             _require_storable(planned.records)  # else a session would be made that never gets a record
@@ -504,8 +505,3 @@ def _require_storable(records: Sequence[Record]) -> None:
 
 def _nothing() -> Steps[None]:
     yield from ()
-
-
-def now_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
