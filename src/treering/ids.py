@@ -1,4 +1,7 @@
-"""Names for the things a session is made of, and the clock-ordered ids of new ones."""
+"""Names for the things a session is made of, the clock-ordered ids of new ones, and the clock itself.
+
+Whoever needs the time asks here: a clock may be set to any year, and nothing may fail because of it.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from typing import NewType
 
 SessionId = NewType("SessionId", str)
@@ -22,6 +26,7 @@ _SEQUENCE_MASK = (1 << _SEQUENCE_BITS) - 1
 _VERSION = 7 << _SEQUENCE_BITS
 _VARIANT = 0b10 << 62  # in front of 62 random bits
 _LAST_MS = 0xF << 44  # the year 10329; the 48 bits end 500 years later
+_CLOCK_LAST_MS = 253_402_300_799_999  # the end of the year 9999: ISO 8601 has four digits for a year
 _OURS = re.compile("[0-9a-f]{12}7[0-9a-f]{3}[89ab][0-9a-f]{15}")
 
 
@@ -41,7 +46,7 @@ class IdClock:
 
     def new(self) -> str:
         """Return a new id: 32 lower-case hex digits, greater than every id returned or observed before."""
-        value = (time.time_ns() << _SEQUENCE_BITS) // _NANOS_PER_MS
+        value = (_now_ns() << _SEQUENCE_BITS) // _NANOS_PER_MS
         low = _VARIANT | int.from_bytes(os.urandom(8), "big") >> 2
         with self._lock:
             if value <= self._last:
@@ -60,6 +65,30 @@ class IdClock:
             return
         with self._lock:
             self._last = max(self._last, (ms << _SEQUENCE_BITS) | int(identifier[13:16], 16))
+
+
+def _now_ns() -> int:
+    """Return the nanoseconds since 1970: a clock that is set before that or far ahead counts as the nearest end."""
+    try:
+        return min(max(time.time_ns(), 0), _CLOCK_LAST_MS * _NANOS_PER_MS)
+    except OverflowError:  # beyond what Python can say
+        return _CLOCK_LAST_MS * _NANOS_PER_MS
+
+
+def now_ms() -> int:
+    """Return the milliseconds since 1970, from 0 to the end of the year 9999 whatever the clock shows."""
+    return _now_ns() // _NANOS_PER_MS
+
+
+def time_text(ms: int, timespec: str = "seconds") -> str:
+    """Return a time as ISO 8601 in UTC; one that the calendar does not have as the nearest one it has.
+
+    Args:
+        ms: Milliseconds since 1970.
+        timespec: As for `datetime.isoformat`.
+    """
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=min(max(ms, 0), _CLOCK_LAST_MS))
+    return moment.isoformat(timespec=timespec)
 
 
 def time_of(identifier: str) -> int | None:

@@ -9,6 +9,7 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.faultlog import FaultLog
 from tests.session.backends import local_backend, texts
 from tests.storage.processes import finish, start
 
+import treering
 from treering.errors import AccessError, TreeringError, UnavailableError, UsageError
 from treering.session.blocking import Session
 
@@ -158,6 +160,46 @@ def test_a_clock_set_back(folder: Path, fault_log: FaultLog, monkeypatch: pytest
     assert view.state == {"n": "d"}
     assert [entry.node for entry in view.checkpoints()] == ids
     fault_log.record("local disk", "clock set back a day", "order and ids go on")
+
+
+def _beyond_python() -> int:
+    raise OverflowError("timestamp too large to convert to C _PyTime_t")
+
+
+CLOCKS = {
+    "before 1970": lambda: -5_000_000_000_000_000,
+    "at 1970": lambda: 0,
+    "the year 9000": lambda: 221_845_392_000_000_000_000,
+    "the year 10331": lambda: 263_882_790_666_239_999_999,
+    "the year 100000": lambda: 3_093_527_980_800_000_000_000,
+    "beyond Python": _beyond_python,
+}
+
+
+@pytest.mark.parametrize("year", CLOCKS)
+def test_a_clock_in_any_year(folder: Path, monkeypatch: pytest.MonkeyPatch, year: str) -> None:
+    """Whatever year the clock shows, everything can be done; with the clock right again, ids still rise."""
+    with monkeypatch.context() as odd:
+        odd.setattr(time, "time_ns", CLOCKS[year])
+        store = local_backend(folder).store()
+        with store.session("s") as session:
+            node = session.append("b")
+            session.commit(["c"], state={"n": 1})
+            session.seal()
+            session.retract(node)
+            session.erase(node, reason="a test")
+        with store.session("t", checkpoints=treering.Schedule(every_seconds=1)) as other:
+            other.commit(["x"], state={"n": 1})
+        store.copy("s", name="copy")
+        store.delete("t")
+        store.purge(older_than=timedelta(days=1))
+        assert {row.id for row in store.sessions().rows} == {"s", "copy"}
+    with local_backend(folder).store().session("s") as session:
+        session.append("d")
+        ids = [row.id for row in session.nodes()]
+        assert ids == sorted(ids)
+    assert local_backend(folder).store().verify("s") == []
+    assert reopened(folder) == ["a", "c", "d"]
 
 
 def test_a_fork_in_the_middle(folder: Path, fault_log: FaultLog) -> None:

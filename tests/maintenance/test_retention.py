@@ -16,10 +16,10 @@ from tests.session.backends import Backend, kill, local_backend, memory_backend
 import treering
 from treering import Keep, Retention, Store
 from treering.errors import SessionDeletedError, UnavailableError, UsageError
+from treering.ids import now_ms
 from treering.maintenance.retention import choose
 from treering.session.info import SessionInfo
 from treering.session.store import Place
-from treering.session.writer import now_ms
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Get, List, Put
 

@@ -16,7 +16,6 @@ from typing import Any, ClassVar
 import msgspec
 
 import treering.ids
-import treering.session.writer
 from treering.format import register, segment
 from treering.format.frames import decompress_frame, walk
 from treering.format.record import Skeleton, skeleton_of
@@ -165,7 +164,6 @@ def repeatable(*, tokens: bool) -> Iterator[None]:
     changes: list[tuple[Any, str, Any]] = [
         (treering.ids, "os", SimpleNamespace(urandom=Chance.urandom)),
         (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns)),
-        (treering.session.writer, "time", SimpleNamespace(time_ns=Chance.time_ns)),
     ]
     if tokens:
         changes += [(user, name, coder) for user in _USERS for name, coder in _CODERS.items() if hasattr(user, name)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from datetime import UTC, datetime
 from pathlib import Path
 
 import click
@@ -17,6 +16,7 @@ from treering.cli.asking import agreed
 from treering.cli.output import Cell, Field, Output, encode_document, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, counted, iso_time, size_text
+from treering.ids import now_ms, time_text
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.session.store import Store
 
@@ -106,7 +106,7 @@ def _log(file: Path | None) -> Iterator[Write]:
 
         def write(facts: dict[str, object]) -> None:
             if opened is not None:
-                opened.write(encode_document({"time": datetime.now(UTC).isoformat(timespec="milliseconds"), **facts}))
+                opened.write(encode_document({"time": time_text(now_ms(), "milliseconds"), **facts}))
 
         yield write
 

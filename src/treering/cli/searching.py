@@ -15,7 +15,7 @@ from treering.cli.names import find_session
 from treering.cli.output import Cell, Output, Span, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import iso_time, local_time, one_line, short_id
-from treering.session.writer import now_ms
+from treering.ids import now_ms
 
 if TYPE_CHECKING:
     from treering.search import Hit, Index

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-import time
 from datetime import UTC, datetime
 from typing import Final
+
+from treering.ids import now_ms as current_ms
 
 _UNPRINTABLE: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters but tab and line break, characters that reverse the reading direction, and halves of pairs."""
@@ -63,7 +64,7 @@ def ago(ms: int, now_ms: int | None = None) -> str:
     """Return how long ago a time was, roughly."""
     if not ms:
         return ""
-    seconds = ((time.time_ns() // 1_000_000 if now_ms is None else now_ms) - ms) // 1000
+    seconds = ((current_ms() if now_ms is None else now_ms) - ms) // 1000
     if seconds < 60:
         return "just now"
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):

@@ -14,7 +14,6 @@ Rule 5: no two files share a session. A session is named by its id in the file; 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -24,7 +23,7 @@ import msgspec
 
 from treering.errors import ConflictError, TreeringError
 from treering.format.register import one_line
-from treering.ids import time_of
+from treering.ids import now_ms, time_of
 from treering.importers.entry import PIECE
 from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
@@ -244,7 +243,7 @@ class Intake:
             leaf=file.source.leaf,
             active_ms=reading.active_ms or header.created_ms,
             parent=header.parent_session,
-            imported_ms=time.time_ns() // 1_000_000,
+            imported_ms=now_ms(),
         )
         return msgspec.structs.replace(found, parent_session=origin.parent_session or self._parent_of(found))
 

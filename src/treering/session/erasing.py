@@ -25,7 +25,7 @@ from treering.format.erasure import Erased, Erasure, digest_of, erased_of, is_er
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record, read_brief
 from treering.format.register import one_line
-from treering.ids import new_nonce
+from treering.ids import new_nonce, now_ms
 from treering.journal import life
 from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
@@ -44,7 +44,7 @@ from treering.session.traces import (
     rows_by_id,
 )
 from treering.session.verbs import flush
-from treering.session.writer import Writer, now_ms
+from treering.session.writer import Writer
 from treering.storage.requests import Driver, Steps
 
 REASON_BYTES_MAX = 200

@@ -22,7 +22,7 @@ from treering.format.paths import SegmentName, SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, encode_checked, skeleton_of_record
 from treering.format.register import Card, Tail, TailHeader
 from treering.format.segment import build_segment
-from treering.ids import new_nonce, time_of
+from treering.ids import new_nonce, now_ms, time_of
 from treering.journal import life
 from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
@@ -37,7 +37,7 @@ from treering.session.reader import Reader, Restored
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush
-from treering.session.writer import Writer, now_ms
+from treering.session.writer import Writer
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
 from treering.transcript.node import HERE, Draft

@@ -7,7 +7,7 @@ import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 import msgspec
@@ -17,7 +17,7 @@ from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
-from treering.ids import new_nonce
+from treering.ids import new_nonce, now_ms, time_text
 from treering.journal import life
 from treering.journal.resume import Registers
 from treering.session.hooks import Hooks
@@ -25,7 +25,7 @@ from treering.session.info import SessionInfo
 from treering.session.purging import purge_all, purge_one
 from treering.session.reader import Reader
 from treering.session.redaction import Redaction, Redactor
-from treering.session.writer import Options, Writer, now_ms
+from treering.session.writer import Options, Writer
 from treering.storage.open import address_of, location_of, open_driver
 from treering.storage.proof import declare, prove
 from treering.storage.requests import Driver, Hold, Steps
@@ -172,7 +172,7 @@ class Place:
         """Before this process first writes: make sure that the store keeps conditions, and mark it as ours."""
         if self._proofs:
             return
-        facts = {"created": datetime.now(UTC).isoformat(timespec="seconds"), "by": "treering"}
+        facts = {"created": time_text(now_ms()), "by": "treering"}
         if self.driver.proven or not self.driver.conditional:
             yield from declare(facts=facts)
         else:
@@ -263,7 +263,7 @@ def release(holds: list[Hold]) -> None:
 
 def holder_line() -> str:
     """Who we are, for those who find a session held."""
-    since = datetime.now(UTC).isoformat(timespec="seconds")
+    since = time_text(now_ms())
     return f"pid {os.getpid()} on {platform.node()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
 
 

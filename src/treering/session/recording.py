@@ -14,12 +14,12 @@ from treering.checkpoint.delta import write
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, read_brief, skeleton_of_record
-from treering.ids import time_of
+from treering.ids import now_ms, time_of
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState
-from treering.session.writer import Writer, now_ms
+from treering.session.writer import Writer
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Draft, Here, user
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.checkpoint.policy import find_policy
 from treering.errors import UsageError
+from treering.ids import now_ms
 from treering.journal import life
 from treering.maintenance.parcels import verify_parcels
 from treering.maintenance.repair import Repair, repair_session
@@ -32,7 +33,7 @@ from treering.session.place import (
 )
 from treering.session.redaction import Redactor
 from treering.session.state import DEFAULT_POLICY
-from treering.session.writer import Options, now_ms
+from treering.session.writer import Options
 from treering.storage.run import run
 from treering.transcript.node import Draft
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
-import time
 from weakref import WeakSet
 
 import msgspec
 
 from treering.errors import ConflictError, SessionHeldError, TreeringError
+from treering.ids import now_ms
 from treering.storage import rules
 from treering.storage.requests import (
     ABSENT,
@@ -154,7 +154,7 @@ class MemoryDriver:
         if is_log:
             data = data.rstrip(b"\0")
         version = rules.log_version(data) if is_log else Version(f"m{next(self._writes)}")
-        self._objects[key] = _Object(bytes(data), version, time.time_ns() // 1_000_000)
+        self._objects[key] = _Object(bytes(data), version, now_ms())
         return Written(version)
 
     def _release(self, hold: _MemoryHold) -> None:

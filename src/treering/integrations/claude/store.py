@@ -33,6 +33,7 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError
 from treering.format.register import Card
 from treering.format.values import Fields, fields_of
+from treering.ids import now_ms
 from treering.importers.claude import NAME
 from treering.integrations.claude import catalogue
 from treering.integrations.claude.loading import load
@@ -41,7 +42,7 @@ from treering.integrations.claude.recorded import Entry
 from treering.integrations.claude.transcript import Transcript
 from treering.session.async_store import AsyncStore
 from treering.session.store import Store
-from treering.session.writer import Options, Writer, now_ms
+from treering.session.writer import Options, Writer
 from treering.storage.requests import Steps
 from treering.storage.run import run
 

@@ -22,7 +22,7 @@ from claude_agent_sdk import SessionKey
 
 from treering.errors import TreeringError, UsageError
 from treering.format.record import Record, skeleton_of_record
-from treering.ids import time_of
+from treering.ids import now_ms, time_of
 from treering.importers.claude_entries import Spot, read_entry
 from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
@@ -31,7 +31,7 @@ from treering.integrations.claude.summary import Summary, caught_up, changed_car
 from treering.session.reader import Reader, Restored
 from treering.session.recording import Change, Recording
 from treering.session.verbs import rebuilt
-from treering.session.writer import Writer, now_ms
+from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Here
 

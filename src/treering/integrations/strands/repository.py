@@ -17,7 +17,6 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, cast
 
 from strands.session import SessionRepository
@@ -26,6 +25,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 
 from treering.errors import ConflictError, NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased
+from treering.ids import time_text
 from treering.integrations.strands.names import EXTRA, require_session_id
 from treering.session.index import Index
 from treering.session.keeper import RACES_MAX
@@ -412,7 +412,7 @@ def _message(node: Node, revision: Note | None) -> SessionMessage:
     redacted = facts.get("redacted", False)
     if isinstance(said, Erased):  # and nothing took its place: a redaction was cut short
         said, redacted = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}, True
-    then = datetime.fromtimestamp(node.time_ms / 1000, UTC).isoformat()  # erased with the words
+    then = time_text(node.time_ms, "auto")  # erased with the words
     return SessionMessage(
         message=said,
         message_id=int(node.id),
