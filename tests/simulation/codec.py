@@ -72,7 +72,7 @@ def _decode_latest(data: bytes, *, key: str) -> Latest:
     return register.decode_latest(data, key=key)
 
 
-def _build_segment(lines: Sequence[bytes], *, key: str) -> bytes:  # as the real one
+def _build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None) -> bytes:
     return Token.of(tuple(lines), sum(map(len, lines)))
 
 
