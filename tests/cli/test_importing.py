@@ -42,12 +42,49 @@ def test_a_folder(program: Program, tmp_path: Path) -> None:
     done = program("import", tmp_path / "in", code=10)
     assert "bad.jsonl: failed: this is no session file that is known" in done.err
     assert "treering doctor" in done.err
-    assert "imported 2 sessions, 6 records, 0 problems; 1 other document passed over; 1 failed" in done.err
+    assert "imported 2 sessions, 6 records, 0 problems; 1 other file passed over; 1 failed" in done.err
     assert [(row[0], row[3]) for row in done.rows] == [("s-1", "new"), ("s-2", "new")]
     assert sorted(row[0] for row in program("ls").rows) == ["s-1", "s-2"]
     again = program("import", tmp_path / "in", code=10)
     assert again.out == ""
     assert "imported 0 sessions, 0 records, 0 problems; 2 unchanged" in again.err
+
+
+def test_a_folder_with_other_things_in_it(program: Program, tmp_path: Path) -> None:
+    """What is no session is passed over, and named unless it is a mere document; that is no failure."""
+    (tmp_path / "in").mkdir()
+    write_pi(tmp_path / "in/one.jsonl", "s-1")
+    (tmp_path / "in/journal.jsonl").write_text('{"type":"started","key":"v2:1","agentId":"a"}\n')
+    (tmp_path / "in/settings.json").write_text("{}")
+    os.mkfifo(tmp_path / "in/pipe.jsonl")
+    done = program("import", tmp_path / "in")
+    assert f"{tmp_path}/in/journal.jsonl: passed over: this is no session file that is known" in done.err
+    assert f"{tmp_path}/in/pipe.jsonl: passed over: this is a pipe" in done.err
+    assert "settings.json" not in done.err
+    assert "imported 1 session, 3 records, 0 problems; 3 other files passed over" in done.err
+    found = program.json("import", tmp_path / "in")["files"]
+    assert {Path(each["path"]).name: (each["outcome"], each["code"]) for each in found} == {
+        "one.jsonl": ("unchanged", 0), "journal.jsonl": ("passed over", 0), "settings.json": ("passed over", 0),
+        "pipe.jsonl": ("passed over", 0),
+    }  # fmt: skip
+    assert "doctor" in program("import", tmp_path / "in/journal.jsonl", code=2).err
+
+
+def test_standard_input(program: Program, tmp_path: Path) -> None:
+    """A session is read out of a pipe, and out of what standard input was turned to, which keeps its own name."""
+    data = write_pi(tmp_path / "one.jsonl", "s-1").read_bytes()
+    (tmp_path / "two.jsonl").write_bytes(data.replace(b"s-1", b"s-2"))
+    for command, expected in (("import", "imported 1 session, 3 records"), ("doctor", "nothing is wrong")):
+        reading, writing = os.pipe()
+        os.write(writing, data)
+        os.close(writing)
+        done = program.process(command, "/dev/stdin", stdin=reading)
+        os.close(reading)
+        assert (done.code, expected in done.err) == (0, True), done
+    with (tmp_path / "two.jsonl").open("rb") as file:
+        assert program.process("import", "/dev/stdin", stdin=file).code == 0
+    assert "1 unchanged" in program("import", tmp_path / "two.jsonl").err
+    assert sorted(row[0] for row in program("ls").rows) == ["s-1", "s-2"]
 
 
 def test_the_order_of_a_folder(program: Program, tmp_path: Path, home: Path) -> None:

@@ -14,13 +14,15 @@ from treering.cli.output import Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
-from treering.importers.discovery import find_sessions
-from treering.importers.folder import StoredFolder
+from treering.importers.discovery import ENDINGS, find_sessions
+from treering.importers.doctor import is_foreign
+from treering.importers.folder import StoredFolder, is_url
 from treering.importers.formats import FORMATS
 from treering.importers.intake import Intake, Taken
 from treering.importers.origin import stat_of
-from treering.importers.source import Problem
+from treering.importers.source import Problem, find_special
 
+_SPECIAL = "this is a pipe, a socket or a device, and no file"
 PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
 
 
@@ -30,7 +32,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     session: str | None = None
     outcome: str = "failed"
-    """As of `Taken`; or `failed`, `rewritten`, or `passed over` for a document of another kind in a folder."""
+    """As of `Taken`; or `failed`, `rewritten`, or `passed over` for what is no session in a folder."""
     records: int = 0
     branch: str = ""
     problems: list[Problem] = []
@@ -69,7 +71,8 @@ def import_(
     folders of them; of Strands Agents folders of its sessions, also below s3://bucket/prefix.
 
     A file that was imported and is as it was is not read again; one that has grown adds its new records. A file that
-    cannot be read is reported, and the others are imported.
+    cannot be read is reported, and the others are imported. What is no session in a folder is passed over, and named.
+    /dev/stdin and pipes are read to their end.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     files = _files(paths, format_name)
@@ -111,6 +114,8 @@ def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File
             files.append(_failed(path, error))
             continue
         files += [Found(each, str(each) in (path, str(Path(path)))) for each in found]
+        if not is_url(path):
+            files += [_passed_over(str(each), _SPECIAL) for each in find_special(Path(path), ENDINGS)]
     return files
 
 
@@ -120,10 +125,9 @@ def _import(
     try:
         taken = intake.take(file.path, format=format_name, name=name, again=again)
     except TreeringError as error:
-        outcome = _failed(str(file.path), error)
-        if not file.named and error.kind == "format" and str(file.path).endswith((".json", ".json.gz")):
-            return msgspec.structs.replace(outcome, outcome="passed over", code=0)
-        return outcome
+        if not file.named and isinstance(file.path, Path) and _is_other(file.path, error):
+            return _passed_over(str(file.path), exits.line_of(error))
+        return _failed(str(file.path), error)
     return _outcome(taken, shown_max)
 
 
@@ -137,6 +141,19 @@ def _outcome(taken: Taken, shown_max: int | None) -> File:
         problems=taken.problems[:shown_max],
         problem_count=len(taken.problems),
     )
+
+
+def _is_other(path: Path, error: TreeringError) -> bool:
+    """Tell a file that another program wrote for its own use from a session that is damaged."""
+    return error.kind == "format" and (_is_document(str(path)) or is_foreign(path))
+
+
+def _is_document(path: str) -> bool:
+    return path.endswith((".json", ".json.gz"))
+
+
+def _passed_over(path: str, reason: str) -> File:
+    return File(path=path, outcome="passed over", error=reason)
 
 
 def _failed(path: str, error: TreeringError) -> File:
@@ -156,7 +173,7 @@ def _count(outcome: File, counts: Counter[str], codes: Counter[int]) -> None:
 
 def _print(out: Output, outcome: File) -> None:
     if outcome.error is not None:
-        if outcome.outcome != "passed over":
+        if outcome.outcome != "passed over" or outcome.error == _SPECIAL or not _is_document(outcome.path):
             out.say(f"{outcome.path}: {outcome.outcome}: {outcome.error}")
         return
     if outcome.outcome == "unchanged":
@@ -177,7 +194,7 @@ def _summary(counts: Counter[str], linked: int) -> str:
         (counts["unchanged"], f"{counts['unchanged']} unchanged"),
         (counts["copy"], f"{counted(counts['copy'], 'copied file')}"),
         (linked, f"{linked} linked with their parents"),
-        (counts["passed over"], f"{counted(counts['passed over'], 'other document')} passed over"),
+        (counts["passed over"], f"{counted(counts['passed over'], 'other file')} passed over"),
         (counts["rewritten"], f"{counts['rewritten']} rewritten since, see --again"),
         (counts["failed"], f"{counts['failed']} failed"),
     )

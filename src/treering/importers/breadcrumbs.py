@@ -15,6 +15,8 @@ from typing import Final
 
 import msgspec
 
+from treering.importers.source import is_special
+
 BREADCRUMB_BYTES_MAX: Final = 64 * 1024
 """A breadcrumb is two paths; a larger file is something else."""
 FOLDER: Final = "terminal-sessions"
@@ -91,6 +93,8 @@ def read_breadcrumb(path: Path) -> Breadcrumb | None:
 
     A session file that does not exist counts only if the breadcrumb is fresh.
     """
+    if is_special(path):
+        return None
     try:
         with path.open("rb") as stream:
             data = stream.read(BREADCRUMB_BYTES_MAX)

@@ -296,7 +296,7 @@ def _named(name: str, facts: Fields) -> Fields:
 def _read_sidecar(path: Path) -> Fields:
     """Return what Claude Code notes about a subagent beside its file; nothing if that is missing or no JSON."""
     with suppress(OSError, ValueError, RecursionError):
-        if path.stat().st_size <= _SIDECAR_BYTES_MAX:
+        if path.is_file() and path.stat().st_size <= _SIDECAR_BYTES_MAX:
             return fields_of(json.loads(path.read_bytes()))
     return {}
 

@@ -18,6 +18,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal
 
@@ -35,6 +36,7 @@ from treering.importers.reader import text_of
 from treering.importers.shapes import Shape, like, shape_of
 from treering.importers.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
 from treering.importers.spans import members
+from treering.importers.spool import settled
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -142,7 +144,7 @@ def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diag
     """Say what is wrong with a session file, which is not changed.
 
     Args:
-        path: The file, compressed by gzip or not.
+        path: The file, compressed by gzip or not, or a pipe.
         format: Its format; by default it is told by the content, also if the header is lost.
 
     Raises:
@@ -152,9 +154,10 @@ def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diag
     """
     from treering.importers.mending import plan  # which builds on this module
 
-    chart = examine(Path(path), format)
+    with settled(Path(path)) as place:
+        chart = examine(place, format)
     plan(chart)
-    return chart.diagnosis
+    return msgspec.structs.replace(chart.diagnosis, path=str(path))
 
 
 def examine(path: Path, format: str | None = None, blobs: Path | None = None) -> Chart:  # noqa: A002
@@ -195,7 +198,10 @@ def _head(path: Path) -> bytes:
 
 def _is_blank(path: Path) -> bool:
     with open_stream(path) as stream:
-        return not read_start(stream).strip(PADDING)
+        while piece := read_start(stream, HEAD_BYTES):
+            if piece.strip(PADDING):
+                return False
+    return True
 
 
 def _format_of(path: Path, head: bytes) -> Format:
@@ -220,6 +226,15 @@ def _like_entries(path: Path) -> str | None:
     if not records or not (text_at(records[0], "type") in _HEADERS or like(records[0])):
         return None
     return next((name for record in records if (name := like(record))), None)
+
+
+def is_foreign(path: Path) -> bool:
+    """Tell whether a file that is of no format that is known holds something else, whole, and is no damaged session."""
+    with open_stream(path) as stream:
+        found = [*islice(read_values(stream, lambda *_: None, _is_record), ENTRIES_GUESSED)]
+    records = [fields_of(value.value) for value in found]
+    known = any(text_at(record, "type") in _HEADERS or like(record) for record in records)
+    return bool(found) and all(value.intact for value in found) and not known
 
 
 def _first_records(path: Path) -> Iterator[Fields]:
@@ -248,7 +263,8 @@ def _with_header(chart: Chart) -> Iterator[tuple[Path, int]]:
         place = Path(folder, chart.path.name.removesuffix(".gz"))
         with place.open("wb") as copy, open_stream(chart.path) as stream:
             copy.write(line)
-            copy.write(read_start(stream))
+            while piece := read_start(stream, HEAD_BYTES):
+                copy.write(piece)
         yield place, len(line)
 
 

@@ -47,6 +47,8 @@ POLICIES: Final = ("evva",)
 VERSION: Final = 1
 """The newest version that evva reads. It refuses newer ones, and takes 0 and none for 1."""
 ENDINGS: Final = (".json", ".json.gz")
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Largest document that is read: it is in memory as a whole."""
 PREVIEW_BYTES_MAX: Final = 200
 """What evva keeps of the first prompt; it may be cut inside a character."""
 
@@ -94,13 +96,18 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> E
     """Open a session file of evva, compressed by gzip or not. evva keeps no parts beside its files.
 
     Raises:
-        UsageError: The file is empty, no such document, or of a newer version.
+        UsageError: The file is empty, no such document, too large, or of a newer version.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
     place = Path(path)
     with open_stream(place) as stream:
-        return EvvaSource(read_start(stream), place)
+        data = read_start(stream, DOCUMENT_BYTES_MAX + 1)
+    if len(data) > DOCUMENT_BYTES_MAX:
+        raise UsageError(
+            f"document is larger than can be read. path={str(place)!r}, bytes_max={DOCUMENT_BYTES_MAX}", kind="too_long"
+        )
+    return EvvaSource(data, place)
 
 
 def find(folder: str | os.PathLike[str]) -> Iterator[Path]:

@@ -23,6 +23,8 @@ UnitOf = Callable[[str], str | None]
 is, and belongs to no session."""
 FILES_AT_ONCE: Final = 64
 """Read together from a bucket; the driver has as many connections."""
+FILE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Of each is read from a folder on this computer: a larger one counts as cut off there."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -79,11 +81,11 @@ class LocalFolder:
         return sorted(found)
 
     def read(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Yield what files hold, in the order of their names."""
+        """Yield what files hold, in the order of their names; of one that is too large, its beginning."""
         for name in names:
             path = Path(self.path, name)
-            with refused(path):
-                data = path.read_bytes()
+            with refused(path), path.open("rb") as file:
+                data = file.read(FILE_BYTES_MAX)
             yield data
 
 

@@ -92,6 +92,8 @@ class FolderFormat(Format, Protocol):
         """
 
 
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of a first line that is looked at; no program writes a header of this size."""
 ENTRY_POINTS: Final = "treering.importers"
 """Group of the entry points by which packages offer formats: the name of the format, and its module."""
 
@@ -200,7 +202,7 @@ def _format_of_folder(folder: Folder) -> Format | None:
 
 def _read_lines(stream: io.BufferedIOBase, count: int) -> bytes:
     try:
-        return b"".join(stream.readline() for _ in range(count))
+        return b"".join(stream.readline(LINE_BYTES_MAX) for _ in range(count))
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return b""
 

@@ -8,7 +8,8 @@ then gets another name.
 Rule 4: what a file has that was recorded here, and came into it by an export, is not recorded a second time. A session
 that stands where it stood then goes along with the program, as if it had never left.
 Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
-`<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later.
+`<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later. What comes out of a pipe
+has no path: it is known by its records alone.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
 from treering.importers.source import ImportSource, Problem, closing_of
+from treering.importers.spool import is_stream, settled
 from treering.session.blocking import Session
 from treering.session.extending import SideHead, missing, record_foreign
 from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
@@ -124,7 +126,8 @@ class Intake:
         """Import a file, or what is new in it.
 
         Args:
-            path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written.
+            path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written. What
+                comes out of a pipe goes on with the session of its id if it begins with that.
             format: The name of its format; by default it is told by the content.
             of: The format itself, if it is not registered.
             name: Of the session; by default its id in the file, or that with a number if the name is taken.
@@ -138,34 +141,37 @@ class Intake:
             ConflictError: The file was rewritten (kind `rewritten`), or there is another session of that name.
             SessionHeldError: Another process has the session open.
         """
-        place = located(path)
-        known = self.find(place)
-        if known is not None and self.is_unchanged(place) and name in (None, known.session):
-            return Taken(path=str(path), session=known.session, outcome="unchanged")
-        stat = stat_of(place)
-        found = of or (find_format(format) if format is not None else detect_format(place))
-        source = found.open_source(place)
-        file = _File(place, stat, found, source)
+        pipe = Path(path) if is_stream(path) else None
+        with settled(located(path)) as place:
+            known = self.find(place) if pipe is None else None
+            if known is not None and self.is_unchanged(place) and name in (None, known.session):
+                return Taken(path=str(path), session=known.session, outcome="unchanged")
+            file = _opened(place, of, format, pipe)
+            return self._take(file, known, name=name, again=again, progress=progress)
+
+    def _take(
+        self, file: _File, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
+    ) -> Taken:
         if name is not None:
             known = self._require_same(name, file)
         elif known is None or not file.is_of(known):
             known = self._elsewhere(file)
         taken = self._update(known, file) if known is not None else None
-        if taken is None and known is not None and known.path == file.name and not again:
+        if taken is None and known is not None and file.name in (known.path, "") and not again:
             raise ConflictError(
-                f"file was rewritten: it no longer begins with what was imported. path={str(path)!r}, "
+                f"file was rewritten: it no longer begins with what was imported. path={str(file.path)!r}, "
                 f"session={known.session!r}",
                 kind="rewritten",
                 remedy="import it again as a session of its own: `treering import --again`",
             )
-        return taken or self._load(self._free_name(name or source.header.session_id), file, progress)
+        return taken or self._load(self._free_name(name or file.source.header.session_id), file, progress)
 
     def _require_same(self, name: str, file: _File) -> Origin | None:
         """The origin of the session of a given name, if there is one; it must be of this file."""
         if name not in self._names:
             return None
         known = self._origins.get(name)
-        if known is None or not file.is_of(known) or known.path != file.name:
+        if known is None or not file.is_of(known) or file.name not in (known.path, ""):
             raise ConflictError(
                 f"session exists already, and was not imported from this file. session={name!r}",
                 kind="exists",
@@ -177,9 +183,9 @@ class Intake:
         """A session with the id of a file that has the same beginning, and whose own file is gone or equal."""
         for session in self._by_id.get(file.source.header.session_id, ()):
             origin = self._origins[session]
-            if file.is_of(origin) and origin.path != file.name:
+            if file.is_of(origin) and (not file.name or origin.path != file.name):
                 reading = Reading(file.source)
-                if reading.begins_with(origin) and (not _exists(origin) or reading.ended):
+                if reading.begins_with(origin) and (not file.name or not _exists(origin) or reading.ended):
                     return origin
         return None
 
@@ -233,7 +239,7 @@ class Intake:
         header = file.source.header
         found = msgspec.structs.replace(
             origin,
-            path=file.name,
+            path=file.name or origin.path,
             size=file.stat[0],
             mtime_ns=file.stat[1],
             units=reading.units,
@@ -252,7 +258,7 @@ class Intake:
     def _update(self, known: Origin, file: _File) -> Taken | None:
         """Record what a file has gained; None if it does not begin with what was recorded."""
         reading, source = Reading(file.source), file.source
-        if known.path != file.name and _exists(known):
+        if file.name not in (known.path, "") and _exists(known):
             same = reading.begins_with(known)
             return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
@@ -417,12 +423,22 @@ def _id_in(path: str) -> str:
     return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]
 
 
+def _opened(place: Path | StoredFolder, of: Format | None, name: str | None, pipe: Path | None) -> _File:
+    """Open a file; `pipe` is what it was copied from."""
+    stat = stat_of(place) if pipe is None else (0, 0)
+    found = of or (find_format(name) if name is not None else detect_format(place))
+    return _File(pipe or place, stat, found, found.open_source(place), lasts=pipe is None)
+
+
 class _File:
     """A file about to be imported."""
 
-    def __init__(self, path: Path | StoredFolder, stat: tuple[int, int], found: Format, source: ImportSource) -> None:
+    def __init__(
+        self, path: Path | StoredFolder, stat: tuple[int, int], found: Format, source: ImportSource, *, lasts: bool
+    ) -> None:
         self.path = path
-        self.name = name_of_path(path)
+        self.name = name_of_path(path) if lasts else ""
+        """Empty for what came out of a pipe: nothing will be there again."""
         self.stat = stat
         """Size and time, from before it was opened: if it grows meanwhile, the next look sees that."""
         self.format = found

@@ -45,6 +45,8 @@ _PADDING: Final = b"\0" + _WHITE
 _READ_BYTES: Final = 1024 * 1024
 _BLANK_BYTES_MAX: Final = 1024
 """Of a line that counts as blank; a longer one is passed over."""
+_BLANKS_BYTES_MAX: Final = 64 * 1024
+"""Of blank lines that go with the line before; more of them are passed over."""
 _OBJECT: Final = re.compile(r'\{[ \t\r]*"')
 _CUT_SHORT: Final = re.compile(r'\{[ \t\r]*"[ \t\r]*')
 """The beginning of a record that ends the text in which the record before was cut off."""
@@ -104,7 +106,7 @@ def read_lines(stream: io.BufferedIOBase, report: Report) -> Iterator[Line]:
     source = _Ahead(stream, report)
     number = offset = 0
     while data := source.line(LINE_BYTES_MAX, number, offset):
-        number += 1
+        number, offset = number + 1, offset + source.passed
         if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
             start, offset = offset, offset + len(data)
             while not data.endswith(b"\n") and (data := source.line(_READ_BYTES, number, offset)):
@@ -129,10 +131,20 @@ class _Ahead:
         self._read = b""
         """The beginning of the next line, or all of it."""
         self._error: Exception | None = None
+        self.passed = 0
+        """NUL bytes in front of the line that was read last, which are not part of it."""
 
     def line(self, size: int, number: int, offset: int) -> bytes:
-        """Return the next line, or as much of it; nothing at the end, and where a compressed file is damaged."""
-        begun, self._read = self._read, b""
+        """Return the next line, or as much of it; nothing at the end, and where a compressed file is damaged.
+
+        Of a long run of NUL bytes only the last is part of it: files that were never written may be of any size.
+        """
+        begun, self._read, self.passed = self._read or self._next(min(_BLANK_BYTES_MAX, size)), b"", 0
+        while len(begun) >= _BLANK_BYTES_MAX and not begun.strip(b"\0"):
+            self.passed += len(begun) - 1
+            begun = b"\0" + self._next(_READ_BYTES)
+        if self.passed:
+            self._report(number + 1, offset, "nul", f"NUL bytes, skipped. bytes={self.passed}")
         data = begun if begun.endswith(b"\n") else begun + self._next(size - len(begun))
         if self._error is not None and not data:
             text = f"compressed file is damaged or cut, the rest is not readable: {self._error}"
@@ -141,11 +153,14 @@ class _Ahead:
 
     def blank_lines(self) -> bytes:
         """Return the blank lines that are next, and keep what was read beyond them."""
-        blank = b""
+        blank = bytearray()
         while (piece := self._next(_BLANK_BYTES_MAX)) and not piece.strip(_WHITE) and len(piece) < _BLANK_BYTES_MAX:
             blank += piece
+            if len(blank) > _BLANKS_BYTES_MAX:
+                piece = b""
+                break
         self._read = piece
-        return blank
+        return bytes(blank)
 
     def _next(self, size: int) -> bytes:
         if self._error is not None:

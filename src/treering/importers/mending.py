@@ -20,6 +20,7 @@ from treering.importers.evva import ENVELOPE, SESSION, indent
 from treering.importers.lines import decode
 from treering.importers.omp_blobs import find_folder
 from treering.importers.shapes import Shape
+from treering.importers.spool import settled
 from treering.importers.writing import encode_go
 
 
@@ -276,7 +277,8 @@ def repair(
     place, target = Path(path), Path(out)
     if target.exists():
         raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="name another one")
-    chart = examine(place, format)
+    with settled(place) as source:
+        chart = examine(source, format, find_folder(place))
     made = plan(chart)
     if not made.records and not chart.header:
         raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
@@ -289,7 +291,8 @@ def repair(
         raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
     finally:
         beside.unlink()
-    return Repaired(diagnosis=chart.diagnosis, path=str(target), entries=len(made.records), bytes=len(data))
+    diagnosis = msgspec.structs.replace(chart.diagnosis, path=str(place))
+    return Repaired(diagnosis=diagnosis, path=str(target), entries=len(made.records), bytes=len(data))
 
 
 def _lines(made: Plan) -> bytes:

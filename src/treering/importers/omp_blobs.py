@@ -28,6 +28,8 @@ PREFIX: Final = "blob:sha256:"
 EXTERNAL_CHARACTERS_MIN: Final = 1024
 """Base64 of this length or more goes to a file of its own. Data URLs do whatever their length."""
 FOLDER: Final = "blobs"
+BLOB_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Largest file that is read for a reference."""
 FOLDERS_ABOVE_MAX: Final = 5
 """How far above a session file its blobs may be: `agent/blobs` for `agent/sessions/<project>/<session>/<subagent>`."""
 
@@ -63,8 +65,11 @@ def loader(folder: Path | None) -> Load:
     def load(digest: str) -> bytes | None:
         if folder is None:
             return None
+        path = folder / digest
         try:
-            data = (folder / digest).read_bytes()
+            if not path.is_file() or path.stat().st_size > BLOB_BYTES_MAX:
+                return None
+            data = path.read_bytes()
         except OSError:
             return None
         return data if sha256(data).hexdigest() == digest else None

@@ -12,7 +12,9 @@ The whole file is in memory, with everything in it. A store takes files of any s
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from functools import cmp_to_key
 from pathlib import Path
 from typing import NamedTuple
@@ -31,6 +33,7 @@ from treering.importers.formats import Format, detect_format, find_format, forma
 from treering.importers.lines import decode
 from treering.importers.reader import text_of
 from treering.importers.source import Imported, ImportSource, Problem, closing_of
+from treering.importers.spool import is_stream, settled
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.transcript.node import Draft
 
@@ -66,7 +69,7 @@ def read(
     """Read a session file of another program.
 
     Args:
-        path: The file, compressed by gzip or not; of some programs a folder or its URL. It is never written.
+        path: The file, compressed by gzip or not, or a pipe; of some programs a folder or its URL. It is never written.
         format: Its format; by default it is told by the content.
         blobs: The folder with the parts that the program keeps beside its files; by default where it usually is.
 
@@ -76,6 +79,8 @@ def read(
         AccessError: The file may not be read.
     """
     place, parts = located(path), Path(blobs) if blobs is not None else None
+    if isinstance(place, Path) and is_stream(place):
+        return _read_stream(place, format, parts)
     found = find_format(format) if format is not None else detect_format(place)
 
     def read_as(other: Format) -> SessionFile | None:
@@ -85,6 +90,18 @@ def read(
             return None
 
     return SessionFile(found, found.open_source(place, blobs=parts), read_as)
+
+
+def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFile:
+    """Read what comes out of a pipe; the copy of it stays for as long as the answer may ask for it."""
+    kept = ExitStack()
+    try:
+        file = read(kept.enter_context(settled(path)), format=name, blobs=blobs)
+    except BaseException:
+        kept.close()
+        raise
+    weakref.finalize(file, kept.close)
+    return file
 
 
 class SessionFile:

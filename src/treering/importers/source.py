@@ -9,6 +9,8 @@ from __future__ import annotations
 import gzip
 import io
 import os
+import re
+import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterator
@@ -28,6 +30,9 @@ HEAD_BYTES: Final = 64 * 1024
 PROBLEMS_MAX: Final = 10_000
 """How many problems of one file are listed: a file of other content has one on every line."""
 _WHITE_BYTES_MAX: Final = 1024
+_WIDE: Final = re.compile(rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff|\{\0[^\0]\0|\0\{\0[^\0]", re.DOTALL)
+"""How JSON begins in characters of two or four bytes, with a byte order mark or without."""
+_WIDE_BYTES: Final = 4
 MESSAGE_CHARACTERS: Final = 300
 """Messages quote what they found, which may be long."""
 
@@ -201,21 +206,43 @@ def refused(path: Path) -> Iterator[None]:
         raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
 
 
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Tell a pipe, a socket or a device: it may have no end, can be read only once, and opening it may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
 def open_stream(path: Path) -> io.BufferedIOBase:
     """Open a file for reading, uncompressed if it begins like gzip.
 
     Raises:
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
-        UsageError: It is a folder.
+        UsageError: It is a folder, a pipe or the like (kind `special`), or a text in UTF-16 (kind `encoding`).
         UnavailableError: The system gave another error.
     """
+    if is_special(path):
+        raise UsageError(
+            f"this is a pipe, a socket or a device, and no file. path={str(path)!r}",
+            kind="special",
+            remedy="write what comes out of it to a file",
+        )
     with refused(path):
         stream = path.open("rb")
-        if stream.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] != GZIP_MAGIC:
-            return stream
-        stream.close()
-        return gzip.open(path, "rb")
+        if stream.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+            stream.close()
+            return gzip.open(path, "rb")
+        if _WIDE.match(stream.peek(_WIDE_BYTES)):
+            stream.close()
+            raise UsageError(
+                f"this is a text in UTF-16 or UTF-32, and session files are in UTF-8. path={str(path)!r}",
+                kind="encoding",
+                remedy="convert it: `iconv -f UTF-16 -t UTF-8`",
+            )
+        return stream
 
 
 def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
@@ -234,13 +261,24 @@ def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
 def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yield the files below `folder` with one of `endings`, sorted by name within each folder; a file yields itself.
 
+    So does a pipe or device that is named itself; those in a folder are passed over, see `find_special`.
+
     Raises:
         NotFoundError: There is no such folder.
     """
     if not folder.exists():
         raise NotFoundError(f"no such file or folder. path={str(folder)!r}", kind="file")
-    if folder.is_file():
+    if not folder.is_dir():
         yield folder
+    yield from (path for path in _walk(folder, endings) if not is_special(path))
+
+
+def find_special(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the pipes, sockets and devices below `folder` with one of `endings`."""
+    return filter(is_special, _walk(folder, endings))
+
+
+def _walk(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     for place, folders, files in os.walk(folder):
         folders.sort()
         yield from (Path(place, name) for name in sorted(files) if name.endswith(endings))
