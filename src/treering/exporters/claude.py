@@ -26,7 +26,7 @@ from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
 from treering.importers.claude import NAME, encode, ids
 from treering.importers.claude_course import Course
-from treering.importers.claude_entries import LINKED, Spot, texts_of, write_entry
+from treering.importers.claude_entries import LINKED, Spot, is_unlinked, texts_of, write_entry
 from treering.importers.entry import BEFORE, RAW, as_bytes, framed
 from treering.importers.formats import find_format
 from treering.importers.pi import write_time
@@ -45,6 +45,8 @@ _REASONS: Final = {
     "damage": "bytes in which there is no record",
     "leaf": "Claude Code does not go on before the first message",
     "link": "links to other sessions of the store",
+    "no_parent": "entries do not say what they follow, so Claude Code sees the last of them alone; "
+    "`treering doctor FILE --write COPY` gives them parents",
     "retract": "the format cannot hide a message",
     "thinking": "the API takes no thinking that it has not signed itself",
 }
@@ -101,6 +103,9 @@ class _Composer:
         course, spots = self._read_again()
         if self._changed or course.leaf() != self._view.node:
             course, spots = self._settle(course, spots)
+        pairs = zip(self._entries, spots, strict=True)
+        cut = sum(spot.parent is not None and not spot.note and is_unlinked(entry) for entry, spot in pairs)
+        self._left.update({("no_parent", True): cut} if cut else {})
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
         return Composed(
             data=[*_broken(self._lines)],

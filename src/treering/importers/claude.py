@@ -31,6 +31,7 @@ from treering.importers.claude_entries import (
     is_boundary,
     is_result,
     is_side,
+    is_unlinked,
     read_entry,
     texts_of,
     write_entry,
@@ -130,7 +131,7 @@ def is_entry(value: Fields) -> bool:
     """Tell an entry from what stands inside one, which has types and ids as well."""
     if not isinstance(value.get("type"), str):
         return False
-    linked = isinstance(value.get("uuid"), str) and ("timestamp" in value or "parentUuid" in value)
+    linked = isinstance(value.get("uuid"), str) and not {"timestamp", "parentUuid", "session_id"}.isdisjoint(value)
     return linked or isinstance(value.get("sessionId"), str) or _is_claude(value, fields_of(value.get("message")))
 
 
@@ -209,6 +210,8 @@ class _Reader:
         self._course = course
         self._log = log
         self._time = time_ms
+        self._chained = False
+        """It was told that entries do not say what they follow."""
 
     def read(self, value: Value) -> tuple[Entry | None, list[Draft]]:
         """Return what a value becomes: an entry and its draft, or a note with bytes in which there is none."""
@@ -228,6 +231,10 @@ class _Reader:
         if spot.missing and not (spot.parent is None and is_boundary(record)):
             message = f"parent did not come before it, went on from the newest. parentUuid={spot.missing!r}"
             self._log.report(value.line, value.offset, "orphan", message)
+        if uuid and spot.parent and is_unlinked(record) and not (spot.note or self._chained):
+            self._chained = True
+            message = "entries do not say what they follow, like those of `--output-format stream-json`: read in order"
+            self._log.report(value.line, value.offset, "no_parent", message)
         draft = read_entry(record, spot, self._time)
         self._time = draft.time_ms
         entry = Entry(
@@ -249,7 +256,7 @@ def ids() -> Callable[[], str]:
 def _read_header(entries: Sequence[Fields], path: Path) -> Imported:
     """Return what there is to know of a session: the first entry that says something about it counts."""
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
-    found = _first(entries, "sessionId")
+    found = _first(entries, "sessionId") or _first(entries, "session_id")
     agent = _agent_facts(path, stem, entries)
     linked = [entry for entry in entries if text_of(entry.get("type")) in LINKED]
     cwd = _first(linked, "cwd") or _first(entries, "cwd")

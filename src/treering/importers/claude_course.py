@@ -9,6 +9,8 @@ and hangs each result on the block with its call. Here the nodes of a run follow
 any of them as its parent follows the last one. Only what comes back to a run that went on already is a branch.
 Messages of the program, which it makes of attachments, go with what they follow.
 Rule 3: an entry depends only on those before it.
+Rule 4: an entry that does not say what it follows, follows the one before it. The output of Claude Code and some files
+have only such; in a session file a root says that it follows nothing.
 
 A course can be carried on from what is stored, see `Course.recall`.
 """
@@ -29,6 +31,7 @@ from treering.importers.claude_entries import (
     is_boundary,
     is_node,
     is_side,
+    is_unlinked,
     told_by,
     traits_of,
     writer_of,
@@ -91,7 +94,8 @@ class Course:
         if own and text_of(entry.get("type")) in LINKED:
             self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
             speaks = text_of(entry.get("type")) in SPEAKERS
-            self._steps[own] = _Step(text_of(entry.get("parentUuid")), speaks, speaks and not is_side(entry))
+            parent = (self._before(entry) or "") if is_unlinked(entry) else text_of(entry.get("parentUuid"))
+            self._steps[own] = _Step(parent, speaks, speaks and not is_side(entry))
         if entry.get("type") == "last-prompt":
             self._chosen = text_of(entry.get("leafUuid"))
         self._named = self._named or (entry.get("type") == "custom-title" and bool(text_of(entry.get("customTitle"))))
@@ -135,7 +139,9 @@ class Course:
     def _is_again(self, entry: Mapping[str, object], own: str) -> bool:
         """Tell whether a node was written before: its `uuid` is known, and follows the same entry there."""
         parent, before = text_of(entry.get("parentUuid")), self._steps.get(own)
-        return own in self._runs and before is not None and before.parent == parent != own and own not in self._renamed
+        if own not in self._runs or before is None or own in self._renamed:
+            return False
+        return is_unlinked(entry) or before.parent == parent != own
 
     def _free_name(self, own: str) -> str:
         if own and own not in self._runs and own not in self._anchors:
@@ -152,7 +158,7 @@ class Course:
         """The entry that one follows, and what it names instead if that is not there.
 
         Claude Code lost parents in many versions: a process that ended had not written them. It goes on from the entry
-        before then, and so does this. Old entries have no `uuid` and name nothing; a root does.
+        before then, and so does this.
         """
         named = text_of(entry.get("parentUuid"))
         boundary = is_boundary(entry) and not named
@@ -162,17 +168,19 @@ class Course:
             found = self._find(named)
             if found in self._runs or found in self._anchors:
                 return found, None
-            return (None if boundary else self._newest.get(writer_of(entry))), named
-        rootless = "uuid" not in entry and "parentUuid" not in entry
-        return (self._newest.get(writer_of(entry)) if rootless else None), None
+            return (None if boundary else self._before(entry)), named
+        return (self._before(entry) if is_unlinked(entry) else None), None
+
+    def _before(self, entry: Mapping[str, object]) -> str | None:
+        """The newest node by whoever wrote an entry."""
+        return self._newest.get(writer_of(entry))
 
     def _node_at(self, name: str | None) -> str | None:
         """Return `name`, or the nearest node above it if it is a note."""
         return name if name is None else self._anchors.get(name, name)
 
     def _add_note(self, entry: Mapping[str, object], name: str, above: str | None) -> Spot:
-        linked = text_of(entry.get("parentUuid"))
-        if not linked:
+        if not text_of(entry.get("parentUuid")) and not is_unlinked(entry):
             above = self._find(text_of(entry.get("messageId")) or text_of(entry.get("leafUuid")))
         node = self._node_at(above)
         self._anchors[name] = target = node if node in self._runs else None
@@ -184,7 +192,7 @@ class Course:
         run = self._joined(entry, traits, node)
         parent = run.tip if run is not None else self._below(node, traits)
         self._settle(name, parent, traits, run)
-        task = text_of(fields_of(entry.get("message")).get("content")) if parent is None and is_side(entry) else ""
+        task = _task(entry) if parent is None and is_side(entry) else ""
         for told in _told(entry):
             self._tasks[_digest(told)] = name
         spawned_by = self._tasks.get(_digest(task)) if task else None
@@ -263,10 +271,15 @@ class Course:
 
 
 def _told(entry: Mapping[str, object]) -> Iterable[str]:
-    """What subagents are told that an answer starts."""
-    calls = (block for block in blocks_of(entry) if block.get("type") == "tool_use")
-    inputs = (fields_of(call.get("input")) for call in calls if call.get("name") in _STARTS_AGENT)
-    return (prompt for each in inputs if (prompt := text_of(each.get("prompt"))))
+    """By what one can know the subagents that an answer starts: what they are told, and their calls."""
+    for block in blocks_of(entry):
+        if block.get("type") == "tool_use" and block.get("name") in _STARTS_AGENT:
+            yield from filter(None, (text_of(fields_of(block.get("input")).get("prompt")), text_of(block.get("id"))))
+
+
+def _task(entry: Mapping[str, object]) -> str:
+    """By what one can know the call that began a sidechain, from its first entry."""
+    return text_of(entry.get("parent_tool_use_id")) or text_of(fields_of(entry.get("message")).get("content"))
 
 
 def _digest(text: str) -> bytes:

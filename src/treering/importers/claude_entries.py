@@ -123,7 +123,20 @@ def is_result(entry: Mapping[str, object]) -> bool:
 
 def is_side(entry: Mapping[str, object]) -> bool:
     """Tell what is not said in the conversation itself, but by a subagent or in a team."""
-    return bool(entry.get("isSidechain") or entry.get("teamName"))
+    return bool(entry.get("isSidechain") or entry.get("teamName") or entry.get("parent_tool_use_id"))
+
+
+def is_unlinked(entry: Mapping[str, object]) -> bool:
+    """Tell an entry that does not say what it follows, as they stand in the output of `--output-format stream-json`.
+
+    The first one of a session file says that it follows nothing.
+    """
+    return text_of(entry.get("type")) in LINKED and "parentUuid" not in entry
+
+
+def is_meta(entry: Mapping[str, object]) -> bool:
+    """Tell what the program said in the user's name, by the mark that it has in a session file or in its output."""
+    return entry.get("isMeta") is True or entry.get("isSynthetic") is True
 
 
 def role_of(entry: Mapping[str, object]) -> str:
@@ -133,7 +146,7 @@ def role_of(entry: Mapping[str, object]) -> str:
     if is_result(entry):
         return "tool"
     first = next(iter(texts_of(entry)), "")
-    by_program = entry.get("isMeta") or entry.get("isCompactSummary") or _OF_PROGRAM.match(first)
+    by_program = is_meta(entry) or entry.get("isCompactSummary") or _OF_PROGRAM.match(first)
     return "system" if by_program else "user"
 
 
@@ -198,7 +211,7 @@ def traits_of(entry: Mapping[str, object]) -> Traits:
 
 def writer_of(entry: Mapping[str, object]) -> str:
     """Return who wrote an entry that stands beside the conversation; nothing for one of the conversation."""
-    return (_word(entry.get("agentId")) or "side") if is_side(entry) else ""
+    return (_word(entry.get("agentId") or entry.get("parent_tool_use_id")) or "side") if is_side(entry) else ""
 
 
 # from an entry to a draft, and back
@@ -242,7 +255,7 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
     payload = {"role": "user", "content": attached["prompt"]} if queued else entry["message"]
     brief |= {"queued": True} if traits_of(entry).joins and not is_result(entry) else {}
     brief |= {"side": writer_of(entry)} if is_side(entry) else {}
-    brief |= {"meta": True} if entry.get("isMeta") is True else {}
+    brief |= {"meta": True} if is_meta(entry) else {}
     brief |= {"summary": True} if entry.get("isCompactSummary") is True else {}
     if entry.get("type") == "assistant":
         message = fields_of(entry.get("message"))
@@ -283,7 +296,8 @@ def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
 
 def _agent_in(entry: Fields) -> str:
     """The subagent whose work the result of a call is; it has a file of its own."""
-    return _word(fields_of(entry.get("toolUseResult")).get("agentId")) if is_result(entry) else ""
+    found = fields_of(entry.get("toolUseResult")) or fields_of(entry.get("tool_use_result"))
+    return _word(found.get("agentId")) if is_result(entry) else ""
 
 
 def _with_rest(draft: Draft, entry: Fields) -> Draft:
@@ -348,8 +362,8 @@ def _kind(entry: Fields) -> str:
 
 def _boundary_brief(entry: Fields) -> Fields:
     """Return what the context must know of a compaction: the size before it, and which messages stay, and where."""
-    facts = fields_of(entry.get("compactMetadata"))
-    tokens = facts.get("preTokens")
+    facts = fields_of(entry.get("compactMetadata")) or fields_of(entry.get("compact_metadata"))
+    tokens = facts.get("preTokens", facts.get("pre_tokens"))
     brief: Fields = {"tokens_before": tokens} if isinstance(tokens, int) else {}
     segment, listed = fields_of(facts.get("preservedSegment")), fields_of(facts.get("preservedMessages"))
     uuids = listed.get("uuids")

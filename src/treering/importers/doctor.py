@@ -50,7 +50,8 @@ _SEVERITIES: Final[dict[str, Severity]] = {
         (
             "empty", "header_missing", "header_displaced", "header_name", "header_id", "second_header", "glued", "torn",
             "garbage", "nul", "utf8", "bom", "nesting", "too_long", "gzip", "null", "no_object", "no_message",
-            "duplicate_id", "missing_id", "orphan", "cycle", "self_parent", "refused_type", "line_end", "title_slot",
+            "duplicate_id", "missing_id", "no_parent", "orphan", "cycle", "self_parent", "refused_type", "line_end",
+            "title_slot",
         ),
         "damage",
     ),
@@ -342,6 +343,7 @@ _REMEDIES: Final = {
     "nesting": "left out",
     "no_message": "left out",
     "no_object": "left out",
+    "no_parent": "each of them gets the one before it as its parent",
     "nul": "left out",
     "null": "left out",
     "second_header": "left out",

@@ -124,6 +124,8 @@ class _Tree:
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
             named = text_at(entry.record, self._shape.parent)
+            if self._shape.loose and self._own(entry) and self._shape.parent not in entry.record:
+                named = entry.parent or ""  # it says nothing, and is read as following that
             parents.append(names.get(named, named) or None)
             own = self._own(entry)
             if own and own != self._ids[at]:
