@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from treering.calls import CALLS
 from treering.checkpoint.policies.blocks import is_result, linked, text_of
 from treering.exporters.lines import compose_lines
 from treering.exporters.target import Composed, LeftOut
@@ -40,7 +41,6 @@ _ROLES: Final = {
     "tool": "toolResult",
 }
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
-_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call"})
 _THINKING: Final = frozenset({"thinking", "reasoning"})
 _SAID: Final = frozenset({"label", "title", "usage", "extension"})
 """Notes that pi has words for."""
@@ -206,7 +206,7 @@ def _block(part: Any) -> object:
     if part.get("type") == "image" and fields_of(part.get("source")).get("data"):
         source = part["source"]
         return {"type": "image", "data": source["data"], "mimeType": source.get("media_type", "image/png")}
-    return _call(part) if part.get("type") in _CALLS else part
+    return _call(part) if part.get("type") in CALLS else part
 
 
 def _call(part: Any) -> object:

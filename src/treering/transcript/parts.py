@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from treering.calls import CALLS, RESULT_ROLES, RESULTS
 from treering.errors import TreeringError
 from treering.format import values
 from treering.format.erasure import Erased
@@ -33,9 +34,6 @@ _TEXTS: Final = {
     "thinking": "thinking",
     "reasoning": "thinking",
 }
-_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call"})
-_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
-_RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
 
 
 def parts_of(message: object) -> list[Part]:
@@ -64,7 +62,7 @@ def _parts(message: Mapping[object, object]) -> Iterator[Part]:
 def _content_parts(message: Mapping[object, object]) -> Iterator[Part]:
     content = message.get("content")
     blocks = content if isinstance(content, list | tuple) else [content]
-    result = text_of(message.get("role")) in _RESULT_ROLES
+    result = text_of(message.get("role")) in RESULT_ROLES
     name = text_of(message.get("toolName") or message.get("name") or "") if result else ""
     for block in blocks:
         for part in _block_parts(block):
@@ -84,9 +82,9 @@ def _block_parts(block: object) -> Iterator[Part]:
     if kind in _TEXTS:
         text = block.get("text", block.get("thinking", block.get("reasoning", "")))
         yield Part(_TEXTS[kind], "", text_of(text))
-    elif kind in _CALLS:
+    elif kind in CALLS:
         yield _call(block)
-    elif kind in _RESULTS:
+    elif kind in RESULTS:
         inner = block.get("content", block.get("output"))
         text = "\n".join(part.text for part in _content_parts({"content": inner}))
         yield Part("result", "", text)

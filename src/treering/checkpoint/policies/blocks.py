@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from treering.calls import CALLS, RESULTS
 from treering.format import values
 from treering.format.values import Fields, fields_of
 from treering.messages import common
@@ -29,8 +30,6 @@ _ROLES: Final = {
 }
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 _THINKING: Final = frozenset({"thinking", "reasoning"})
-_CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
-_RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
 
 
 class Block(NamedTuple):
@@ -73,7 +72,7 @@ def blocks_of(message: Fields) -> list[Block]:
 
 def is_result(part: object) -> bool:
     """Tell a block that answers a call."""
-    return fields_of(part).get("type") in _RESULTS
+    return fields_of(part).get("type") in RESULTS
 
 
 def linked(image: Fields) -> str:
@@ -103,9 +102,9 @@ def _blocks(part: object) -> Iterator[Block]:
     elif kind in _THINKING:
         signature = text_of(fields.get("thinkingSignature", fields.get("signature")))
         yield Block("thinking", text_of(fields.get("thinking", fields.get("text"))), signature=signature)
-    elif kind in _CALLS:
+    elif kind in CALLS:
         yield _call(fields)
-    elif kind in _RESULTS:
+    elif kind in RESULTS:
         yield _result(fields)
     elif kind == "image":
         yield Block("text", linked(fields)) if linked(fields) else _image(fields)

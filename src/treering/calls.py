@@ -1,0 +1,278 @@
+"""Calls of tools and their results, in every shape that messages have here, and which of them belong together.
+
+Providers refuse a conversation in which a call has no result, or a result no call, for ever.
+
+Rule 1: a call is answered right behind it: by a result in its message, or in those that follow as long as they hold
+nothing but results. Several messages of the model behind each other are one answer of its, so their calls are too.
+Rule 2: a result belongs to the first of these calls that has its id and no result yet. So ids may come again later, and
+a second result of one call is an orphan.
+Rule 3: what is left out leaves everything else as it is, and in its order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from treering.messages import Fields, common, shape_of
+
+CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
+"""Types of blocks, and of items beside messages, that call a tool."""
+RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
+"""Types of those that say what came of a call."""
+RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
+"""Roles of messages that are a result as a whole."""
+CALL_ID: Final = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
+"""Fields of a result in which the id of its call stands."""
+
+_MODEL_ROLES: Final = frozenset({"assistant", "ai", "model"})
+_LISTS: Final = frozenset({"content", "contents", "parts", "tool_calls", "toolcalls", "toolresults"})
+"""Fields, in small letters, that list what a message says."""
+_THINKING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+
+
+class Call(NamedTuple):
+    """A call of a tool in a message."""
+
+    id: str
+    """As its result names it; empty if it has none."""
+    name: str
+    """Of the tool."""
+    arguments: object
+    """As recorded: a JSON value, or the text of one."""
+    place: Place = ("", 0)
+    """Where it stands in its message."""
+
+
+class Result(NamedTuple):
+    """What came of a call, in a message."""
+
+    id: str
+    """Of the call."""
+    place: Place = ("", 0)
+    """Where it stands in its message."""
+
+
+Place: TypeAlias = tuple[str, int]
+"""The field of a message, and the index in the list that it holds; an empty field is the message itself."""
+
+
+class OpenCall(NamedTuple):
+    """A call that has no result."""
+
+    at: int
+    """Index of its message."""
+    call: Call
+
+
+class Orphan(NamedTuple):
+    """A result without its call."""
+
+    at: int
+    """Index of its message."""
+    result: Result
+
+
+class Pair(NamedTuple):
+    """A call and its result."""
+
+    call_at: int
+    """Index of the message that makes the call."""
+    result_at: int
+    """Index of the message that has the result."""
+    call: Call
+    result: Result
+
+
+class Pairing(NamedTuple):
+    """Which calls and results of a conversation belong together; each list in the order of the conversation."""
+
+    pairs: tuple[Pair, ...]
+    open: tuple[OpenCall, ...]
+    """Calls that a next message can answer: nothing but results of others stands behind them."""
+    passed: tuple[OpenCall, ...]
+    """Calls without a result behind which the conversation went on: no result can follow them any more."""
+    orphans: tuple[Orphan, ...]
+
+
+def calls_of(message: object) -> list[Call]:
+    """Return the calls that a message makes, in its order."""
+    return [part for part in parts_of(message) if isinstance(part, Call)]
+
+
+def results_of(message: object) -> list[Result]:
+    """Return the results that a message has, in its order."""
+    return [part for part in parts_of(message) if isinstance(part, Result)]
+
+
+def parts_of(message: object) -> list[Call | Result]:
+    """Return the calls and results of a message, in its order; none if it is no message."""
+    if not isinstance(message, Mapping):
+        return []
+    if _kind(message) in CALLS | RESULTS and "role" not in message:  # an item of its own, not a message
+        return [part for part in [_part(message, ("", 0))] if part is not None]
+    found = list(_listed_parts(message))
+    if not found and _is_result(message):
+        return [Result(_first(message, *CALL_ID))]
+    return found
+
+
+def pairing(messages: Iterable[object]) -> Pairing:
+    """Tell which calls and results of a conversation belong together.
+
+    Args:
+        messages: In their order; what is no message counts as one that neither calls nor answers.
+    """
+    pairs: list[Pair] = []
+    passed: list[OpenCall] = []
+    orphans: list[Orphan] = []
+    waiting: list[OpenCall] = []
+    answering = False  # a result stands behind the calls that wait
+    for at, message in enumerate(messages):
+        parts = parts_of(message)
+        for part in parts:
+            if isinstance(part, Call):
+                if answering:
+                    passed += waiting
+                    waiting, answering = [], False
+                waiting.append(OpenCall(at, part))
+                continue
+            answering = True
+            asked = next((each for each in waiting if each.call.id == part.id), None)
+            if asked is None:
+                orphans.append(Orphan(at, part))
+            else:
+                waiting.remove(asked)
+                pairs.append(Pair(asked.at, at, asked.call, part))
+        if waiting and _goes_on(message, parts, answering=answering):
+            passed += waiting
+            waiting, answering = [], False
+    return Pairing(tuple(pairs), tuple(waiting), tuple(passed), tuple(orphans))
+
+
+def whole_pairs(messages: Sequence[object], *, keep_open: bool = False) -> list[object | None]:
+    """Return a conversation that providers take: without calls that have no result, and results that have no call.
+
+    Args:
+        messages: In their order.
+        keep_open: Leave in the calls that a next message can answer.
+
+    Returns:
+        For each message the same object if nothing is left out of it, a copy without what is left out, or None if then
+        it says nothing any more.
+    """
+    found = pairing(messages)
+    gone: dict[int, set[Place]] = {}
+    for each in (*found.passed, *(() if keep_open else found.open)):
+        gone.setdefault(each.at, set()).add(each.call.place)
+    for orphan in found.orphans:
+        gone.setdefault(orphan.at, set()).add(orphan.result.place)
+    return [without(message, gone[at]) if at in gone else message for at, message in enumerate(messages)]
+
+
+def without(message: object, places: Iterable[Place]) -> object | None:
+    """Return a copy of a message without what stands at some places; None if it says nothing then.
+
+    What the model thought before a call that is gone says nothing alone, and providers refuse it.
+    """
+    gone = set(places)
+    if not isinstance(message, Mapping) or ("", 0) in gone:
+        return None
+    left: dict[Any, Any] = {}
+    for name, value in message.items():
+        if isinstance(value, list):
+            kept = [part for index, part in enumerate(value) if (name, index) not in gone]
+            if kept or not value:
+                left[name] = kept
+        elif (name, 0) not in gone:
+            left[name] = value
+    keeps = any(part.place not in gone for part in parts_of(message))
+    return left if keeps or (_says_something(left) and not _is_result(left)) else None
+
+
+def _listed_parts(message: Fields) -> Iterator[Call | Result]:
+    shape = shape_of(message)
+    for name, value in message.items():
+        if name == "function_call" and isinstance(value, Mapping):  # of a chat API before `tool_calls`
+            yield _call(value, (name, 0))
+        elif isinstance(value, list) and isinstance(name, str) and name.lower() in _LISTS:
+            for index, part in enumerate(value):
+                block = _block(name, part) if shape else part
+                found = _part(block, (name, index), called=name == "tool_calls")
+                if found is not None:
+                    yield found
+
+
+def _block(name: str, part: object) -> object:
+    """Return a part of a message that has another shape, as a block of the common one."""
+    content = common({name: [part]}).get("content")
+    return content[0] if isinstance(content, list) and content else None
+
+
+def _part(block: object, place: Place, *, called: bool = False) -> Call | Result | None:
+    if not isinstance(block, Mapping):
+        return None
+    kind = _kind(block)
+    if called or kind in CALLS:
+        return _call(block, place)
+    if kind in RESULTS:
+        return Result(_first(block, *CALL_ID, "id"), place)
+    if not kind and "tool_result_for" in block:  # as kit sends it
+        return Result(_first(block, "tool_result_for"), place)
+    if not kind and "tool_call_id" in block and "input" in block:
+        return Call(_first(block, "tool_call_id"), _first(block, "name"), block["input"], place)
+    return None
+
+
+def _call(block: Fields, place: Place) -> Call:
+    function = block.get("function")
+    inner = function if isinstance(function, Mapping) else block
+    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
+    return Call(_first(block, "call_id", "id", "toolUseId"), _first(inner, "name"), arguments, place)
+
+
+def _kind(block: Fields) -> str:
+    kind = block.get("type")
+    return kind if isinstance(kind, str) else ""
+
+
+def _first(fields: Fields, *names: str) -> str:
+    return next((str(fields[name]) for name in names if fields.get(name)), "")
+
+
+def _is_result(message: Fields) -> bool:
+    role = common(message).get("role")
+    return (isinstance(role, str) and role in RESULT_ROLES) or any(message.get(name) for name in CALL_ID)
+
+
+def _goes_on(message: object, parts: Sequence[Call | Result], *, answering: bool) -> bool:
+    """Whether no result can follow, behind this message, the calls that wait before it or in it."""
+    if not parts:
+        return answering or not isinstance(message, Mapping) or common(message).get("role") not in _MODEL_ROLES
+    if any(isinstance(part, Call) for part in parts):
+        return False
+    return any(block is not None for block in _beside(message, {part.place for part in parts}))
+
+
+def _beside(message: object, places: set[Place]) -> Iterator[object]:
+    """What a message with results says beside them: providers want those first."""
+    if ("", 0) in places or not isinstance(message, Mapping):
+        return
+    for name, value in message.items():
+        if isinstance(value, list) and isinstance(name, str) and name.lower() in _LISTS:
+            yield from (_block(name, part) for index, part in enumerate(value) if (name, index) not in places)
+
+
+def _says_something(message: Fields) -> bool:
+    content = common(message).get("content")
+    blocks = content if isinstance(content, list) else [content]
+    return any(map(_says, blocks))
+
+
+def _says(block: object) -> bool:
+    if not isinstance(block, Mapping):
+        return bool(block.strip()) if isinstance(block, str) else block is not None
+    if _kind(block) in _THINKING or block.keys() == {"reasoning"}:  # the latter as kit sends it
+        return False
+    text = block.get("text")
+    return bool(text.strip()) if isinstance(text, str) else True
