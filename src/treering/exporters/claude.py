@@ -20,6 +20,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 
 from treering.checkpoint.policies.claude import BRANCH_SUMMARY, SUMMARY, in_claude
 from treering.checkpoint.policy import Seen, render
+from treering.exporters.claude_unsent import unsent
 from treering.exporters.lines import record_bytes
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
@@ -107,6 +108,7 @@ class _Composer:
         cut = sum(spot.parent is not None and not spot.note and is_unlinked(entry) for entry, spot in pairs)
         self._left.update({("no_parent", True): cut} if cut else {})
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
+        left += unsent(item.message for item in self._view.context)
         return Composed(
             data=[*_broken(self._lines)],
             entry_ids=["" if spot.note else spot.id for spot in spots],
