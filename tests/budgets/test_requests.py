@@ -15,6 +15,8 @@ from tests.servers import S3Server
 from tests.session.backends import kill
 
 from treering.format.register import decode_latest, encode_latest
+from treering.ids import now_ms
+from treering.session import keeper
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
@@ -95,13 +97,48 @@ def test_an_append_is_one_request(bucket: Bucket) -> None:
             lambda: session.compact("gist", kept=node),
             lambda: session.label(node, "l"),
             lambda: session.record_usage(input=1),
-            lambda: session.set_title("t"),
             lambda: session.set_model("m"),
         ):
             bucket.reset()
             verb()
             assert bucket.total == 1
             assert bucket.counts.counts == {"Put": 1}
+
+
+def test_what_lists_show_is_one_request_more(bucket: Bucket) -> None:
+    """A title, a status or a place also replaces the card; if nothing of it is new, it does not."""
+    with bucket.store().session("s") as session:
+        session.append("first")
+        for verb, puts in (
+            (lambda: session.set_title("t"), 2),
+            (lambda: session.set_title("t"), 1),
+            (lambda: session.set_status("done"), 2),
+            (lambda: session.move(project="p", cwd="/c"), 2),
+        ):
+            bucket.reset()
+            verb()
+            assert bucket.counts.counts == {"Put": puts}
+            assert bucket.total == puts
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_card_is_renewed_once_a_minute(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, *, shared: bool) -> None:
+    """An hour of appends: sixty cards beside what seals write, and each append is sent before anything else."""
+    ahead_ms = 0
+    monkeypatch.setattr(keeper, "now_ms", lambda: now_ms() + ahead_ms)
+    session = bucket.store().session("s", shared=shared)
+    session.append("first")
+    bucket.reset()
+    for number in range(600):
+        ahead_ms += 6000
+        sent = len(bucket.counts.requests)
+        session.append(f"text {number}")
+        assert "/tail.jsonl" in bucket.counts.requests[sent].key  # type: ignore[union-attr]  # a Put
+    cards = [request for request in bucket.counts.requests if getattr(request, "key", "").startswith("latest/")]
+    sealed = [request for request in bucket.counts.requests if "/segments/" in getattr(request, "key", "")]
+    assert len(cards) <= 61 + len(sealed)
+    assert bucket.counts.counts.keys() == {"Put"}
+    kill(session)
 
 
 def test_a_long_invocation_stays_within_its_requests(bucket: Bucket) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT, table
 
+from treering.ids import now_ms
+from treering.session import keeper
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
@@ -55,6 +57,20 @@ def _appending_resumed(scene: Scene) -> Iterator[None]:
     session = scene.store.session("a")
     yield
     session.append("more")
+
+
+def _appending_later(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(keeper, "now_ms", lambda: now_ms() + keeper.CARD_LAG_MS_MAX)
+        yield
+        session.append("more")
+
+
+def _titling(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.set_title("T")
 
 
 def _branching(scene: Scene) -> Iterator[None]:
@@ -117,13 +133,15 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
     "its first append, the first of this process": _first_append,
     "an append or commit": _appending,
     "the first append of a session that was resumed": _appending_resumed,
+    "the first append a minute after the card was written": _appending_later,
+    "a title, a status, another project or folder": _titling,
     "branch where you stand": _branching,
     "seal": _sealing,
     "the first append after a seal": _append_after_seal,
     "close": _closing,
     "resume": _resuming,
     "look whether something was added": _looking,
-    "list a page of 2 sessions": _listing,
+    "list a page of 2 sessions, of 3": _listing,
     "delete a session with one segment": _deleting,
 }
 

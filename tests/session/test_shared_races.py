@@ -61,10 +61,11 @@ def test_what_others_said_while_a_full_tail_was_sealed_keeps_its_place(monkeypat
     rng = random.Random(1)
     place = meet()
     texts_of_some = [rng.randbytes(500).hex() for _ in range(6)]
-    with place.others.session("s", shared=True) as session:
-        first = session.append("one")
-        session.append(*texts_of_some[:3])
-        Paused(erase(session._reader, first), place.memory, replaces("latest/"))  # for ever
+    session = place.others.session("s", shared=True)
+    first = session.append("one")
+    session.append(*texts_of_some[:3])
+    Paused(erase(session._reader, first), place.memory, replaces("latest/"))  # for ever
+    kill(session)
     handle = place.store.session("s", shared=True)
     other = place.others.session("s", shared=True)
 

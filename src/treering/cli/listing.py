@@ -30,7 +30,7 @@ def ls(
     settings: Settings, *, as_json: bool, project: str | None, cwd: str | None, status: str | None, limit: int,
     after: str | None, everything: bool,
 ) -> None:  # fmt: skip
-    """List sessions, the most recently written first: imported ones are written when they are imported."""
+    """List sessions, the most recently active first: imported ones are written when they are imported."""
     store, out = settings.open(), Output()
     if everything:
         rows, cursor = list(all_sessions(store, project=project, cwd=cwd, status=status, after=after)), None

@@ -88,7 +88,7 @@ def all_sessions(
     status: str | None = None,
     after: str | None = None,
 ) -> Iterator[SessionInfo]:
-    """Yield all sessions, the most recently written first, a page in memory at a time."""
+    """Yield all sessions, the most recently active first, a page in memory at a time."""
     while True:
         page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after)
         yield from page.rows

@@ -13,7 +13,7 @@ from treering.maintenance.repair import Repair
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
-from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
+from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, list_cards, list_sessions, newest, read_cards
 from treering.session.info import SessionInfo
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
@@ -81,23 +81,29 @@ class AsyncStore:
         limit: int = 20,
         after: str | None = None,
     ) -> Sessions:
-        """One page of sessions, the most recently written first; see `Store.sessions`."""
+        """One page of sessions, the most recently active first; see `Store.sessions`."""
         wanted = wanted_by(project, cwd, status)
         return await arun(
-            list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver
+            list_sessions(
+                self._place.prefix, appends=self._place.driver.appends, limit=limit, after=after, wanted=wanted
+            ),
+            self._place.driver,
         )
 
     async def each_session(self) -> AsyncIterator[SessionInfo]:
-        """Yield all sessions, the most recently written first; see `Store.each_session`."""
-        entries = await arun(card_entries(self._place.prefix), self._place.driver)
-        for start in range(0, len(entries), CARDS_AT_ONCE_MAX):
-            part = entries[start : start + CARDS_AT_ONCE_MAX]
+        """Yield all sessions, the most recently active first; see `Store.each_session`."""
+        listings = await arun(list_cards(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
+            part = listings[start : start + CARDS_AT_ONCE_MAX]
             for row in await arun(read_cards(self._place.prefix, part), self._place.driver):
                 yield row
 
     async def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
         """The session that was last active; see `Store.recent`."""
-        return await arun(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
+        return await arun(
+            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd)),
+            self._place.driver,
+        )
 
     async def spawn(self, parent: AsyncSession, session: str, *, task: str) -> AsyncSession:
         """Start a subagent's session, linked in both directions; see `Store.spawn`."""

@@ -318,7 +318,7 @@ def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
         there.add(row.id)
         return bool(row.parent_session)
 
-    page = yield from list_sessions(prefix, limit=sys.maxsize, after=None, wanted=has_parent)
+    page = yield from list_sessions(prefix, appends=False, limit=sys.maxsize, after=None, wanted=has_parent)
     children = [row for row in page.rows if not row.warning]
     return [row.id for row in children if row.parent_session in gone or row.parent_session not in there]
 

@@ -18,7 +18,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str = ""
     created_ms: int = 0
     updated_ms: int = 0
-    """May lag behind what was appended last."""
+    """May lag behind what was appended last, by a minute at most; on a local disk it does not."""
     nodes: int = 0
     messages: int = 0
     checkpoints: int = 0

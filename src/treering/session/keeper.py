@@ -14,7 +14,7 @@ from treering.checkpoint.policy import Policy
 from treering.errors import UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
-from treering.ids import new_nonce
+from treering.ids import new_nonce, now_ms
 from treering.journal.append import Appended
 from treering.journal.cover import cover
 from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
@@ -30,6 +30,8 @@ from treering.session.reader import Reader, Restored
 from treering.session.state import SessionState, decode_state, encode_state, knows
 from treering.storage.requests import Steps
 
+CARD_LAG_MS_MAX = 60_000
+"""After that long an append is followed by a new card, so that lists show what is active."""
 RACES_MAX = 100  # lost races in a row before a handle gives up
 SEALS_PER_MERGE = 16  # after so many seals a handle tidies up when it is closed, if not before
 
@@ -43,6 +45,8 @@ class Keeper(Reader):
         self._seals = 0
         self._tail_bytes = 0
         self._latest_bytes = 0
+        self._card_ms = 0
+        """When this handle last wrote the card, or tried to."""
         self._sound_life = ""
         """The life whose registers and segments are known to be of one moment."""
 
@@ -98,7 +102,31 @@ class Keeper(Reader):
             tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self.keys.appends
         )
 
+    @property
+    def card_is_due(self) -> bool:
+        """The card in the store lacks a title or the like, or is a minute old; see `renew_card`.
+
+        A card that covers more than we know of is newer than what we would write. A clock that was set back counts as a
+        minute.
+        """
+        if self._view is None or self._view.end <= self._view.covers:
+            return False
+        card = self._view.latest.card
+        age_ms = now_ms() - (self._card_ms or card.updated)
+        return not 0 <= age_ms < CARD_LAG_MS_MAX or self.state.tells_more_than(card)
+
     # latest and segments
+
+    def renew_card(self) -> Steps[None]:
+        """Let the card tell what was recorded. It lies in `latest`, which then accounts for it all.
+
+        Whoever covers more writes the newer card, so none ever goes back; who lost a race against an older one tries
+        again.
+        """
+        self._card_ms = now_ms()  # should it fail, it is not tried again with every append
+        for _ in range(RACES_MAX):
+            if (yield from self.cover(seal=False)) or not self.card_is_due:
+                return
 
     def seal(self) -> Steps[None]:
         """Write the unsealed records to a segment, and `latest` to go with it."""
@@ -128,6 +156,7 @@ class Keeper(Reader):
         self._view = outcome.view
         if outcome.done:
             self._latest_bytes = outcome.latest_bytes
+            self._card_ms = now_ms()
         return outcome.done
 
     def _common_state(self) -> SessionState:

@@ -24,7 +24,7 @@ from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
 from treering.format.register import Card, Latest
-from treering.session.tally import Tally
+from treering.session.tally import Tally, recorded
 from treering.transcript.heads import Heads, decode_heads
 
 DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported here: resuming loads no code
@@ -92,6 +92,10 @@ class SessionState:
     def card(self) -> Card:
         """The card as of now."""
         return self._tally.card(self.heads)
+
+    def tells_more_than(self, card: Card) -> bool:
+        """Whether `card` lacks something that a list shows as soon as it is recorded."""
+        return self._tally.tells_more_than(card)
 
     def new_id(self) -> str:
         """A new id, greater than those of all records folded so far."""
@@ -291,7 +295,7 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     Raises:
         CorruptError: Its body is not as `encode_state` wrote it.
     """
-    state = SessionState(latest.card, policy or find_policy(DEFAULT_POLICY))
+    state = SessionState(recorded(latest.card), policy or find_policy(DEFAULT_POLICY))
     state.end = latest.card.covers
     if not latest.lines:
         return state

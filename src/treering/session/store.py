@@ -15,7 +15,7 @@ from treering.maintenance.repair import Repair, repair_session
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
-from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, card_entries, list_sessions, newest, read_cards
+from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, list_cards, list_sessions, newest, read_cards
 from treering.session.info import SessionInfo
 from treering.session.lineage import Loader, link_child
 from treering.session.loading import Progress, copy_session, import_drafts
@@ -105,7 +105,7 @@ class Store:
         limit: int = 20,
         after: str | None = None,
     ) -> Sessions:
-        """One page of sessions, the most recently written first, from their cards alone.
+        """One page of sessions, the most recently active first, from their cards alone.
 
         Args:
             project: Only those of this project.
@@ -115,18 +115,26 @@ class Store:
             after: `Sessions.after` of the page before.
         """
         wanted = wanted_by(project, cwd, status)
-        return run(list_sessions(self._place.prefix, limit=limit, after=after, wanted=wanted), self._place.driver)
+        return run(
+            list_sessions(
+                self._place.prefix, appends=self._place.driver.appends, limit=limit, after=after, wanted=wanted
+            ),
+            self._place.driver,
+        )
 
     def each_session(self) -> Iterator[SessionInfo]:
-        """Yield all sessions, the most recently written first: one LIST, and a ranged GET for each card."""
-        entries = run(card_entries(self._place.prefix), self._place.driver)
-        for start in range(0, len(entries), CARDS_AT_ONCE_MAX):
-            part = entries[start : start + CARDS_AT_ONCE_MAX]
+        """Yield all sessions, the most recently active first: one LIST, and a ranged GET for each card."""
+        listings = run(list_cards(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
+            part = listings[start : start + CARDS_AT_ONCE_MAX]
             yield from run(read_cards(self._place.prefix, part), self._place.driver)
 
     def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
         """The session that was last active, of a project or about a folder: where I was."""
-        return run(newest(self._place.prefix, wanted_by(project, cwd)), self._place.driver)
+        return run(
+            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd)),
+            self._place.driver,
+        )
 
     def spawn(self, parent: Session, session: str, *, task: str) -> Session:
         """Start a subagent's session, linked with the one that asked for it in both directions.

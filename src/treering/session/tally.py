@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 
 from treering.format.erasure import Erased
-from treering.format.record import Record, Skeleton, read_brief
+from treering.format.record import Record, Skeleton, read_brief, skeleton_of_record
 from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
 from treering.format.values import fields_of
@@ -28,6 +31,10 @@ CARD = "card"
 `fields` in its brief names them, as `name/field`, so that they can be taken back when the note is erased."""
 EXTRA = "extra/"
 """In front of that, where fields of the card are named."""
+told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
+"""What a card in the store says as soon as it is recorded; counts and times may lag behind."""
+_NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "checkpoints": 0}
+"""What the card of a session without a record says of them."""
 
 
 class Tally:
@@ -56,6 +63,10 @@ class Tally:
             head=heads.current,
             node=heads.tip,
         )
+
+    def tells_more_than(self, card: Card) -> bool:
+        """Whether `card` lacks something that is told at once."""
+        return told_at_once(self._card) != told_at_once(card)
 
     def add(self, skeleton: Skeleton, record: Record) -> None:
         """Take in the next record."""
@@ -124,6 +135,20 @@ class Tally:
 
     def _set(self, facts: dict[str, object]) -> None:
         self._card = msgspec.structs.replace(self._card, **facts)
+
+
+def announced(card: Card, records: Iterable[Record]) -> Card:
+    """The card of a session that is about to begin with these records, so that it never lists as empty."""
+    tally = Tally(card)
+    for record in records:
+        tally.add(skeleton_of_record(record, 0), record)
+    told = tally.card(Heads())
+    return msgspec.structs.replace(card, **{name: getattr(told, name) for name in _NOTHING_YET})
+
+
+def recorded(card: Card) -> Card:
+    """What a card tells of records; one that accounts for none may announce some that were never recorded."""
+    return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)
 
 
 def first_prompt(body: bytes) -> str:

@@ -39,6 +39,7 @@ from treering.session.others import Others
 from treering.session.reader import may_have_vanished
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
+from treering.session.tally import announced
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import checked
 from treering.transcript.node import Draft
@@ -208,11 +209,15 @@ class Writer(Keeper):
             raise
         return self.begun
 
-    def begin(self) -> Steps[None]:
-        """Make sure that there is a session to append to and that nothing is in doubt."""
+    def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
+        """Make sure that there is a session to append to and that nothing is in doubt.
+
+        Args:
+            records: What is about to be recorded: lists show it if the session has to be created.
+        """
         self.others.check()
         if not self.begun:
-            yield from self._create()
+            yield from self._create(records)
         yield from self.require_one_moment()
         if self._doubt is not None:
             yield from self.settle()
@@ -239,9 +244,9 @@ class Writer(Keeper):
             return isinstance(outcome, Appended)
         return False
 
-    def _create(self) -> Steps[None]:
+    def _create(self, records: Sequence[Record]) -> Steps[None]:
         yield from self._prepare()
-        card = self._new_card
+        card = announced(self._new_card, records)
         lines = encode_state(SessionState(card, self.policy))
         self._lives.append(new_nonce())
         try:
@@ -303,7 +308,7 @@ class Writer(Keeper):
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
             if isinstance(outcome, Appended):
-                if self.seal_is_due or not self.anchored:
+                if self.seal_is_due or self.card_is_due or not self.anchored:
                     yield from self._keep_up()
                 return planned
         raise UnavailableError("others append faster than we can", kind="busy", key=self.keys.tail)
@@ -325,10 +330,12 @@ class Writer(Keeper):
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
         """Begin the session if need be, look whether it may be gone on with, and settle what is in doubt."""
+        records: Sequence[Record] = ()
         if not self.begun:
             planned = yield from plan()
             _require_storable(planned.records)  # else a session would be made that never gets a record
-        yield from self.begin()
+            records = planned.records
+        yield from self.begin(records)
 
     def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
@@ -463,13 +470,15 @@ class Writer(Keeper):
     # upkeep
 
     def _keep_up(self) -> Steps[None]:
-        """Seal if it pays, and know our context if others wrote.
+        """Seal if it pays, let lists tell what was recorded, and know our context if others wrote.
 
         What was appended is safe already, so nothing that fails now may look as if that had failed.
         """
         try:
             if self.seal_is_due:
                 yield from self.seal()
+            if self.card_is_due:
+                yield from self.renew_card()
             yield from self.anchor()
         except TreeringError:
             return  # whoever needs it is told
@@ -487,6 +496,8 @@ class Writer(Keeper):
         try:
             if not self.options.shared:
                 yield from self.cover(seal=False)
+            elif self.card_is_due:
+                yield from self.renew_card()
             if self.should_tidy:
                 yield from self.tidy()
         except (SessionDeletedError, FormatVersionError):

@@ -84,7 +84,7 @@ def _card(entry: Entry, answer: Answer) -> Card | None:
     try:
         return decode_card(checked(answer, Found).data, key=entry.key)
     except (CorruptError, FormatVersionError):  # loading the session will tell
-        name = decode_id(session_of_latest(entry.key, entry.key.partition(LATEST)[0]) or "")
+        name = decode_id(session_of_latest(entry.key, entry.key.rpartition(LATEST)[0]) or "")
         return Card(session=name, life="", write="") if name else None
 
 

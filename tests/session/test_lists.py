@@ -1,0 +1,305 @@
+"""What lists show of sessions that are open, were killed or are shared: never nothing, and never what is over."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.servers import S3Server, moto
+from tests.session.at_rest import KilledDriver, KilledError, Paused, replaces
+from tests.session.backends import Backend, kill, memory_backend
+from tests.session.faults import Meeting, OneFault, latest_write
+
+import treering
+from treering.ids import now_ms
+from treering.session import keeper, notes
+from treering.session.blocking import Session
+from treering.session.store import Place, Store
+from treering.session.writer import Writer
+from treering.storage.faulty import Fault, FaultyDriver
+from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.run import run
+
+__all__ = ["moto"]
+
+MINUTE_MS = keeper.CARD_LAG_MS_MAX
+
+
+class Clock:
+    """Tells when cards are due."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.ahead_ms
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """A clock that tests move on."""
+    made = Clock()
+    monkeypatch.setattr(keeper, "now_ms", made)
+    return made
+
+
+def row_of(store: Store, session: str) -> treering.SessionInfo:
+    """What a list shows of a session."""
+    return next(row for row in store.sessions().rows if row.id == session)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_session_killed_at_once_lists_with_its_first_prompt(backend: Backend, *, shared: bool) -> None:
+    """The card is born with what the first append says."""
+    session = backend.store().session("s", title="T", shared=shared)
+    session.commit([treering.assistant("welcome"), "fix the\nlogin"], state={"n": 1})
+    kill(session)
+    row = row_of(backend.store(), "s")
+    assert (row.title, row.first_prompt, row.messages, row.checkpoints) == ("T", "fix the login", 2, 1)
+
+
+@pytest.mark.parametrize("requests", range(10))
+def test_an_announced_prompt_that_was_never_recorded_is_forgotten(backend: Backend, requests: int) -> None:
+    """Who goes on with a session whose creator was killed before its first append begins with their own words."""
+    session = Store(Place(KilledDriver(backend.driver(), 2 + requests))).session("s")
+    with contextlib.suppress(KilledError):
+        session.append("announced")
+    kill(session)
+    assert [row.first_prompt for row in backend.store().sessions().rows] in ([], ["announced"])
+    with backend.store().session("s") as other:
+        recorded = bool(other.context)
+        other.append("theirs")
+        other.set_status("here")
+    row = row_of(backend.store(), "s")
+    assert (row.first_prompt, row.messages) == (("announced", 2) if recorded else ("theirs", 1))
+
+
+SAID: list[tuple[Callable[[Session], object], dict[str, str]]] = [
+    (lambda session: session.set_title("New"), {"title": "New"}),
+    (lambda session: session.set_status("done"), {"status": "done"}),
+    (lambda session: session.move(project="p", cwd="/c"), {"project": "p", "cwd": "/c"}),
+]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_titles_and_the_like_reach_the_card_at_once(backend: Backend, *, shared: bool) -> None:
+    """A kill after the call changes nothing of what lists say."""
+    for verb, facts in SAID:
+        session = backend.store().session("s", shared=shared, title="Old")
+        session.append("hello")
+        verb(session)
+        kill(session)
+        row = row_of(backend.store(), "s")
+        assert {name: getattr(row, name) for name in facts} == facts
+
+
+def test_a_first_prompt_that_comes_late_reaches_the_card_at_once(backend: Backend) -> None:
+    """The session began with an answer."""
+    session = backend.store().session("s")
+    session.append(treering.assistant("welcome"))
+    session.append("my question")
+    kill(session)
+    assert row_of(backend.store(), "s").first_prompt == "my question"
+
+
+def test_counts_lag_behind_by_a_minute_at_most(clock: Clock, backend: Backend) -> None:
+    """The first append a minute after the last card is followed by a new one; the ones in between cost one request."""
+    store, counting = backend.counted()
+    session = store.session("s")
+    session.append("one")
+    counting.reset()
+    for _ in range(5):
+        session.append("more")
+        clock.ahead_ms += MINUTE_MS // 5 - 1000
+    assert counting.total == 5
+    clock.ahead_ms += 5000
+    session.append("the seventh")
+    assert counting.total == 7
+    session.append("not yet counted")
+    assert counting.total == 8
+    kill(session)
+    assert row_of(backend.store(), "s").messages == 7
+
+
+def test_a_session_taken_up_again_is_told_of_with_its_first_record(clock: Clock, backend: Backend) -> None:
+    """It was last active long ago."""
+    with backend.store().session("s") as session:
+        session.append("one")
+    clock.ahead_ms += MINUTE_MS
+    session = backend.store().session("s")
+    session.append("two")
+    kill(session)
+    assert row_of(backend.store(), "s").messages == 2
+
+
+def test_a_clock_that_was_set_back_holds_no_card_back(clock: Clock, backend: Backend) -> None:
+    """What it tells of the age of a card means nothing."""
+    session = backend.store().session("s")
+    session.append("one")
+    clock.ahead_ms -= 10 * MINUTE_MS
+    session.append("two")
+    kill(session)
+    assert row_of(backend.store(), "s").messages == 2
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_card_that_could_not_be_written_is_with_the_next_record(fault: Fault, *, shared: bool) -> None:
+    """The title is recorded, so no error is told; the card catches up."""
+    plan = OneFault()
+    backend = memory_backend()
+    session = Store(Place(FaultyDriver(backend.driver(), plan))).session("s", title="Old", shared=shared)
+    session.append("one")
+    plan.arm(fault, latest_write)
+    session.set_title("New")
+    assert not plan.pending
+    session.append("two")
+    kill(session)
+    assert row_of(backend.store(), "s").title == "New"
+
+
+@pytest.mark.parametrize("requests", range(3))
+@pytest.mark.parametrize("shared", [False, True])
+def test_killed_anywhere_a_title_is_the_old_or_the_new_one(backend: Backend, requests: int, *, shared: bool) -> None:
+    """And the new one once it was acknowledged."""
+    session = backend.store().session("s", title="Old", shared=shared)
+    session.append("one")
+    killed = KilledDriver(backend.driver(), requests)
+    acknowledged = False
+    with contextlib.suppress(KilledError):
+        run(notes.set_title(session._reader, "New"), killed)
+        acknowledged = True
+    kill(session)
+    row = row_of(backend.store(), "s")
+    assert acknowledged == (requests == 2)
+    assert row.title == ("New" if acknowledged else "Old")
+    assert backend.store().view("s").info.title == ("New" if requests else "Old")
+
+
+def two(memory: MemoryDriver) -> tuple[Meeting, Session, Session]:
+    """Two shared handles on a session of one message; what the first one meets can be chosen."""
+    meeting = Meeting(memory)
+    with Store(Place(memory)).session("s", shared=True) as session:
+        session.append("one")
+    return meeting, Store(Place(meeting)).session("s", shared=True), Store(Place(memory)).session("s", shared=True)
+
+
+def test_a_card_never_goes_back_when_another_writer_was_faster() -> None:
+    """Who finds that the card covers more leaves it alone."""
+    memory = MemoryDriver()
+    meeting, slow, fast = two(memory)
+    meeting.before(latest_write, lambda: fast.set_title("later"))
+    slow.set_title("earlier")
+    row = row_of(Store(Place(memory)), "s")
+    assert (row.title, Store(Place(memory)).view("s").info.title) == ("later", "later")
+
+
+def test_a_title_stays_told_when_an_older_card_came_in_between() -> None:
+    """Who lost the swap against a card that covers less writes it again."""
+    memory = MemoryDriver()
+    meeting, ours, theirs = two(memory)
+    theirs.append("two")
+    renewal = Paused(Writer.renew_card(theirs._reader), memory, replaces("latest/"))
+    meeting.before(latest_write, renewal.go_on)
+    ours.set_title("ours")
+    kill(ours)
+    row = row_of(Store(Place(memory)), "s")
+    assert (row.title, row.messages) == ("ours", 2)
+
+
+def test_a_shared_session_on_s3_is_listed_as_it_is(moto: S3Server) -> None:
+    """First prompt, title and status, whoever said them."""
+    place = f"s3://{moto.bucket}/lists-{os.urandom(6).hex()}"
+    store = treering.open(place, storage_options=moto.storage_options)
+    for name in ("older", "newer"):
+        with store.session(name, shared=True) as session:
+            session.append(f"first prompt of {name}")
+    with store.session("older", shared=True) as session, store.session("older", shared=True) as other:
+        session.set_title("A good title")
+        other.set_status("done")
+        other.append("more")
+    row = row_of(store, "older")
+    assert (row.title, row.first_prompt, row.status) == ("A good title", "first prompt of older", "done")
+    store.close()
+
+
+def test_an_asynchronous_session_is_listed_alike() -> None:
+    """Both run one body."""
+
+    async def record() -> None:
+        store = memory.async_store()
+        session = await store.session("s")
+        await session.append("hello")
+        await session.set_title("New")
+        kill(session)
+        page = await store.sessions()
+        recent = await store.recent()
+        assert [(row.title, row.first_prompt) for row in page.rows] == [("New", "hello")]
+        assert recent is not None
+        assert recent.id == "s"
+
+    memory = memory_backend()
+    asyncio.run(record())
+
+
+# on a disk, the log tells when a session was active
+
+
+def written(folder: Path, session: str, *, card: int, log: int) -> None:
+    """Pretend that the card and the log of a session were written at these seconds."""
+    os.utime(folder / f"latest/{session}.jsonl.zst", (card, card))
+    os.utime(folder / f"sessions/{session}/tail.jsonl", (log, log))
+
+
+def test_on_a_disk_the_last_active_session_comes_first(tmp_path: Path) -> None:
+    """Also one that was killed, whose card is older than that of a session closed in between."""
+    store = Store(Place(LocalDriver(tmp_path)))
+    working = store.session("working", cwd="/c")
+    working.append("refactor the whole thing")
+    for number in range(20):
+        working.append(treering.assistant(f"step {number}"))
+    kill(working)
+    with store.session("quick", cwd="/c") as session:
+        session.append("what is 2+2?")
+    now = now_ms() // 1000
+    written(tmp_path, "working", card=now - 50, log=now)
+    written(tmp_path, "quick", card=now - 30, log=now - 30)
+    assert [row.id for row in store.sessions().rows] == ["working", "quick"]
+    assert row_of(store, "working").updated_ms == now * 1000
+    assert row_of(store, "quick").updated_ms > now * 1000 - 60_000  # its card is newer than its log
+    found = store.recent(cwd="/c")
+    assert found is not None
+    assert found.id == "working"
+
+
+def test_on_a_disk_pages_go_on_where_they_ended(tmp_path: Path) -> None:
+    """In the order of activity."""
+    store = Store(Place(LocalDriver(tmp_path)))
+    names = [f"s{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        session = store.session(name)
+        session.append("x")
+        kill(session)
+        written(tmp_path, name, card=1000 + number, log=2000 - number)
+    shown, after = [], None
+    while True:
+        page = store.sessions(limit=2, after=after)
+        shown += [row.id for row in page.rows]
+        if (after := page.after) is None:
+            break
+    assert shown == names
+
+
+def test_a_namespace_of_any_name_is_listed_by_its_logs(tmp_path: Path) -> None:
+    """Also one that is called like a folder of ours."""
+    store = Store(Place(LocalDriver(tmp_path))).namespace("latest").namespace("sessions")
+    session = store.session("s")
+    session.append("x")
+    kill(session)
+    written(tmp_path / "ns/latest/ns/sessions", "s", card=1000, log=2000)
+    assert row_of(store, "s").updated_ms == 2_000_000
