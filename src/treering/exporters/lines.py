@@ -26,6 +26,7 @@ from treering.ids import new_id, time_of
 from treering.importers.entry import FRAMING, ORDER, PIECE, RAW, Encode, as_bytes, framed
 from treering.importers.formats import Format, find_format
 from treering.importers.lines import decode
+from treering.importers.reader import text_of
 from treering.importers.rules import Rules
 from treering.session.blocking import View
 from treering.session.reader import Reader
@@ -38,6 +39,7 @@ _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
     "link": "links to other sessions of the store",
+    "session": "the header has no id, and the program opens no such file",
     "retract": "the format cannot hide a message there",
     "amend": "only what an amended record says now is written",
 }
@@ -164,12 +166,17 @@ class _Composer:
             self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
             return
         self._old = payload.get("version", 1)
+        record = _object(raw)
+        named = bool(text_of(record.get("id")))
         if self._forked:
-            self._header = self._encode(self._target.header(self._view.info, _object(raw))) + b"\n"
-        elif self._renews:
-            self._header = self._encode(_object(raw) | {"version": self._target.VERSION}) + b"\n"
+            self._header = self._encode(self._target.header(self._view.info, record)) + b"\n"
+        elif self._renews or (self._changed and not named):
+            record |= {"version": self._target.VERSION} if self._renews else {}
+            record = record if named else _with_id(record, text_of(payload.get("session_id")))
+            self._header = self._encode(record) + b"\n"
         else:
             self._header = framed(note, raw) if note is not None else b""
+            self._left.update({("session", True): 1} if self._format.RULES.needs_id and not named else {})
 
     @property
     def _renews(self) -> bool:
@@ -387,6 +394,12 @@ def _hidden(reader: Reader) -> Steps[set[str]]:
     path = index.graph.path(reader.state.tip)
     shown = reader.policy.build(path, index.graph).items
     return ({row.id for row in path} | {item.node for item in shown}) & index.graph.annotations.retracted
+
+
+def _with_id(header: Fields, name: str) -> Fields:
+    """Return a header with an id where the programs write it."""
+    front: Fields = {field: header[field] for field in ("type", "version") if field in header}
+    return {**front, "id": name, **{field: value for field, value in header.items() if field != "id"}}
 
 
 def _without_origin(draft: Draft) -> Draft:

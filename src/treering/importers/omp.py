@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "omp"
 POLICIES: Final = ("omp", "omp-transcript")
-RULES: Final = Rules(moment=pi.read_time, title=None)
+RULES: Final = Rules(moment=pi.read_time, title=None, needs_id=True)
 SLOT: Final = "slot"
 """In the `source` of the note of the import: the bytes of the title slot."""
 

@@ -161,7 +161,7 @@ def write_time(ms: int | None) -> str | None:
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-RULES: Final = Rules(moment=read_time)
+RULES: Final = Rules(moment=read_time, needs_id=True)
 
 
 def read_header(header: Fields, path: Path) -> Imported:

@@ -21,6 +21,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """Roots are ordered like children; else by the file."""
     orphans: bool = True
     """An entry whose parent is not there is a root of the tree; else it is not in the tree."""
+    needs_id: bool = False
+    """It opens no file whose header has no id."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the tree."""
     nameless: bool = True
