@@ -45,6 +45,8 @@ from treering.format.record import decode_record
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""
+RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
+"""Of that, for what was erased: the list of it, and tombstones that are longer than what they stand for."""
 CARD_BYTES_MAX: Final = 8192
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
@@ -191,6 +193,11 @@ def _encode_header(header: TailHeader) -> bytes:
 def _decode_header(data: bytes, *, key: str) -> TailHeader:
     header = _decode_with_acts(data, _header_decoder, key=key)
     return replace(header, unknown=unknown_in(data, TailHeader, "treering", "type", "_c") or UNSET)
+
+
+def room() -> int:
+    """Bytes that the records of a tail may have, and the body of `latest`."""
+    return REGISTER_BYTES_MAX - RESERVE_BYTES
 
 
 def encode_tail(tail: Tail, *, compressed: bool) -> bytes:

@@ -22,11 +22,12 @@ from collections.abc import Sequence
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UnavailableError, UsageError
+from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
-from treering.format.register import Tail, TailHeader, encode_tail
+from treering.format.register import Tail, TailHeader, encode_tail, room
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
-from treering.journal.lines import joined
+from treering.journal.lines import joined, size_of
 from treering.journal.read import record_at
 from treering.journal.resume import LOOKS_MAX, resume
 from treering.journal.view import View
@@ -182,6 +183,8 @@ def put_stone(keys: SessionKeys, nonce: str) -> Steps[None]:
 def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:
     """The one request of an append, and the tail as it will stand."""
     kept = view.unsealed_lines
+    if size_of(kept) + size_of(lines) > room():
+        raise _too_large(view.keys, kept, lines)
     if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined(kept, lines))
         return Append(view.keys.tail, b"".join(lines), expect=view.tail_version), tail
@@ -190,10 +193,30 @@ def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool
     data = encode_tail(tail, compressed=not view.keys.appends)
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if len(data) > bytes_max and not view.keys.appends:
-        raise UsageError(
-            f"the tail would grow to {len(data)} bytes, more than {bytes_max}",
-            kind="tail_full" if kept else "append_too_large",
-            key=view.keys.tail,
-            remedy="seal first" if kept else "append less at once, or store large parts as blobs",
-        )
+        raise _too_large(view.keys, kept, lines)
     return Put(view.keys.tail, data, expect=view.tail_version), tail
+
+
+def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
+    """Refuse what no tail has room for, before anything is written for it.
+
+    Raises:
+        UsageError: These lines are too much for one append.
+    """
+    size = size_of(lines)
+    sent = len(compress(b"".join(lines))) if APPEND_BYTES_MAX < size <= room() and not keys.appends else 0
+    if size > room() or sent > APPEND_BYTES_MAX:
+        raise _too_large(keys, (), lines)
+
+
+def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes]) -> UsageError:
+    """The error for records that there is no room for: none in this tail, or in no tail at all."""
+    if kept:
+        return UsageError("the tail is full", kind="tail_full", key=keys.tail, remedy="seal first")
+    return UsageError(
+        f"too much for one append. records={len(lines)}, bytes={size_of(lines)}, max={room()}, "
+        f"max_compressed={APPEND_BYTES_MAX}",
+        kind="append_too_large",
+        key=keys.tail,
+        remedy="append some of the messages, or set some of the state, in a call before this one",
+    )

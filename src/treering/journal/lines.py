@@ -17,17 +17,19 @@ class Lines(Sequence[bytes]):
     Not for several threads at once.
     """
 
-    __slots__ = ("_count", "_shared")
+    __slots__ = ("_count", "_shared", "size")
 
-    def __init__(self, shared: list[bytes]) -> None:
+    def __init__(self, shared: list[bytes], size: int) -> None:
         self._shared = shared
         self._count = len(shared)
+        self.size = size
+        """Bytes of all of them."""
 
     def plus(self, more: Sequence[bytes]) -> Lines:
         """Return these lines and then `more`. They are copied if another sequence went on from here before."""
         shared = self._shared if len(self._shared) == self._count else self._shared[: self._count]
         shared += more
-        return Lines(shared)
+        return Lines(shared, self.size + sum(map(len, more)))
 
     def __len__(self) -> int:
         return self._count
@@ -49,4 +51,9 @@ class Lines(Sequence[bytes]):
 
 def joined(lines: Sequence[bytes], more: Sequence[bytes]) -> Lines:
     """Return `lines` and then `more`."""
-    return (lines if isinstance(lines, Lines) else Lines(list(lines))).plus(more)
+    return (lines if isinstance(lines, Lines) else Lines(list(lines), size_of(lines))).plus(more)
+
+
+def size_of(lines: Sequence[bytes]) -> int:
+    """Bytes of some lines."""
+    return lines.size if isinstance(lines, Lines) else sum(map(len, lines))

@@ -23,7 +23,7 @@ from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
-from treering.format.register import Card, Latest
+from treering.format.register import Card, Latest, room
 from treering.session.tally import Tally, recorded
 from treering.transcript.heads import Heads, decode_heads
 
@@ -53,6 +53,8 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_gone: bool = False
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
+    policy: str = ""
+    """Where there is no room for the context and the checkpoint: the policy that extends it."""
 
 
 _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
@@ -267,7 +269,40 @@ UNKNOWN = "?"
 
 
 def encode_state(state: SessionState) -> tuple[bytes, ...]:
-    """Body of `latest`: the state line, then the record lines that its context needs."""
+    """Body of `latest`: the state line, then the record lines that its context needs.
+
+    What there is no room for is left out, and read from the journal: the records that were taken in first; or all of
+    them, with the context and the checkpoint.
+    """
+    left = room() - len(line := _state_line(state))
+    if left < 0:
+        return (_adrift_line(state),)
+    return (line, *_last_of([*state.lines.values()], left))
+
+
+def _last_of(lines: list[bytes], size: int) -> list[bytes]:
+    """As many as fit, from the last one on."""
+    left, start = size, len(lines)
+    while start and (left := left - len(lines[start - 1])) >= 0:
+        start -= 1
+    return lines[start:]
+
+
+def _adrift_line(state: SessionState) -> bytes:
+    """All that has to be known to read the rest from the journal."""
+    line = StateLine(
+        heads=state.heads.encode(),
+        context_at=UNKNOWN,
+        nodes_since=state.nodes_since,
+        parent_gone=state.parent_gone,
+        usage=state.usage,
+        last_usage=state.last_usage,
+        policy=state.policy.name,
+    )
+    return write_form(line) + b"\n"
+
+
+def _state_line(state: SessionState) -> bytes:
     newest = state.checkpoint
     same = newest is not None and newest.context == state.context
     line = StateLine(
@@ -281,7 +316,7 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
         usage=state.usage,
         last_usage=state.last_usage,
     )
-    return (write_form(line) + b"\n", *state.lines.values())
+    return write_form(line) + b"\n"
 
 
 def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionState:
@@ -302,8 +337,8 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     line = read_form(latest.lines[0], _STATE_LINE)
     state.heads = decode_heads(line.heads)
     state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
-    if policy is None and state.checkpoint is not None:
-        state.policy = _remembered(state.checkpoint.policy) or state.policy
+    if policy is None and (name := state.checkpoint.policy if state.checkpoint else line.policy):
+        state.policy = _remembered(name) or state.policy
     state.context = _decode_context(line, state.checkpoint)
     state.context_at = line.context_at
     state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone

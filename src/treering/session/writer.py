@@ -29,7 +29,7 @@ from treering.format.record import Record, encode_record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.journal import life
-from treering.journal.append import Appended, Overtaken, append, rewrite_tail, settle
+from treering.journal.append import Appended, Overtaken, append, require_one_append, rewrite_tail, settle
 from treering.journal.erase import SweptBlobs
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -303,7 +303,7 @@ class Writer(Keeper):
                 yield from self._keep_up()
                 return planned
             if planned.blobs:
-                _require_storable(planned.records)  # else parts would be stored that no record refers to
+                self._require_storable(planned.records)  # else parts would be stored that no record refers to
                 yield from self._store(planned.blobs)
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
@@ -333,9 +333,17 @@ class Writer(Keeper):
         records: Sequence[Record] = ()
         if not self.begun:
             planned = yield from plan()
-            _require_storable(planned.records)  # else a session would be made that never gets a record
+            self._require_storable(planned.records)  # else a session would be made that never gets a record
             records = planned.records
         yield from self.begin(records)
+
+    def _require_storable(self, records: Sequence[Record]) -> None:
+        """Refuse what cannot be recorded before anything is written for it.
+
+        Raises:
+            UsageError: A record is too large, or its brief is; or all of them are too much for one append.
+        """
+        require_one_append(self.keys, [encode_record(record) for record in records])
 
     def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self._appends += 1
@@ -502,16 +510,6 @@ class Writer(Keeper):
                 yield from self.tidy()
         except (SessionDeletedError, FormatVersionError):
             return  # what was recorded is safe; over a critical record of a later version only that version may cover
-
-
-def _require_storable(records: Sequence[Record]) -> None:
-    """Refuse what cannot be recorded before anything is written for it.
-
-    Raises:
-        UsageError: A record is too large, or its brief is.
-    """
-    for record in records:
-        encode_record(record)
 
 
 def _nothing() -> Steps[None]:

@@ -1,0 +1,186 @@
+"""What a session says may be more than `latest` has room for: nothing of it is lost, and nothing is stuck.
+
+Limits are made small here, so that a few messages are more than there is room for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.session.backends import KINDS, Backend, backend_of, kill
+
+import treering
+from treering.format import record, register
+from treering.journal import append, limits
+from treering.session.blocking import Session
+
+ROOM = 24 * 1024
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a register hold 24 KiB and a few, and a record 6 KiB."""
+    monkeypatch.setattr(register, "REGISTER_BYTES_MAX", ROOM + 8 * 1024)
+    monkeypatch.setattr(register, "RESERVE_BYTES", 8 * 1024)
+    monkeypatch.setattr(record, "RECORD_BYTES_MAX", 6 * 1024)
+    monkeypatch.setattr(append, "TAIL_BYTES_MAX", 8 * 1024)
+    monkeypatch.setattr(append, "APPEND_BYTES_MAX", 16 * 1024)
+    monkeypatch.setattr(limits, "TAIL_BYTES_SEAL", 4 * 1024)
+
+
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """A store of each kind."""
+    return backend_of(request.param, tmp_path)
+
+
+def text(number: int, size: int = 2000) -> str:
+    """A message that says which one it is; it compresses well."""
+    return f"message {number} " + "x" * size
+
+
+WAYS_OUT: dict[str, Callable[[Session], Any]] = {
+    "append": lambda session: session.append("one more"),
+    "commit": lambda session: session.commit([treering.user("a turn")]),
+    "state": lambda session: session.commit(state={"step": 1}),
+    "compact": lambda session: session.compact("all of it"),
+    "empty context": lambda session: session.commit([treering.user("hi")], context=[]),
+    "smaller context": lambda session: session.commit(context=[item.node for item in session.context][-2:]),
+    "checkout nothing": lambda session: session.checkout(None),
+    "checkout first": lambda session: session.checkout(session.path()[0]),
+    "branch": lambda session: session.branch("aside", at=session.path()[3]),
+    "branch here": lambda session: session.branch("beside"),
+    "rewind": lambda session: session.rewind(session.checkpoints()[0].id),
+    "retract": lambda session: session.retract(session.path()[3]),
+    "amend": lambda session: session.amend(session.path()[3], {"role": "user", "content": "other words"}),
+    "erase": lambda session: session.erase(session.path()[3]),
+    "label": lambda session: session.label(session.path()[3], "a place"),
+    "set_status": lambda session: session.set_status("done"),
+    "seal": lambda session: session.seal(),
+    "tidy": lambda session: session.tidy(everything=True),
+    "fork": lambda session: session.fork("fork"),
+    "close": lambda session: session.close(),
+}
+
+
+def filled(backend: Backend, count: int = 40) -> list[str]:
+    """Record more than there is room for, and let go of the session as a kill does."""
+    session = backend.store().session("s")
+    session.commit([treering.user(text(0))], state={"plan": "long"}, label="first")
+    for number in range(1, count):
+        session.append(treering.user(text(number)))
+    said = [item.message["content"] for item in session.context]
+    kill(session)
+    return said
+
+
+def shown(session: Any) -> list[str]:
+    """What the model sees."""
+    return [item.message["content"] for item in session.context]
+
+
+@pytest.mark.parametrize("way", WAYS_OUT)
+def test_a_context_larger_than_the_room_does_not_block_anything(backend: Backend, way: str) -> None:
+    """Every verb does what it always does, and others see it."""
+    said = filled(backend)
+    assert len(said) == 40
+    assert sum(map(len, said)) > 2 * ROOM
+    store = backend.store()
+    assert shown(store.view("s")) == said
+    session = store.session("s")
+    assert shown(session) == said
+    assert session.state == {"plan": "long"}
+    WAYS_OUT[way](session)
+    if way != "close":
+        session.append("goes on")
+    context = shown(session) if way != "close" else said
+    state = session.state if way != "close" else {"plan": "long"}
+    session.close()
+    assert [found.message for found in backend.store().verify("s") if found.severity == "damage"] == []
+    assert shown(backend.store().view("s")) == context
+    assert backend.store().view("s").state == state
+
+
+def test_a_session_goes_on_in_the_same_handle(backend: Backend) -> None:
+    """Copies and repairs have all of it; after a compaction two reads resume it again."""
+    session = backend.store().session("s")
+    for number in range(60):
+        session.append(treering.user(text(number)))
+    session.seal()
+    assert len(shown(session)) == 60
+    session.close()
+    backend.store().copy("s", name="copy")
+    backend.store().repair("s", into="mended")
+    for name in ("s", "copy", "mended"):
+        assert shown(backend.store().view(name)) == [text(number) for number in range(60)]
+    again = backend.store().session("s")
+    again.compact("short")
+    again.close()
+    store, counting = backend.counted()
+    assert len(shown(store.view("s"))) == 1
+    assert counting.counts == {"Get": 2}
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS_OUT if way != "fork"])
+def test_a_state_larger_than_the_room_does_not_block_anything(backend: Backend, way: str) -> None:
+    """Likewise where `latest` has no room for the newest checkpoint."""
+    session = backend.store().session("s")
+    state = {f"key {number}": text(number, 3000) for number in range(12)}
+    for number, (key, value) in enumerate(state.items()):
+        session.commit([treering.user(f"said {number}")], state={key: value})
+    kill(session)
+    assert backend.store().view("s").state == state
+    session = backend.store().session("s")
+    WAYS_OUT[way](session)
+    if way == "close":
+        session = backend.store().session("s")
+    session.append("goes on")
+    context, state = shown(session), session.state
+    session.close()
+    assert [found.message for found in backend.store().verify("s") if found.severity == "damage"] == []
+    assert shown(backend.store().view("s")) == context
+    assert backend.store().view("s").state == state
+
+
+def test_a_policy_is_found_where_there_is_no_room_for_the_checkpoint_that_names_it(backend: Backend) -> None:
+    """A session goes on with the policy it was written with."""
+    session = backend.store().session("s", policy="pi-1.5")
+    for number in range(12):
+        session.commit(state={f"key {number}": text(number, 3000)})
+    session.append("behind the last checkpoint")
+    session.close()
+    again = backend.store().session("s")
+    again.commit([treering.user("more")], label="made by the same rules")
+    assert again.history()
+    assert again._known.policy.name == "pi-1.5"
+
+
+def test_too_much_for_one_append_is_refused_before_anything_is_stored(backend: Backend) -> None:
+    """Also where it would be the first record; the error says what to do."""
+    session = backend.store().session("s")
+    before = backend.snapshot()
+    many = [treering.user(text(number)) for number in range(20)]
+    with pytest.raises(treering.UsageError, match="append some of the messages") as caught:
+        session.commit(many)
+    assert caught.value.kind == "append_too_large"
+    assert backend.snapshot() == before
+    session.commit(many[:8])
+    session.commit(many[8:16])
+    with pytest.raises(treering.UsageError):
+        session.append(*many)
+    assert len(shown(session)) == 16
+    session.close()
+    assert len(shown(backend.store().view("s"))) == 16
+
+
+def test_what_compresses_well_is_sealed_before_the_tail_is_full(backend: Backend) -> None:
+    """Its text fills the tail long before its bytes make anybody seal."""
+    session = backend.store().session("s")
+    for number in range(100):
+        session.append(treering.user(text(number, 4000)))
+        assert sum(map(len, session._known.view.tail.lines)) <= ROOM
+    kill(session)
+    assert len(shown(backend.store().view("s"))) == 100
