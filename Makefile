@@ -33,7 +33,7 @@ help:
 	@echo "make tears     tear every line of all samples of other programs at every byte, which takes half an hour"
 	@echo "make kill      kill hundreds of processes, and cut the power at thousands of calls"
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
-	@echo "make upstream  ask pi and oh-my-pi themselves about thousands of sessions; npm installs them into .upstream"
+	@echo "make upstream  ask pi, oh-my-pi and Claude Code themselves about sessions; npm installs them into .upstream"
 	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
 	@echo "make clean     remove .venv and caches"
 

@@ -10,7 +10,8 @@ from typing import Final
 
 import pytest
 
-from tests.upstream.install import DONE
+from tests.upstream.claude_code import ClaudeCode
+from tests.upstream.install import is_installed, runner
 from tests.upstream.programs import Program
 from tests.upstream.sessions import BLOB, PICTURE
 
@@ -27,13 +28,25 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture(scope="module", params=PROGRAMS)
 def program(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Program]:
     """A program, which runs until the last file; its home has one picture of oh-my-pi."""
-    if not (INSTALLED / DONE).exists():
-        pytest.skip(f"the programs are not installed, run `make upstream`. folder={INSTALLED.name!r}")
+    _need_programs()
     home = tmp_path_factory.mktemp(request.param)
     (home / "agent" / "blobs").mkdir(parents=True)
     (home / "agent" / "blobs" / BLOB).write_bytes(PICTURE)
     with Program(request.param, INSTALLED, home) as program:
         yield program
+
+
+@pytest.fixture(scope="module")
+def claude(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClaudeCode]:
+    """Claude Code and a model for it, with a home of its own."""
+    _need_programs()
+    with ClaudeCode(runner(INSTALLED, "claude"), tmp_path_factory.mktemp("claude")) as claude:
+        yield claude
+
+
+def _need_programs() -> None:
+    if not is_installed(INSTALLED):
+        pytest.skip(f"the programs are not installed, run `make upstream`. folder={INSTALLED.name!r}")
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 WHOLE: Final = {
+    "@anthropic-ai/claude-code": "2.1.330",
     "@mariozechner/pi-coding-agent": "0.73.1",
     "@oh-my-pi/pi-coding-agent": "18.2.3",
     "bun": "1.4.5",
@@ -23,13 +24,15 @@ WHOLE: Final = {
 UNPACKED: Final = {"@earendil-works/pi-coding-agent": "1.5.2", "@earendil-works/pi-ai": "1.5.2"}
 LIBRARY: Final = "@earendil-works/pi-ai"
 MODULES: Final = ("transcript", "uuid")
+_BINARIES: Final = {"bun": "@oven/bun-*/bin/bun", "claude": "@anthropic-ai/claude-code-*/claude"}
+"""Programs that come with a package for each platform."""
 DONE: Final = "installed"
-"""An empty file, there when all is."""
+"""A file that says which ones are there."""
 
 
 def install(folder: Path) -> None:
     """Install all programs into a folder, unless they are there."""
-    if (folder / DONE).exists():
+    if is_installed(folder):
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "package.json").write_text(json.dumps({"private": True, "dependencies": WHOLE}))
@@ -39,13 +42,19 @@ def install(folder: Path) -> None:
     library = folder / "node_modules" / LIBRARY
     (library / "package.json").write_text(json.dumps({"name": LIBRARY, "type": "module", "exports": "./sessions.js"}))
     (library / "sessions.js").write_text("".join(f'export * from "./dist/utils/{name}.js";\n' for name in MODULES))
-    (folder / DONE).touch()
+    (folder / DONE).write_text(json.dumps(WHOLE | UNPACKED))
+
+
+def is_installed(folder: Path) -> bool:
+    """Tell whether all programs are there, in these versions."""
+    done = folder / DONE
+    return done.exists() and done.read_text() == json.dumps(WHOLE | UNPACKED)
 
 
 def runner(folder: Path, name: str) -> Path:
-    """Return what runs a program: node runs pi, and bun oh-my-pi."""
-    if name == "bun":
-        return next(iter(sorted((folder / "node_modules" / "@oven").glob("bun-*/bin/bun"))))
+    """Return what runs a program: node runs pi, bun oh-my-pi, and Claude Code itself."""
+    if name in _BINARIES:
+        return next(iter(sorted((folder / "node_modules").glob(_BINARIES[name]))))
     return Path(shutil.which(name) or name)
 
 
