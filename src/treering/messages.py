@@ -11,6 +11,7 @@ Rule: nothing is left out but marks that say nothing. A block that has no word i
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ _GO: Final = frozenset({"role", "content", "thinking", "thinkingsignature", "too
 _GO_ONLY: Final = frozenset({"thinkingsignature", "toolcalls", "toolresults"})
 _GO_CALL: Final = {"id": "id", "name": "name", "input": "input"}
 _GO_RESULT: Final = {"id": "tool_call_id", "content": "content", "iserror": "is_error"}
+_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*", re.DOTALL)
 _MEDIA_TYPES: Final = {"/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
 """By the first characters of an image in base64."""
 
@@ -49,6 +51,11 @@ def shape_of(message: Fields) -> str:
     names = [name for name in message if isinstance(name, str)]
     go = {name.lower() for name in names if name != name.lower()} & _GO
     return "evva" if (go & {"content", "role"}) or _GO_ONLY & {name.lower() for name in names} else ""
+
+
+def without_reminders(text: str) -> str:
+    """Return what a user typed of a text, without what a program reminds the model of in the same breath."""
+    return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
 def _as_it_is(message: Fields) -> Fields:

@@ -378,6 +378,39 @@ def test_words_of_the_program_are_not_the_first_prompt(store: Store, tmp_path: P
     assert [node.role for node in store.view(SESSION).nodes()] == ["system", "system", "system", "user", "tool"]
 
 
+REMINDER = "<system-reminder>\nAs you answer, keep in mind ...\n</system-reminder>"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        f"{REMINDER}\n{REMINDER}\nlook at it",
+        [{"type": "text", "text": REMINDER}, {"type": "text", "text": "look at it"}],
+        [{"type": "text", "text": f"{REMINDER}look at it"}],
+    ],
+)
+def test_what_the_program_reminds_of_is_no_prompt(content: Any, store: Store, tmp_path: Path) -> None:
+    """Of a session and of a subagent that has no description: shown is the first text that was said to it."""
+    talk = Talk()
+    reminder: Any = [{"type": "text", "text": REMINDER}]
+    talk.user("r", reminder, isSidechain=True)
+    talk.user("s", content, isSidechain=True)
+    talk.answer("a", isSidechain=True)
+    for name in (None, "agent-a1"):
+        info = store.view(Intake(store).take(talk.save(tmp_path, name)).session).info
+        assert (info.first_prompt, info.task) == ("look at it", "look at it" if name else "")
+    assert [node.role for node in store.view(SESSION).nodes()] == ["system", "user", "assistant"]
+
+
+def test_a_reminder_that_was_cut_off_is_no_prompt(store: Store) -> None:
+    """Lists know the beginning of a large text only. Who writes about the tag has said it."""
+    long = f"<system-reminder>{'x' * 300_000}</system-reminder>look"
+    with store.session("long") as session:
+        session.append(long)
+        session.append("what does <system-reminder> mean?")
+    assert store.sessions().rows[0].first_prompt == "what does <system-reminder> mean?"
+
+
 def test_titles(store: Store, tmp_path: Path) -> None:
     """A title that a model made up counts until the user gives one, wherever it stands then."""
     talk = branched()

@@ -33,7 +33,9 @@ from treering.importers.claude_entries import (
     is_side,
     is_unlinked,
     read_entry,
+    role_of,
     texts_of,
+    typed_in,
     write_entry,
 )
 from treering.importers.entry import Entry, with_source
@@ -288,7 +290,9 @@ def _agent_facts(path: Path, stem: str, entries: Sequence[Fields]) -> Fields:
     if not stem.startswith(_AGENT):
         return {}
     beside = _read_sidecar(path.with_name(stem + _SIDECAR))
-    task = text_of(beside.get("description")) or next((text for entry in entries for text in texts_of(entry)), "")
+    prompts = (entry for entry in entries if entry.get("type") == "user" and role_of(entry) == "user")
+    told = (text for entry in prompts for text in typed_in(entry))
+    task = text_of(beside.get("description")) or next(told, "")
     return {
         "subagent": stem.removeprefix(_AGENT),
         **({"subagent_task": task} if task else {}),

@@ -23,6 +23,7 @@ from treering.importers.entry import RAW, as_bytes
 from treering.importers.lines import decode
 from treering.importers.pi import read_time, write_time
 from treering.importers.reader import text_of
+from treering.messages import without_reminders
 from treering.transcript.node import Draft
 
 LINKED: Final = frozenset({"user", "assistant", "progress", "system", "attachment"})
@@ -145,9 +146,16 @@ def role_of(entry: Mapping[str, object]) -> str:
         return "assistant"
     if is_result(entry):
         return "tool"
-    first = next(iter(texts_of(entry)), "")
-    by_program = is_meta(entry) or entry.get("isCompactSummary") or _OF_PROGRAM.match(first)
+    typed, blocks = typed_in(entry), blocks_of(entry)
+    reminds = any(map(str.strip, texts_of(entry))) and not typed and {block.get("type") for block in blocks} <= {"text"}
+    by_program = is_meta(entry) or entry.get("isCompactSummary") or reminds or _OF_PROGRAM.match("".join(typed[:1]))
     return "system" if by_program else "user"
+
+
+def typed_in(entry: Mapping[str, object]) -> list[str]:
+    """Return the texts of what was said in an entry without the reminders in them, as far as anything is left."""
+    texts = map(without_reminders, texts_of(entry))
+    return [text for text in texts if text.strip()]
 
 
 def texts_of(entry: Mapping[str, object]) -> list[str]:

@@ -15,6 +15,7 @@ from treering.format.register import Card, one_line
 from treering.format.stub import NOTE
 from treering.format.values import fields_of
 from treering.ids import IdClock
+from treering.messages import without_reminders
 from treering.session.payload import decode_payload, preview_payload
 from treering.transcript.heads import Heads
 from treering.transcript.parts import parts_of
@@ -152,11 +153,12 @@ def recorded(card: Card) -> Card:
 
 
 def first_prompt(body: bytes) -> str:
-    """The text of a message on one line, cut at a character to what a card may hold."""
+    """What a user typed of a message, on one line, cut at a character to what a card may hold."""
     payload = preview_payload(body)
     if isinstance(payload, Erased):
         return NOTE
-    return one_line(_text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload))
+    text = _text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload)
+    return one_line(without_reminders(text))
 
 
 def _said(payload: object) -> str:
