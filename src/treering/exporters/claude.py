@@ -25,7 +25,7 @@ from treering.exporters.lines import record_bytes
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
-from treering.importers.claude import NAME, encode, ids
+from treering.importers.claude import NAME, Ids, encode
 from treering.importers.claude_course import Course
 from treering.importers.claude_entries import LINKED, Spot, is_unlinked, texts_of, write_entry
 from treering.importers.entry import BEFORE, RAW, as_bytes, framed
@@ -306,7 +306,7 @@ class _Composer:
 
     def _read_again(self) -> tuple[Course, list[Spot]]:
         """Return the places that the entries have for those who read the file."""
-        course = Course(ids())
+        course = Course(Ids())
         return course, [course.add(entry) for entry in self._entries]
 
     def _settle(self, course: Course, spots: list[Spot]) -> tuple[Course, list[Spot]]:

@@ -16,6 +16,8 @@ from hashlib import blake2b
 from itertools import dropwhile
 from typing import NamedTuple
 
+import msgspec
+
 
 class Place(NamedTuple):
     """Where an entry stands."""
@@ -27,6 +29,17 @@ class Place(NamedTuple):
     """The entry above, which may be a note."""
     stand_in: str | None
     """A node needed in the place of this note, because an entry further up in the file names the note as its parent."""
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """What a chain knows behind an entry, so that another one can go on there."""
+
+    made: int
+    above: dict[str, str | None]
+    anchors: dict[str, str | None]
+    renamed: dict[str, str]
+    awaited: set[str]
+    last: str | None
 
 
 class Chain:
@@ -45,6 +58,17 @@ class Chain:
         self._renamed: dict[str, str] = {}  # ids of the file, where ours differ
         self._awaited: set[str] = set()  # parents that were named and did not come yet
         self._last: str | None = None
+
+    @property
+    def known(self) -> Known:
+        """What it knows; valid until the next entry is added."""
+        return Known(self._made, self._above, self._anchors, self._renamed, self._awaited, self._last)
+
+    def go_on(self, known: Known) -> None:
+        """Go on where another chain of the same file stood."""
+        self._made, self._last = known.made, known.last
+        self._above, self._anchors = known.above, known.anchors
+        self._renamed, self._awaited = known.renamed, known.awaited
 
     def add(self, source: str, parent: object, *, note: bool, moves: bool) -> Place:
         """Give the next entry its place.

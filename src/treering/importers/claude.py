@@ -17,14 +17,15 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from uuid import NAMESPACE_OID, uuid5
 
+import msgspec
+
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
-from treering.importers.claude_course import Course
+from treering.importers.claude_course import Course, Known
 from treering.importers.claude_entries import (
     LINKED,
     SPEAKERS,
@@ -39,6 +40,7 @@ from treering.importers.claude_entries import (
     write_entry,
 )
 from treering.importers.entry import Entry, with_source
+from treering.importers.growth import Growth
 from treering.importers.lines import Value, read_values
 from treering.importers.pi import read_time
 from treering.importers.reader import text_of
@@ -164,7 +166,9 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
 
 
 class ClaudeSource:
-    """A session file of Claude Code. See `ImportSource` for what its members promise."""
+    """A session file of Claude Code. See `GrowingSource` for what its members promise."""
+
+    GROWS = True
 
     def __init__(self, open_file: Callable[[], io.BufferedIOBase], path: Path) -> None:
         self._open = open_file
@@ -188,14 +192,17 @@ class ClaudeSource:
         """What was skipped or mended so far."""
         return self._log.problems
 
-    def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
+    def records(self, growth: Growth | None = None) -> Iterator[tuple[Entry | None, list[Draft]]]:
         """Yield the entries of the file with their drafts, in its order."""
         self._log, self.leaf = ProblemLog(), None
-        yield None, [header_note(self.header, b"", before=self._before)]
-        course = Course(ids())
-        reader = _Reader(course, self._log, self.header.created_ms)
+        growth = growth or Growth(NAME)
+        ids = Ids()
+        course = Course(ids)
+        reader = _Reader(course, ids, self._log, self.header.created_ms)
         with self._open() as stream:
-            for value in read_values(stream, self._log.report, is_entry):
+            reader.go_on(growth.begin(stream, 0))
+            yield None, [header_note(self.header, b"", before=self._before)]
+            for value in growth.values(self._log.report, is_entry, reader.state):
                 yield reader.read(value)
         self.leaf = course.leaf()
 
@@ -208,12 +215,25 @@ class ClaudeSource:
 class _Reader:
     """Makes drafts of the JSON values of one file, one after the other."""
 
-    def __init__(self, course: Course, log: ProblemLog, time_ms: int | None) -> None:
+    def __init__(self, course: Course, ids: Ids, log: ProblemLog, time_ms: int | None) -> None:
         self._course = course
+        self._ids = ids
         self._log = log
         self._time = time_ms
         self._chained = False
         """It was told that entries do not say what they follow."""
+
+    def state(self) -> bytes:
+        """Return all that the entries before have to do with the next one."""
+        return _state_encoder.encode(_State(self._course.known, self._ids.made, self._time))
+
+    def go_on(self, state: bytes | None) -> None:
+        """Go on where another reader of the same file stood; None: it begins."""
+        if state is None:
+            return
+        known = _state_decoder.decode(state)
+        self._course.go_on(known.course)
+        self._ids.made, self._time = known.made, known.time
 
     def read(self, value: Value) -> tuple[Entry | None, list[Draft]]:
         """Return what a value becomes: an entry and its draft, or a note with bytes in which there is none."""
@@ -246,10 +266,29 @@ class _Reader:
         return entry, [with_source(draft, entry, write_entry, encode, optional=())]
 
 
-def ids() -> Callable[[], str]:
-    """Return what makes ids for entries that have none: the same on every reading, also of a copy of the file."""
-    numbers = count(1)
-    return lambda: str(uuid5(NAMESPACE_OID, f"entry {next(numbers)}"))
+class Ids:
+    """Makes ids for entries that have none: the same on every reading, also of a copy of the file."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        """So many were made."""
+
+    def __call__(self) -> str:
+        """Return the next one."""
+        self.made += 1
+        return str(uuid5(NAMESPACE_OID, f"entry {self.made}"))
+
+
+class _State(msgspec.Struct, frozen=True, array_like=True):
+    """What a reader knows between two entries."""
+
+    course: Known
+    made: int
+    time: int | None
+
+
+_state_encoder = msgspec.msgpack.Encoder()
+_state_decoder = msgspec.msgpack.Decoder(_State)
 
 
 # what a file says about itself
@@ -374,7 +413,7 @@ def _family(path: Path) -> list[tuple[int, Path]]:
 
 def restore(entries: Sequence[Entry]) -> str | None:
     """Return the entry at which Claude Code goes on, see `Course.leaf`."""
-    course = Course(ids())
+    course = Course(Ids())
     names = {course.add(entry.record).id: entry.id for entry in entries}
     leaf = course.leaf()
     return None if leaf is None else names[leaf]

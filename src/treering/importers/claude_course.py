@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
+import msgspec
+
 from treering.format.values import fields_of
 from treering.importers.claude_entries import (
     LINKED,
@@ -47,10 +49,10 @@ class _Run:
 
     __slots__ = ("ended", "tip", "writer")
 
-    def __init__(self, tip: str, writer: str) -> None:
+    def __init__(self, tip: str, writer: str, *, ended: bool = False) -> None:
         self.tip = tip
         self.writer = writer
-        self.ended = False
+        self.ended = ended
         """Something follows that is not of the run."""
 
 
@@ -60,6 +62,23 @@ class _Step(NamedTuple):
     parent: str
     speaks: bool
     main: bool
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True):
+    """What a course knows behind an entry, so that another one can go on there."""
+
+    runs: list[tuple[str, str, bool]]
+    """Tip, writer, and whether it ended."""
+    run_of: dict[str, int]
+    """Of each node."""
+    answers: dict[str, int]
+    anchors: dict[str, str | None]
+    renamed: dict[str, str]
+    tasks: dict[bytes, str]
+    steps: dict[str, _Step]
+    newest: dict[str, str]
+    chosen: str
+    named: bool
 
 
 class Course:
@@ -84,6 +103,32 @@ class Course:
         self._newest: dict[str, str] = {}  # by writer
         self._chosen = ""
         self._named = False
+
+    @property
+    def known(self) -> Known:
+        """What it knows; valid until the next entry is added."""
+        runs = {run: place for place, run in enumerate(dict.fromkeys((*self._runs.values(), *self._answers.values())))}
+        return Known(
+            runs=[(run.tip, run.writer, run.ended) for run in runs],
+            run_of={name: runs[run] for name, run in self._runs.items()},
+            answers={name: runs[run] for name, run in self._answers.items()},
+            anchors=self._anchors,
+            renamed=self._renamed,
+            tasks=self._tasks,
+            steps=self._steps,
+            newest=self._newest,
+            chosen=self._chosen,
+            named=self._named,
+        )
+
+    def go_on(self, known: Known) -> None:
+        """Go on where another course of the same file stood."""
+        runs = [_Run(tip, writer, ended=ended) for tip, writer, ended in known.runs]
+        self._runs = {name: runs[place] for name, place in known.run_of.items()}
+        self._answers = {name: runs[place] for name, place in known.answers.items()}
+        self._anchors, self._renamed, self._tasks = known.anchors, known.renamed, known.tasks
+        self._steps, self._newest = known.steps, known.newest
+        self._chosen, self._named = known.chosen, known.named
 
     def add(self, entry: Mapping[str, object]) -> Spot:
         """Return the place of the next entry."""

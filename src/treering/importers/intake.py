@@ -28,6 +28,7 @@ from treering.ids import now_ms, time_of
 from treering.importers.entry import PIECE
 from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
+from treering.importers.growth import Growth, Looks, grows
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
 from treering.importers.source import ImportSource, Problem, closing_of
 from treering.importers.spool import is_stream, settled
@@ -64,15 +65,19 @@ class Intake:
     for each session that was imported.
     """
 
-    def __init__(self, store: Store, *, project: str = "", policy: str | None = None) -> None:
+    def __init__(
+        self, store: Store, *, project: str = "", policy: str | None = None, looks: Looks | None = None
+    ) -> None:
         """Look at what there is.
 
         Args:
             store: Where sessions are made.
             project: Of new sessions.
             policy: Chooses what the model sees in new sessions; by default the one of the program.
+            looks: Where it is kept how far large files were read; by default in the user's cache folder.
         """
         self._store = store
+        self._looks = looks or Looks()
         self._project = project
         self._policy = policy
         self._names: set[str] = set()
@@ -196,7 +201,7 @@ class Intake:
 
     def _load(self, name: str, file: _File, progress: Progress | None) -> Taken:
         source, done = file.source, 0
-        reading = Reading(source)
+        reading = Reading(source, file.growth(self._looks))
         header = source.header
         facts: LoadFacts = {
             "title": one_line(header.title, TITLE_BYTES_MAX),
@@ -237,6 +242,8 @@ class Intake:
     def _read_to(self, origin: Origin, file: _File, reading: Reading) -> Origin:
         """What to remember when a file was read to its end."""
         header = file.source.header
+        if reading.look is not None:
+            self._looks.keep(Path(file.path), reading.look)
         found = msgspec.structs.replace(
             origin,
             path=file.name or origin.path,
@@ -257,17 +264,18 @@ class Intake:
 
     def _update(self, known: Origin, file: _File) -> Taken | None:
         """Record what a file has gained; None if it does not begin with what was recorded."""
-        reading, source = Reading(file.source), file.source
+        source = file.source
         if file.name not in (known.path, "") and _exists(known):
-            same = reading.begins_with(known)
+            same = Reading(source).begins_with(known)
             return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
             known = origin_of(session.info) or known  # the card may lag behind an update that was cut short
+            reading = Reading(source, file.growth(self._looks, known.units))
             begins = reading.begins_with(known)
             if not begins:
                 if not _is_export_of(session, source):
                     return None
-                reading = Reading(source)
+                reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
             done, written = _add_new(session, known, reading, all_new=begins)
             follows = stood in (known.leaf, *written)
@@ -443,6 +451,12 @@ class _File:
         """Size and time, from before it was opened: if it grows meanwhile, the next look sees that."""
         self.format = found
         self.source = source
+
+    def growth(self, looks: Looks, units_max: int = 0) -> Growth | None:
+        """Return how to read it, beginning behind so many records at most; None: from its beginning."""
+        path, source = self.path, self.source
+        lasts = self.name and isinstance(path, Path) and grows(source)
+        return looks.growth(Path(path), source.header.format, units_max) if lasts else None
 
     def is_of(self, origin: Origin) -> bool:
         """Tell whether it is the same session, as far as the header says."""

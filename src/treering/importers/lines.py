@@ -86,25 +86,35 @@ class Value(NamedTuple):
     """The kind of problem for which there is no value: `torn`, `garbage` or `nesting`; then `value` is None."""
 
 
-def read_values(stream: io.BufferedIOBase, report: Report, is_record: IsRecord) -> Iterator[Value]:
+def read_values(
+    stream: io.BufferedIOBase, report: Report, is_record: IsRecord, *, line: int = 0, offset: int = 0
+) -> Iterator[Value]:
     """Yield the JSON values of a file in its order, and the bytes in which there are none.
 
     Blank lines and NUL bytes are passed over.
 
     Args:
-        stream: Stands at the beginning of the file.
+        stream: Stands at the beginning of a line.
         report: Is told of every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
             `nesting`.
         is_record: Chooses among the complete objects in a damaged line.
+        line: How many lines come before in the file.
+        offset: How many bytes.
     """
-    for line in read_lines(stream, report):
-        yield from _values_of(line, report, is_record)
+    for each in read_lines(stream, report, number=line, offset=offset):
+        yield from _values_of(each, report, is_record)
 
 
-def read_lines(stream: io.BufferedIOBase, report: Report) -> Iterator[Line]:
-    """Yield the lines of a file; blank ones go with the line before. Memory holds one line."""
+def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, offset: int = 0) -> Iterator[Line]:
+    """Yield the lines of a file; blank ones go with the line before. Memory holds one line.
+
+    Args:
+        stream: Stands at the beginning of a line.
+        report: Is told of every problem.
+        number: How many lines come before in the file.
+        offset: How many bytes.
+    """
     source = _Ahead(stream, report)
-    number = offset = 0
     while data := source.line(LINE_BYTES_MAX, number, offset):
         number, offset = number + 1, offset + source.passed
         if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):

@@ -13,7 +13,6 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from hashlib import blake2b, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -27,6 +26,7 @@ from treering.format.values import Fields, fields_of
 from treering.importers import pi
 from treering.importers.chain import Place
 from treering.importers.entry import Entry, as_text
+from treering.importers.growth import Growth
 from treering.importers.lines import read_values
 from treering.importers.omp_blobs import Load, externalise, find_folder, has_reference, loader, resolve
 from treering.importers.omp_title import TitleSlot, title_slot_of
@@ -182,17 +182,16 @@ class OmpSource(LinesSource):
 
     def __init__(self, path: Path, load: Load) -> None:
         self._missing: list[str] = []
-        super().__init__(_dialect(load, self._missing.append), partial(open_stream, path), path)
+        super().__init__(_dialect(load, self._missing.append), lambda: open_stream(path), path)
         with open_stream(path) as stream:
             first = next(read_values(stream, lambda *_: None, pi.is_entry), None)
-        begins = isinstance(first.value, dict) and first.value.get("type") == "title" if first is not None else False
-        self._slot_raw = first.raw if first is not None and begins else b""
+        self._slot_raw = first.raw if first is not None and fields_of(first.value).get("type") == "title" else b""
         if first is not None and (slot := title_slot_of(first.value)):
             self.header = with_slot(self.header, slot)
 
-    def records(self) -> Iterator[Record]:
+    def records(self, growth: Growth | None = None) -> Iterator[Record]:
         """Yield the records of the file with their drafts, in its order; the slot is kept beside the header."""
-        for entry, drafts in super().records():
+        for entry, drafts in super().records(growth):
             if self._slot_raw and entry is None and drafts[0].kind == "import":
                 note = drafts[0]
                 kept = (note.source or {}) | {SLOT: as_text(self._slot_raw)}

@@ -21,8 +21,9 @@ from treering.errors import NotFoundError
 from treering.format import values
 from treering.format.values import fields_of
 from treering.importers import pi, rfc3339
-from treering.importers.entry import FRAMING, Entry, as_text
+from treering.importers.entry import FRAMING, Entry
 from treering.importers.folder import folder_at, is_url
+from treering.importers.growth import Growth, Look, grows
 from treering.importers.source import ImportSource
 from treering.session.info import SessionInfo
 from treering.transcript.node import Draft
@@ -52,7 +53,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     units: int = 0
     """Records read, without the header."""
     digest: str = ""
-    """Of these records."""
+    """Of these records: each is hashed together with the digest of those before, so that one can go on anywhere."""
     header: str = ""
     """Digest of the header."""
     tail: str = ""
@@ -97,25 +98,39 @@ def name_of_path(path: str | os.PathLike[str]) -> str:
 class Reading:
     """One reading of a file: its records one after the other, counted and digested on the way."""
 
-    def __init__(self, source: ImportSource) -> None:
+    def __init__(self, source: ImportSource, growth: Growth | None = None) -> None:
+        """Read the header.
+
+        Args:
+            source: The file.
+            growth: Where to begin; what came before counts as read.
+        """
         self.source = source
         self.units = 0
         self.active_ms = _updated(source)
-        self._records = source.records()
+        self.look: Look | None = None
+        """What to keep for the next reading; valid at the end."""
+        self._growth = growth
+        self._records = source.records(growth) if growth is not None and grows(source) else source.records()
         _, self.header_drafts = next(self._records)
-        self.header = blake2b(_raw_of(None, self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
-        self._digest = blake2b(digest_size=_DIGEST_BYTES)
+        self.header = blake2b(_raw_of(self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
+        self._digest = b""
+        if growth is not None and growth.look is not None:
+            self.units, self._digest = growth.look.units, growth.look.records
+            self.active_ms = max(
+                (time for time in (self.active_ms, growth.look.active_ms) if time is not None), default=None
+            )
         self._damage: list[tuple[Entry | None, list[Draft]]] = []
         self._units = self._read()
 
     @property
     def digest(self) -> str:
         """Of the records read so far."""
-        return self._digest.hexdigest()
+        return self._digest.hex()
 
     def begins_with(self, origin: Origin) -> bool:
         """Read as many records as were read then; tell whether they are the same ones."""
-        for _ in range(origin.units):
+        for _ in range(origin.units - self.units):
             if next(self._units, None) is None:
                 return False
         return self.digest == origin.digest
@@ -140,22 +155,35 @@ class Reading:
         """Return the damage at the end and its digest: none, or notes with ids of ours, valid at the end."""
         if not self._damage:
             return "", []
-        raw = b"".join(_raw_of(None, drafts) for _, drafts in self._damage)
+        raw = b"".join(_raw_of(drafts) for _, drafts in self._damage)
         drafts = [msgspec.structs.replace(draft, id=None) for _, unit in self._damage for draft in unit]
         return blake2b(raw, digest_size=_DIGEST_BYTES).hexdigest(), drafts
 
     def _read(self) -> Iterator[list[Draft]]:
         for entry, drafts in self._records:
+            self._look()
             if entry is None and drafts and _is_torn(drafts[0]):
                 self._damage.append((entry, drafts))
                 continue
             for unit in (*self._damage, (entry, drafts)):
                 yield self._count(*unit)
             self._damage.clear()
+        self._look()
+
+    def _look(self) -> None:
+        """Add to a look that was taken just now what is known here. Where damage is pending, there is none."""
+        if self._growth is None or (taken := self._growth.taken) is None:
+            return
+        self._growth = None
+        if not self._damage:
+            known = {"units": self.units, "records": self._digest, "active_ms": self.active_ms}
+            self.look = msgspec.structs.replace(taken, **known)
 
     def _count(self, entry: Entry | None, drafts: list[Draft]) -> list[Draft]:
         self.units += 1
-        self._digest.update(_raw_of(entry, drafts))
+        raw = _raw_of(drafts) if entry is None else entry.raw
+        names = values.encode([len(raw), *(draft.id for draft in drafts)])
+        self._digest = blake2b(self._digest + names + raw, digest_size=_DIGEST_BYTES).digest()
         every = self.source.header.format in _EVERY_ENTRY_COUNTS
         if entry is not None and (time := _activity(drafts[-1], every=every)) is not None:
             self.active_ms = max(time, self.active_ms or time)
@@ -167,12 +195,9 @@ def _is_torn(draft: Draft) -> bool:
     return draft.kind == "damage" and payload.get("kind") == "torn"
 
 
-def _raw_of(entry: Entry | None, drafts: list[Draft]) -> bytes:
-    """What tells one record from another: its bytes, and the ids that its drafts got."""
-    if entry is not None:
-        raw: object = as_text(entry.raw)
-    else:
-        raw = [(draft.kind, draft.payload, _unframed(draft)) for draft in drafts]
+def _raw_of(drafts: list[Draft]) -> bytes:
+    """What tells a record that is no entry from another: its bytes, and the ids that its drafts got."""
+    raw = [(draft.kind, draft.payload, _unframed(draft)) for draft in drafts]
     return values.encode([raw, *(draft.id for draft in drafts)]) + b"\n"
 
 

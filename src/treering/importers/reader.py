@@ -27,8 +27,9 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
 from treering.format.values import Fields, fields_of
-from treering.importers.chain import Chain, Place
+from treering.importers.chain import Chain, Known, Place
 from treering.importers.entry import AFTER, RAW, Encode, Entry, as_text, with_source
+from treering.importers.growth import Growth
 from treering.importers.lines import Value, read_values
 from treering.importers.source import (
     Imported,
@@ -87,8 +88,27 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     """Types of records that may stand before the header and are no entries."""
 
 
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """What a reader knows between two records."""
+
+    chain: Known
+    numbered: list[str]
+    outside: set[str]
+    offsets: dict[str, int]
+    headed: bool
+    time: int | None
+    before: str | None
+    newest: str | None
+
+
+_state_encoder = msgspec.msgpack.Encoder()
+_state_decoder = msgspec.msgpack.Decoder(State)
+
+
 class LinesSource:
-    """A session file of lines. See `ImportSource` for what its members promise."""
+    """A session file of lines. See `GrowingSource` for what its members promise."""
+
+    GROWS = True
 
     def __init__(self, dialect: Dialect, open_file: Callable[[], io.BufferedIOBase], path: Path) -> None:
         self.dialect = dialect
@@ -106,6 +126,7 @@ class LinesSource:
         self.header = dialect.read_header(fields_of(first.value), path)
         self._header_raw = first.raw
         self._header_after = first.after
+        self._begin = first.offset
         self._before = white_before(open_file, first.offset)
 
     @property
@@ -113,14 +134,16 @@ class LinesSource:
         """What was skipped or mended so far."""
         return self._log.problems
 
-    def records(self) -> Iterator[Record]:
+    def records(self, growth: Growth | None = None) -> Iterator[Record]:
         """Yield the records of the file with their drafts, in its order."""
         self._log = ProblemLog()
         self.leaf = None
-        yield None, [header_note(self.header, self._header_raw, before=self._before, after=self._header_after)]
+        growth = growth or Growth(self.dialect.name)
         with self._open() as stream, _Recall(self._open, self.dialect) as recall:
             reader = Reader(self.dialect, self.header, self._log, recall)
-            for value in read_values(stream, self._log.report, self.dialect.is_entry):
+            reader.go_on(growth.begin(stream, self._begin))
+            yield None, [header_note(self.header, self._header_raw, before=self._before, after=self._header_after)]
+            for value in growth.values(self._log.report, self.dialect.is_entry, reader.state):
                 yield from reader.read(value)
         self.leaf = reader.chain.leaf()
 
@@ -203,6 +226,23 @@ class Reader:
         self._offsets: dict[str, int] = {}
         self._before: str | None = None
         self._newest: str | None = None
+
+    def state(self) -> bytes:
+        """Return all that the entries before have to do with the next one."""
+        state = State(
+            self.chain.known, self.numbered, self.outside, self._offsets, self._headed, self._time, self._before,
+            self._newest,
+        )  # fmt: skip
+        return _state_encoder.encode(state)
+
+    def go_on(self, state: bytes | None) -> None:
+        """Go on where another reader of the same file stood; None: it begins."""
+        if state is None:
+            return
+        known = _state_decoder.decode(state)
+        self.chain.go_on(known.chain)
+        self.numbered, self.outside, self._offsets = known.numbered, known.outside, known.offsets
+        self._headed, self._time, self._before, self._newest = known.headed, known.time, known.before, known.newest
 
     def read(self, value: Value) -> Iterator[Record]:
         """Yield what a JSON value of the file becomes: usually one entry with one draft."""
