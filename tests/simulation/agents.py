@@ -15,6 +15,7 @@ import msgspec
 
 from tests.simulation.actors import VANISHING, Actors
 from tests.simulation.codec import content_of
+from tests.simulation.ghost import SHOWN
 from tests.simulation.process import Process
 from tests.simulation.world import World
 from treering.checkpoint.policy import find_policy
@@ -205,9 +206,15 @@ class Agents(Actors):
 
     def _end_turn(self, writer: Writer) -> Steps[None]:
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
-        done = yield from verbs.commit(writer, messages, state={self.rng.choice(KEYS): self._mark()})
+        merge = self.rng.random() < 0.2
+        state = {self.rng.choice(KEYS): self._mark()} | ({} if merge else self._shown(writer))
+        done = yield from verbs.commit(writer, messages, state=state, merge=merge)
         self._told[writer.nonce] += done.nodes
         self._promised(writer)
+
+    def _shown(self, writer: Writer) -> dict[str, str]:
+        """What a commit says that it goes by: the checkpoint that its agent was shown; see `Ghost.check`."""
+        return {SHOWN: writer.shown.id} if writer.begun and writer.shown is not None else {}
 
     def _compact(self, writer: Writer) -> Steps[None]:
         shown = writer.state.context.nodes
@@ -268,7 +275,7 @@ class Agents(Actors):
             return
         edited = [ContextItem(node, {"role": "user", "content": self._mark()}) if each.node == node else each.node
                   for each in shown]  # fmt: skip
-        yield from verbs.commit(writer, [user(self._mark())], context=edited)
+        yield from verbs.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
 
     def _fork(self, writer: Writer) -> Steps[None]:
         if writer.begun:

@@ -8,15 +8,18 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
+from treering.checkpoint.body import BODY, read_form
 from treering.format.erasure import Burials, Erasure
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
-from treering.format.record import decode_record
+from treering.format.record import Record, decode_record
 from treering.format.register import Card, Tail
 from treering.journal.read import Segment, choose
 from treering.storage.requests import Version
 
 Objects: TypeAlias = dict[str, tuple[Version, bytes]]
 """What a store holds: version and bytes by key."""
+SHOWN = "shown"
+"""The key of the state under which a commit says which checkpoint its agent was shown."""
 
 
 class Ghost:
@@ -259,6 +262,8 @@ class Ghost:
         held = {life: [self.id_of(line) for line in log] for life, log in self.logs.items()}
         self._check_promised(held, current)
         self._check_lives(current)
+        for log in self.logs.values():
+            self._check_shown(log)
         every = [name for ids in held.values() for name in ids]
         if len(every) != len(set(every)):
             twice = sorted({name for name in every if every.count(name) > 1})
@@ -278,6 +283,25 @@ class Ghost:
                 self.problems.append(f"the records of one append are torn apart: {ids}")
             elif life != current and ids[0] not in self.dead.get(life, ()):
                 self.problems.append(f"acknowledged after its session was deleted: {ids} of life {life}")
+
+    def _check_shown(self, log: Sequence[bytes]) -> None:
+        """Whoever commits state on a head was shown the newest checkpoint that others made there."""
+        if self.volatile:
+            return  # what was shown may have vanished
+        places: dict[str, int] = {}
+        newest: dict[str, list[Record]] = {}
+        for line in log:
+            if b'"type":"checkpoint"' not in line:
+                continue
+            record = decode_record(line)
+            said = bytes(read_form(record.body, BODY).set.get(SHOWN, b""))
+            shown = places.get(said.decode().strip('"'), -1)
+            author = record.by.partition(".")[0]
+            passed = [each for each in newest.get(record.head, ()) if each.at > shown >= 0]
+            if unseen := [each.id for each in passed if each.by.partition(".")[0] != author]:
+                self.problems.append(f"state is committed on {record.head} by who did not see {unseen}: {record.id}")
+            places[record.id] = record.at
+            newest.setdefault(record.head, []).append(record)
 
     def _check_lives(self, current: str) -> None:
         for life in self.created - self.dead.keys() - {current}:

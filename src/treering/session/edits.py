@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treering.checkpoint.context import Context
 from treering.errors import UsageError
+from treering.session.basis import ANYWHERE, find_place
 from treering.session.reader import Restored
 from treering.session.recording import Change, Recording
 from treering.session.verbs import flush, record
@@ -46,8 +47,9 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     if hidden_at is None:
         raise UsageError(f"node is not retracted. node={node!r}", kind="node")
     earlier = yield from writer.restore(writer.at_node, before=hidden_at)
-    context = _put_back(index.graph, writer.state.context, earlier.context, node)
-    recording = Recording(writer)
+    place = yield from find_place(writer, ANYWHERE, says_state=False, adds_nodes=True, ends=True)
+    recording = Recording(writer, place)
+    context = _put_back(index.graph, recording.context or writer.state.context, earlier.context, node)
     recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))
     if node in context.nodes:
         lines = {name: line for name, line in earlier.lines.items() if name == node}

@@ -112,17 +112,20 @@ class Standing(Generic[R]):
     @property
     def state(self) -> dict[str, object]:
         """What the agent knows: a copy; changes are recorded with `commit`."""
-        return decoded_state(self._reader.state.state)
+        newest = self._reader.shown
+        return decoded_state(newest.state) if newest else {}
 
     @property
     def manager(self) -> object:
         """State of the conversation manager, or None."""
-        return decoded_manager(self._reader.state.manager)
+        newest = self._reader.shown
+        return decoded_manager(newest.manager) if newest else None
 
     @property
     def erased_state(self) -> dict[str | None, Erased]:
         """What is left of state that was erased and not set since, by key; None: the conversation manager's."""
-        return erased_state(self._reader.state.state, self._reader.state.manager)
+        newest = self._reader.shown
+        return erased_state(newest.state, newest.manager) if newest else {}
 
     @property
     def head(self) -> str:
@@ -131,8 +134,8 @@ class Standing(Generic[R]):
 
     @property
     def node(self) -> str | None:
-        """The node the head stands on; None before the first one."""
-        return self._reader.state.tip
+        """The node that the session stands on; None before the first one."""
+        return self._reader.node
 
     @property
     def heads(self) -> dict[str, str | None]:
@@ -141,8 +144,8 @@ class Standing(Generic[R]):
 
     @property
     def checkpoint_id(self) -> str | None:
-        """The newest checkpoint of the head in hand."""
-        newest = self._reader.state.checkpoint
+        """The newest checkpoint of the head in hand, as of the last look."""
+        newest = self._reader.shown
         return newest.id if newest else None
 
     @property

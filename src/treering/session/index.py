@@ -124,6 +124,20 @@ class Index:
                 return max(kept, key=lambda entry: (self._is_of(head, entry), entry.at)).id, depth
         return None, 0
 
+    def depth_of(self, checkpoint: str | None, path: list[Skeleton]) -> int:
+        """How many nodes of `path` lie up to the one that a checkpoint was made at.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, it was pruned, or it was made elsewhere.
+        """
+        node = None if checkpoint is None else self.checkpoint(checkpoint).node
+        if node is None:
+            return 0
+        for depth, row in enumerate(path, 1):
+            if row.id == node:
+                return depth
+        raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind="branch")
+
     def _is_of(self, head: str | None, entry: Entry) -> bool:
         """Whether a checkpoint was made on `head`, and not on an earlier one of its name."""
         return entry.head == head and entry.at > self._dropped.get(entry.head, -1)

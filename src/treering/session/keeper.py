@@ -164,6 +164,10 @@ class Keeper(Reader):
         state = self.state
         if state.head == state.heads.current and state.context_at == state.tip:
             return state
+        return self._folded()
+
+    def _folded(self) -> SessionState:
+        """The state that the registers tell."""
         state = decode_state(self.view.latest, self.policy, key=self.keys.latest)
         state.advance(self.view.fresh_lines)
         return state

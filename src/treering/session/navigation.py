@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from treering.errors import NotFoundError, UsageError
+from treering.session.basis import in_hand
 from treering.session.reader import Restored
 from treering.session.recording import Change, Recording
 from treering.session.verbs import flush
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.transcript.node import branch_summary
+from treering.transcript.node import HERE, branch_summary
 
 
 def checkout(writer: Writer, node: str | None, *, keep_state: bool = False) -> Steps[None]:
@@ -141,7 +142,7 @@ def _navigate(
 
     def plan() -> Steps[Recording]:
         yield from writer.anchor()
-        recording = Recording(writer)
+        recording = Recording(writer, in_hand(writer, says_state=keep_state))
         name, node = head or recording.head, where()
         restored = yield from _target(writer, node, checkpoint, name)
         yield from writer.bring(restored)
@@ -161,9 +162,10 @@ def _navigate(
 def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str) -> Steps[Restored]:
     """What the session will be like; without a read if it stands there already."""
     state, heads = writer.state, writer.state.heads.heads
-    here = node == writer.at_node and (head == writer.at_head or head not in heads)
+    own = head not in heads or (head == writer.at_head and not writer.behind)
+    here = node == writer.at_node and own
     if checkpoint is None and here and state.context_at == node:
         return Restored(node, state.context, dict(state.lines), state.checkpoint)
     if checkpoint is None and node is None and heads.get(head, "") is not None:
         return Restored(None, writer.policy.build([]), {}, None)  # a fresh start; who stands there keeps its state
-    return (yield from writer.restore(node, checkpoint=checkpoint, head=head))
+    return (yield from writer.restore(node, checkpoint=HERE if checkpoint is None else checkpoint, head=head))

@@ -26,7 +26,7 @@ from treering.session.payload import blobs_in, decode_payload
 from treering.session.savepoint import Followed, Savepoint
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Found, Get, Steps
-from treering.transcript.node import Node
+from treering.transcript.node import HERE, Here, Node
 
 BLOBS_AT_ONCE_MAX = 16  # each may be many megabytes
 
@@ -90,6 +90,16 @@ class Reader:
     def begun(self) -> bool:
         """The session exists in the store."""
         return self._view is not None
+
+    @property
+    def node(self) -> str | None:
+        """The node that the followed head stands on."""
+        return self.state.tip
+
+    @property
+    def shown(self) -> Checkpoint | None:
+        """The checkpoint whose state is shown."""
+        return self.state.checkpoint
 
     # what is gone back to
 
@@ -293,7 +303,12 @@ class Reader:
         return render(view, payload, _seen(record)) if view else payload
 
     def restore(
-        self, node: str | None, *, checkpoint: str | None = None, head: str | None = None, before: int | None = None
+        self,
+        node: str | None,
+        *,
+        checkpoint: str | Here | None = HERE,
+        head: str | None = None,
+        before: int | None = None,
     ) -> Steps[Restored]:
         """What the session would be like at `node`: its context and the state that went with it.
 
@@ -301,7 +316,7 @@ class Reader:
 
         Args:
             node: The node to stand at; None is the place before the first one.
-            checkpoint: Start from this one, made at `node`.
+            checkpoint: Start from this one, made at `node` or above; None: from none. Else from the nearest one.
             head: The head that stands there or will; what was made on it comes first.
             before: Pass over checkpoints made at this position or later, and edits as well.
 
@@ -313,20 +328,20 @@ class Reader:
             try:
                 return (yield from self._restored(node, checkpoint, head, before))
             except NotFoundError as error:
-                if checkpoint is not None or error.kind != "checkpoint" or end == self.state.end:
+                if checkpoint is not HERE or error.kind != "checkpoint" or end == self.state.end:
                     raise
             end = self.state.end
             yield from self._look_again()  # others pruned what we took for the nearest
 
     def _restored(
-        self, node: str | None, checkpoint: str | None, head: str | None, before: int | None
+        self, node: str | None, checkpoint: str | Here | None, head: str | None, before: int | None
     ) -> Steps[Restored]:
         index = yield from self.index()
         path = index.graph.path(node)
-        if checkpoint is None:
+        if isinstance(checkpoint, Here):
             checkpoint, depth = index.nearest_checkpoint(path, head=head, before=before)
         else:
-            depth = len(path)
+            depth = index.depth_of(checkpoint, path)
         found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
         extended = self._extended(found, path, depth)
         # What a checkpoint shows was edited when it was made; what the policy added behind it was not.

@@ -11,10 +11,11 @@ from msgspec import UNSET, Raw
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, replace, without, without_messages
 from treering.checkpoint.delta import write
-from treering.errors import HeadMovedError, NotFoundError, UsageError
+from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
+from treering.session.basis import Place, in_hand
 from treering.session.payload import encode_payload
 from treering.session.reader import ContextItem
 from treering.session.redaction import Redaction
@@ -51,46 +52,32 @@ class Recording:
     """Collects the records of one append, knowing where the session would stand behind each."""
 
     put_off: tuple[Draft, ...] = ()
-    moved = False
     untold = False
     """A node that begins a head beside others would give it another state than it has here."""
     compacts = False
     """A compaction is among the records."""
     made: Checkpoint | None = None
 
-    def __init__(self, writer: Writer, *, head: str | None = None, expect: str | Here | None = HERE) -> None:
+    def __init__(self, writer: Writer, place: Place | None = None) -> None:
         self.writer = writer
         self.state: SessionState = writer.state
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
         self.ids: list[str] = []
         """Of the drafts that the caller handed in, recorded already or not."""
-        self.head, self.node = self._place(head, expect)
-        self.own_head = head is None or head == writer.at_head
+        place = place or in_hand(writer)
+        self.head, self.node, self.own_head = place.head, place.node, place.own_head
+        self.moved = self.own_head and self.node != writer.at_node
+        self.caught_up = place.caught_up
+        """Afterwards the handle stands on the checkpoint that was made."""
         self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
         """Nodes and edits that `_context` does not show yet; most appends never ask for it."""
         self.checkpoint: Checkpoint | None = self.state.checkpoint
+        if place.newest is not None:
+            self._context, self.checkpoint = place.newest.context, place.newest.checkpoint
         self._nodes = 0
         self._asides: dict[str, str | None] = {}
-
-    def _place(self, head: str | None, expect: str | Here | None) -> tuple[str, str | None]:
-        heads, writer = self.state.heads, self.writer
-        name = head or writer.at_head
-        there = heads.heads.get(name)
-        if expect is not HERE and there != expect:
-            raise HeadMovedError(
-                f"head {name!r} is not where you expected it. expected={expect!r}, got={there!r}",
-                key=writer.keys.tail,
-                remedy="refresh, look at what was added, and decide where to go on",
-            )
-        if head is not None and head != writer.at_head:
-            if head not in heads.heads:
-                raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads.heads)!r}", kind="head")
-            return name, there
-        if there != writer.at_node:
-            name = heads.free_name(name)
-        return name, writer.at_node
 
     @property
     def begins_head(self) -> bool:

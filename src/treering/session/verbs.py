@@ -14,6 +14,7 @@ from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Skeleton, decode_record, skeleton_of_record
+from treering.session.basis import ANYWHERE, Wish, find_place
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of
@@ -57,7 +58,7 @@ def append(
     if not messages:
         raise UsageError("nothing to record: pass at least one message")
     drafts = [draft_of(message) for message in messages]
-    done = yield from record(writer, drafts, head=head, expect=expect, new_ids=new_ids)
+    done = yield from record(writer, drafts, wish=Wish(head, expect), new_ids=new_ids)
     return done.nodes[-1]
 
 
@@ -73,6 +74,8 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     step: int | None = None,
     metadata: Mapping[str, object] | None = None,
     expect: str | Here | None = HERE,
+    expect_checkpoint: str | Here | None = HERE,
+    merge: bool = False,
     new_ids: bool = False,
 ) -> Steps[Commit]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
@@ -93,10 +96,16 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         step: The agent's own count.
         metadata: Small JSON values for lists of checkpoints.
         expect: As for `append`.
+        expect_checkpoint: The checkpoint whose state you went by, and which you believe to be the newest of the head;
+            None for none at all.
+        merge: In a shared session, set and drop these keys in the newest state of the head, whatever it is by now: for
+            keys that are independent of all others. Else a commit that says something of the state, while others
+            committed since you looked, goes on a head of its own, with the state that you saw.
         new_ids: As for `append`.
 
     Raises:
-        HeadMovedError: As for `append`, like the other errors.
+        HeadMovedError: The head does not stand on `expect`, or its newest checkpoint is not `expect_checkpoint`, or it
+            is not the one that you saw, and you gave `expect`. The other errors are those of `append`.
     """
     explicit = label is not None or step is not None
     if explicit:
@@ -111,7 +120,8 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         metadata=dict(metadata or {}),
     )
     drafts = [draft_of(message) for message in messages]
-    done = yield from record(writer, drafts, changed, expect=expect, new_ids=new_ids)
+    wish = Wish(expect=expect, expect_checkpoint=expect_checkpoint, merge=merge)
+    done = yield from record(writer, drafts, changed, wish, new_ids=new_ids)
     if explicit:
         writer.options.hooks.call(
             "after_checkpoint", checkpoint=done.checkpoint, node=writer.at_node, label=label, step=step
@@ -123,9 +133,8 @@ def record(
     writer: Writer,
     drafts: Sequence[Draft],
     changed: Change | None = None,
+    wish: Wish = ANYWHERE,
     *,
-    head: str | None = None,
-    expect: str | Here | None = HERE,
     new_ids: bool = False,
     here: bool = False,
 ) -> Steps[Commit]:
@@ -135,8 +144,7 @@ def record(
         writer: The session.
         drafts: What to record.
         changed: What a checkpoint is to say.
-        head: As for `append`.
-        expect: As for `append`.
+        wish: Where to.
         new_ids: As for `commit`.
         here: The drafts are about the node where the session stands.
     """
@@ -144,7 +152,7 @@ def record(
         yield from writer.settle()
     known = yield from _known(writer, drafts, new_ids=new_ids)
     seen = writer.view if writer.begun else None
-    if head is not None or expect is not HERE or (changed is not None and changed.context is not None):
+    if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
     elif writer.puts_off(drafts, ends_turn=changed is not None):
         if writer.options.redaction is not None:  # now, so that what it refuses is not waiting for ever
@@ -164,7 +172,7 @@ def record(
         if seen is not None and writer.view is not seen:  # what it showed may be gone, the node in hand, too
             yield from writer.anchor()
             known = yield from _known(writer, drafts, new_ids=new_ids)
-        return (yield from _plan(writer, drafts, changed, known, head=head, expect=expect, here=here))
+        return (yield from _plan(writer, drafts, changed, known, wish, here=here))
 
     done = yield from writer.write(plan)
     return Commit(tuple(done.ids), done.made.id if done.made else None)
@@ -175,15 +183,21 @@ def _plan(
     drafts: Sequence[Draft] = (),
     changed: Change | None = None,
     known: Collection[str | None] = _NONE,
+    wish: Wish = ANYWHERE,
     *,
-    head: str | None = None,
-    expect: str | Here | None = HERE,
     here: bool = False,
 ) -> Steps[Recording]:
     """What to record, seen from where the session stands now; of `drafts`, those in `known` are recorded already."""
     if not writer.anchored:
         yield from writer.anchor()
-    recording = Recording(writer, head=head, expect=expect)
+    place = yield from find_place(
+        writer,
+        wish,
+        says_state=changed is not None and changed.says_something,
+        adds_nodes=any(draft.type == "node" for draft in (*writer.waiting, *drafts) if draft.id not in known),
+        ends=changed is not None or writer.options.schedule.watches_appends,
+    )
+    recording = Recording(writer, place)
     if recording.begins_head:
         recording.untold = yield from _is_untold(writer, recording)
     wanted = changed.context if changed is not None else None

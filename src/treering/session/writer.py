@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import msgspec
 
+from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import (
@@ -33,8 +34,9 @@ from treering.journal.append import Appended, Overtaken, append, require_one_app
 from treering.journal.erase import SweptBlobs
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.session.anchor import Anchored
 from treering.session.hooks import Hooks
-from treering.session.keeper import RACES_MAX, Keeper
+from treering.session.keeper import RACES_MAX
 from treering.session.others import Others
 from treering.session.reader import may_have_vanished
 from treering.session.redaction import Redaction
@@ -42,7 +44,7 @@ from treering.session.state import SessionState, encode_state
 from treering.session.tally import announced
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import checked
-from treering.transcript.node import Draft
+from treering.transcript.node import Draft, Here
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +72,10 @@ class Planned(Protocol):
     """The handle stands at `head` and `node` afterwards."""
     head: str
     node: str | None
+    made: Checkpoint | None
+    """The last of its checkpoints."""
+    caught_up: bool
+    """The handle stands on that one afterwards."""
 
 
 P = TypeVar("P", bound=Planned)
@@ -89,22 +95,22 @@ class _Stand(NamedTuple):
 
     head: str
     node: str | None
+    basis: Checkpoint | Here | None
+    behind: bool
     waiting: tuple[Draft, ...]
     doubt: _Doubt | None
     met: bool
 
 
-class Writer(Keeper):
+class Writer(Anchored):
     """One handle that records in a session."""
 
     def __init__(
         self, keys: SessionKeys, policy: Policy | None, card: Card, options: Options, prepare: Callable[[], Steps[None]]
     ) -> None:
-        super().__init__(keys, policy)
+        super().__init__(keys, policy, shared=options.shared)
         self.options = options
         self.nonce = new_nonce()
-        self.at_head = ""
-        self.at_node: str | None = None
         self.waiting: tuple[Draft, ...] = ()
         """Drafts put off, see `puts_off`."""
         self.claim: Callable[[], None] = lambda: None
@@ -128,10 +134,12 @@ class Writer(Keeper):
     # what is gone back to
 
     def _stand(self) -> _Stand:
-        return _Stand(self.at_head, self.at_node, self.waiting, self._doubt, self.others.met)
+        basis = self._basis, self.behind
+        return _Stand(self.at_head, self.at_node, *basis, self.waiting, self._doubt, self.others.met)
 
     def _stand_at(self, stand: _Stand) -> None:
-        self.at_head, self.at_node, self.waiting, self._doubt, self.others.met = stand
+        self.at_head, self.at_node, self._basis, self.behind = stand[:4]
+        self.waiting, self._doubt, self.others.met = stand[4:]
 
     # open
 
@@ -161,23 +169,6 @@ class Writer(Keeper):
         self.others.accept()
         self._move_along()
 
-    def _move_along(self) -> None:
-        """Stand where the session's followed head stands; a side branch of ours has none before its first node."""
-        heads, head = self.state.heads.heads, self.state.head
-        if head in heads or not heads:
-            self.at_head, self.at_node = head, heads.get(head)
-            self._follow()
-
-    def go_along(self) -> None:
-        """Stand where the session stands, whoever took it there; a shared handle else keeps to its own head."""
-        self.state.follow = None
-        self._move_along()
-
-    def _follow(self) -> None:
-        """Follow the head in hand, whichever one others make the current one."""
-        if self.options.shared:
-            self.state.follow = self.at_head
-
     @property
     def put_off(self) -> tuple[Draft, ...]:
         """Drafts that are not known to be recorded: put off, or part of an append that had no answer."""
@@ -192,11 +183,13 @@ class Writer(Keeper):
         if not self.begun:
             return (yield from self._open_found())
         met, end, new = self.others.met, self.state.end, (yield from self._look_again())
+        stood = self.at_head, self.at_node, self.at_checkpoint
         self._move_along()
         yield from self.anchor()
         yield from self.fetch_shown_blobs()
         self.others.accept()
-        return met or new or self.state.end > end
+        moved = stood != (self.at_head, self.at_node, self.at_checkpoint)  # what an earlier call met, too
+        return met or new or moved or self.state.end > end
 
     def _open_found(self) -> Steps[bool]:
         """Open and hold the session that others created meanwhile, or leave it alone; false if there still is none."""
@@ -394,10 +387,12 @@ class Writer(Keeper):
         if isinstance(outcome, Appended):
             self._count(outcome)
         foreign = self._fold(outcome)
+        if landed and planned.made is not None and planned.caught_up:
+            self._basis, self.behind = planned.made, False
         if moved:
             self.at_head, self.at_node = planned.head, planned.node
         elif stood and not foreign:
-            self._move_along()  # an earlier append of ours landed late
+            self._move_along(blindly=self.behind)  # an earlier append of ours landed late
         self.save()
         if not landed:
             self.others.check()
@@ -438,22 +433,6 @@ class Writer(Keeper):
             return True
         waits = self.options.first_write == "assistant" and not self.begun
         return waits and not any(draft.role == "assistant" for draft in [*self.waiting, *drafts])
-
-    @property
-    def anchored(self) -> bool:
-        """The context of the node that this handle stands on is known."""
-        state = self._state
-        return self._view is None or (state is not None and state.context_at == self.at_node and not state.lacks_lines)
-
-    def anchor(self) -> Steps[None]:
-        """Know the context of the node that this handle stands on, whatever others did to its head."""
-        if self.anchored:
-            return
-        if self.at_node is not None and self.at_node not in (yield from self.index()).graph:
-            if self.at_head not in self.state.heads.heads:
-                self.state.follow = None
-            self._move_along()  # it was shown before it was safe, and never was
-        self.adopt((yield from self.restore(self.at_node, head=self.at_head)))
 
     @property
     def unsure(self) -> bool:
