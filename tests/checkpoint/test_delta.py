@@ -6,13 +6,16 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import Raw
 from tests.checkpoint.records import Shelf, skeleton
 
 from treering.checkpoint.checkpoint import Checkpoint, chain_of, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.delta import apply_body, diff, needs, outweighs, resolve, write
+from treering.checkpoint.delta import apply_body, diff, needs, outweighs, resolve, write, write_steps
 from treering.checkpoint.policies.default import DEFAULT_POLICY
 from treering.errors import CorruptError, UsageError
+from treering.format import record
+from treering.format.record import Record
 from treering.format.values import encode
 from treering.ids import new_id
 
@@ -124,6 +127,30 @@ def test_every_checkpoint_of_a_tree_is_read_as_it_was_written(plan: list[Step]) 
         found = shelf.read(identifier)
         assert told(found) == told(expected)
         assert bookkeeping(found) == bookkeeping(shelf.written[identifier])
+
+
+@given(st.lists(steps, min_size=1, max_size=8), st.booleans())
+def test_what_is_too_large_for_a_record_is_written_in_steps(plan: list[Step], navigated: bool) -> None:  # noqa: FBT001
+    """Each fits into a record, is a change of the one before, and the last one is what was to be written."""
+    shelf, model = play(plan)
+    for expected in model.values():
+        parent = None if expected.parent is None else shelf.written[expected.parent]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(record, "RECORD_BYTES_MAX", 640)
+            written = write_steps(parent, expected, new_id=new_id, navigated=navigated)
+        if len(written) > 1:
+            assert all(len(step.body) <= 640 for step in written)
+        found = parent
+        for step in written:
+            made = step.checkpoint
+            line = Record(
+                at=0, by="", type="checkpoint", id=made.id, parent=made.parent, head=made.head, target=made.node,
+                time=made.time_ms, brief=Raw(step.brief), body=Raw(step.body),
+            )  # fmt: skip
+            found = apply_body(found, line, shelf.record)
+            assert bookkeeping(found) == bookkeeping(made)
+        assert found is not None
+        assert told(found) == told(msgspec.structs.replace(expected, parent=found.parent))
 
 
 def bookkeeping(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int]:

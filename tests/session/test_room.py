@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from tests.session.backends import KINDS, Backend, backend_of, kill
+from tests.session.test_many_verbs import Walk, all_of
 
 import treering
 from treering.format import record, register
 from treering.journal import append, limits
 from treering.session.blocking import Session
+from treering.session.store import Place, Store
 
 ROOM = 24 * 1024
 
@@ -124,7 +126,7 @@ def test_a_session_goes_on_in_the_same_handle(backend: Backend) -> None:
     assert counting.counts == {"Get": 2}
 
 
-@pytest.mark.parametrize("way", [way for way in WAYS_OUT if way != "fork"])
+@pytest.mark.parametrize("way", WAYS_OUT)
 def test_a_state_larger_than_the_room_does_not_block_anything(backend: Backend, way: str) -> None:
     """Likewise where `latest` has no room for the newest checkpoint."""
     session = backend.store().session("s")
@@ -184,3 +186,75 @@ def test_what_compresses_well_is_sealed_before_the_tail_is_full(backend: Backend
         assert sum(map(len, session._known.view.tail.lines)) <= ROOM
     kill(session)
     assert len(shown(backend.store().view("s"))) == 100
+
+
+TEXTS = ("append", "append large", "commit", "commit context", "compact", "compact keeping", "amend", "extension")
+SIZES = (10, 100, 1000, 3000, 5000)
+
+
+class Large(Walk):
+    """A walk whose texts are large: each fits into a record, and all of them are far beyond the room."""
+
+    def step(self, number: int) -> None:
+        """Do one verb; none is refused."""
+        weights = self.verbs
+        name = self.rng.choices(list(weights), [weight for weight, _ in weights.values()])[0]
+        self.text = f"text {number}{'x' * (self.rng.choice(SIZES) if name in TEXTS else 0)}"
+        weights[name][1]()
+        self.check()
+
+    def check(self) -> None:
+        """A new process sees what this one sees."""
+        assert all_of(Store(Place(self.memory)).view("s")) == all_of(self.session)
+
+
+@pytest.mark.parametrize("appends", [False, True], ids=["objects", "logs"])
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_larger_than_the_room_nothing_is_lost_or_refused(seed: int, *, appends: bool) -> None:
+    """Verbs by chance with large texts: others see the same, and all records make the same."""
+    walk = Large(seed, appends=appends)
+    for number in range(50):
+        walk.step(number)
+    walk.check_replay()
+
+
+def test_a_checkpoint_too_large_for_a_record_is_recorded_in_steps(backend: Backend) -> None:
+    """State, context and all; the steps are no checkpoints that a list shows. A value too large alone is refused."""
+    session = backend.store().session("s")
+    nodes = [session.append(f"said {number}") for number in range(200)]
+    assert session.checkpoints() == ()
+    assert session.commit([treering.user("a turn")]).checkpoint is None
+    state = {f"key {number}": text(number, 1500) for number in range(4)}
+    made = session.commit(state=state, manager={"seen": text(0, 3000)}, label="all").checkpoint
+    assert [each.id for each in session.checkpoints()] == [made]
+    with pytest.raises(treering.UsageError, match=r"state\['plan'\] is too large"):
+        session.commit(state={"plan": text(0, 6000)})
+    again = backend.store().view("s")
+    assert (again.state, again.manager, len(again.context)) == (state, {"seen": text(0, 3000)}, 201)
+    session.branch("aside", at=nodes[7], keep_state=True)
+    session.append("beside")
+    session.rewind(made)
+    session.tidy(everything=True)
+    session.close()
+    view = backend.store().view("s")
+    assert (view.state, len(view.context)) == (state, 201)
+    assert view.context_at(nodes[7])
+    assert not backend.store().verify("s")
+
+
+def test_a_context_too_large_for_an_append_is_refused_and_can_be_made_smaller(backend: Backend) -> None:
+    """Messages are appended, and turns end; what needs a checkpoint of all of it is refused, with what to do."""
+    session = backend.store().session("s")
+    for start in range(0, 1200, 60):
+        session.append(*[f"said {start + number}" for number in range(60)])
+    session.commit([treering.user("a turn")])
+    with pytest.raises(treering.UsageError, match="compact it") as caught:
+        session.commit(state={"step": 1})
+    assert caught.value.kind == "append_too_large"
+    session.append("goes on")
+    session.retract(session.path()[3])
+    assert len(shown(backend.store().view("s"))) == 1201
+    session.compact("all of it")
+    session.commit(state={"step": 1})
+    session.close()
+    assert backend.store().view("s").state == {"step": 1}

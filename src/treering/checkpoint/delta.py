@@ -6,6 +6,8 @@ Rule 2: when the changes since the last full record outweigh a full one, a full 
 without a parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
 Rule 3: a full record never repeats a value of the state: it names the record that holds it. That is one step, not a
 chain, whatever lies between.
+Rule 4: a full one that is too large for a record is not written where a change is not. What is too large either way is
+written in steps, each a change of the one before.
 
 Theory of operation
 -------------------
@@ -26,15 +28,16 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.body import BODY, Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
-from treering.checkpoint.context import Context, decode_items, encode_items, splice_apply, splice_diff
+from treering.checkpoint.context import Context, Item, decode_items, encode_items, splice_apply, splice_diff
 from treering.errors import CorruptError, NotFoundError, UsageError
-from treering.format.record import BRIEF_BYTES_MAX, Record, skeleton_of_record
+from treering.format.record import BRIEF_BYTES_MAX, Record, body_room, skeleton_of_record
 from treering.format.values import encode
 
 Lookup: TypeAlias = Callable[[str], Record]
 """Gives the record of a checkpoint by its id."""
 
 _NULL = b"null"
+_ITEM_BYTES = 32  # of quotes, names of fields and the like around each value
 
 
 class Written(msgspec.Struct, frozen=True):
@@ -63,12 +66,96 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
     new = _settled(parent, new)
     body = diff(parent, new, full=True)
     full, pending = True, 0
-    if parent is not None and not navigated:
+    fits = len(body) <= body_room()
+    if parent is not None and not (navigated and fits):
         change = diff(parent, new, full=False)
-        if not outweighs(parent.pending_bytes + len(change), len(body)):
+        if not fits or not outweighs(parent.pending_bytes + len(change), len(body)):
             body, full, pending = change, False, parent.pending_bytes + len(change)
     settled = new.with_origins(new.origins, new.manager_at, pending)
     return Written(settled, full, _encode_brief(settled, full=full), body)
+
+
+def write_steps(
+    parent: Checkpoint | None, new: Checkpoint, *, new_id: Callable[[], str], navigated: bool = False
+) -> list[Written]:
+    """Return what to record for `new`: one record, or several if it is too large for one. The last one is `new`.
+
+    Args:
+        parent: As for `write`.
+        new: As for `write`.
+        new_id: Makes ids for the others.
+        navigated: As for `write`.
+
+    Raises:
+        UsageError: As for `write`; or a single value or message is too large for a record.
+    """
+    whole = write(parent, new, navigated=navigated)
+    if len(whole.body) <= body_room():
+        return [whole]
+    done: list[Written] = []
+    above, steps = parent, _steps(parent, new)
+    for step in steps[:-1]:
+        done.append(_written_below(above, step, new_id()))
+        above = done[-1].checkpoint
+    named = msgspec.structs.replace(steps[-1], label=new.label, step=new.step, metadata=new.metadata)
+    return [*done, _written_below(above, named, new.id)]
+
+
+def _written_below(above: Checkpoint | None, step: Checkpoint, identifier: str) -> Written:
+    return write(above, msgspec.structs.replace(step, id=identifier, parent=above.id if above is not None else None))
+
+
+def _steps(parent: Checkpoint | None, new: Checkpoint) -> list[Checkpoint]:
+    """Checkpoints on the way to `new`: its context first, which is one step if it can be, then values that are new."""
+    old = parent.state if parent is not None else {}
+    state = {key: value for key, value in new.state.items() if old.get(key) == value}
+    manager = parent.manager if parent is not None else None
+    begun = msgspec.structs.replace(new, state=state, manager=manager, label=None, step=None, metadata={})
+    steps = [begun]
+    first = begun if parent is None else msgspec.structs.replace(begun, parent=parent.id)
+    if len(diff(parent, _settled(parent, first), full=parent is None)) > body_room():
+        sizes = [(f"the message of node {item.node!r} in the context", _size_of(item)) for item in new.context.items]
+        steps = [_with_items(begun, cut) for cut in _cuts(sizes) or [0]]
+    added = [key for key in new.state if key not in state]
+    for cut in _cuts([(f"state[{key!r}]", len(key) + len(new.state[key])) for key in added]):
+        steps.append(msgspec.structs.replace(begun, state=state | {key: new.state[key] for key in added[:cut]}))
+    if new.manager != manager:
+        _ = _cuts([("the state of the conversation manager", len(new.manager or b""))])
+        steps.append(new)
+    return [*steps[:-1], msgspec.structs.replace(steps[-1], state=new.state)]
+
+
+def _with_items(checkpoint: Checkpoint, count: int) -> Checkpoint:
+    context = checkpoint.context
+    return msgspec.structs.replace(checkpoint, context=context.with_items(context.items[:count]))
+
+
+def _size_of(item: Item) -> int:
+    return len(item.node) + len(item.view or "") + len(item.message or b"")
+
+
+def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
+    """Return where to cut what is to be recorded in order, such that what lies between two cuts fits into a record.
+
+    Args:
+        sizes: What each is called, and its bytes.
+
+    Raises:
+        UsageError: One of them alone does not fit.
+    """
+    cuts, filled = [], 0
+    for number, (name, size) in enumerate(sizes):
+        if size > body_room():
+            raise UsageError(
+                f"{name} is too large. bytes={size}, max={body_room()}",
+                kind="too_large",
+                remedy="store it in parts, or in a file, and refer to it",
+            )
+        if filled and filled + size > body_room() // 2:
+            cuts.append(number)
+            filled = 0
+        filled += size + _ITEM_BYTES
+    return [*cuts, len(sizes)] if sizes else []
 
 
 def outweighs(changes_bytes: int, full_bytes: int) -> bool:

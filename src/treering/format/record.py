@@ -137,6 +137,11 @@ def encode_checked(record: Record) -> bytes:
     return line
 
 
+def body_room() -> int:
+    """Bytes that a body may have, such that the rest of its record surely has room beside it."""
+    return RECORD_BYTES_MAX - RECORD_BYTES_MAX // 16
+
+
 def _too_large(record: Record, length: int) -> UsageError:
     return UsageError(
         f"record is too large. id={record.id!r}, bytes={length}, max={RECORD_BYTES_MAX}",

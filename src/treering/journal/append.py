@@ -218,5 +218,6 @@ def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes])
         f"max_compressed={APPEND_BYTES_MAX}",
         kind="append_too_large",
         key=keys.tail,
-        remedy="append some of the messages, or set some of the state, in a call before this one",
+        remedy="append some of the messages, or set some of the state, in a call before this one; "
+        "if it is the context, make it smaller: compact it, or commit another one",
     )

@@ -11,8 +11,7 @@ from msgspec import Raw
 from treering.format import values
 from treering.format.record import Record
 from treering.session.foreign import CHECKPOINT, checkpoint_of
-from treering.session.lineage import checkpoint_record
-from treering.session.recording import Recording
+from treering.session.recording import Recording, checkpoint_records
 from treering.session.verbs import flush
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -72,7 +71,7 @@ class _Foreign(Recording):
         made = checkpoint_of(draft, self.writer.options.redaction)
         name, policy = made.id or self.state.new_id(), self.writer.policy.name
         made = msgspec.structs.replace(made, id=name, policy=policy)
-        self.records.append(checkpoint_record(None, made, made.time_ms))
+        self.records += checkpoint_records(None, made, self.state.new_id, time_ms=made.time_ms or None)[1]
         return name
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:  # noqa: ARG002

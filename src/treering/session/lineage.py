@@ -14,7 +14,6 @@ from msgspec import Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
-from treering.checkpoint.delta import write
 from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError, UsageError
 from treering.format import values
@@ -34,6 +33,7 @@ from treering.session.keeper import RACES_MAX
 from treering.session.notes import note
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
+from treering.session.recording import checkpoint_records
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush
@@ -142,7 +142,12 @@ class Loader:
         if held is not None:
             above = self.state.checkpoint
             new = self._named(held, "main", above.id if above else None)
-            yield from self.add(checkpoint_record(above, new, held.time_ms))
+            yield from self._add_checkpoint(above, new, held.time_ms)
+
+    def _add_checkpoint(self, parent: Checkpoint | None, new: Checkpoint, time_ms: int) -> Steps[None]:
+        _, records = checkpoint_records(parent, new, self.state.new_id, time_ms=time_ms or None)
+        for record in records:
+            yield from self.add(record)
 
     def _named(self, kept: Checkpoint, head: str, parent: str | None) -> Checkpoint:
         return msgspec.structs.replace(
@@ -197,7 +202,7 @@ class Loader:
         self.state.lines |= yield from self._context_lines([item.node for item in context.items])
         self.state.context, self.state.context_at = context, node
         new = kept or Checkpoint(id="", parent=None, head="", node=node, context=context)
-        yield from self.add(checkpoint_record(None, self._named(new, head, None), new.time_ms))
+        yield from self._add_checkpoint(None, self._named(new, head, None), new.time_ms)
 
     def _visible_path(self, node: str | None) -> list[Skeleton]:
         hidden = self.index.graph.annotations.retracted
@@ -241,21 +246,6 @@ class Loader:
         return (
             yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, born=self.end, seen=self._seen)
         )
-
-
-def checkpoint_record(parent: Checkpoint | None, new: Checkpoint, time_ms: int = 0) -> Record:
-    """The record of a checkpoint; without a parent everything is in it.
-
-    Args:
-        parent: The one that it is a change of.
-        new: The checkpoint.
-        time_ms: When it was made, if its id does not tell that.
-    """
-    written = write(parent, new)
-    return Record(
-        at=0, by="", type="checkpoint", id=new.id, parent=new.parent, head=new.head, target=new.node,
-        time=time_ms or None, brief=Raw(written.brief), body=Raw(written.body),
-    )  # fmt: skip
 
 
 def fork(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, replace, without, without_messages
-from treering.checkpoint.delta import write
+from treering.checkpoint.delta import write_steps
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, read_brief, skeleton_of_record
@@ -180,8 +180,7 @@ class Recording:
 
     def give_up(self, checkpoint: str) -> None:
         """Record that a checkpoint is out of the lists."""
-        new = self.state.new_id()
-        self.records.append(Record(at=0, by="", type="edit", kind="prune", id=new, target=checkpoint))
+        self.records.append(_given_up(checkpoint, self.state.new_id()))
 
     def end(self, changed: Change | None) -> None:
         """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
@@ -196,10 +195,15 @@ class Recording:
         )
         wanted = changed is not None and changed.says_something
         if self.own_head and (wanted or (due and self.context is not None)):
-            self.keep(changed or Change())
+            self.keep(changed or Change(), wanted=wanted)
 
-    def keep(self, change: Change) -> None:
-        """Record a checkpoint of where the session stands behind the records so far."""
+    def keep(self, change: Change, *, wanted: bool = True) -> None:
+        """Record a checkpoint of where the session stands behind the records so far.
+
+        Args:
+            change: What it is to say.
+            wanted: Somebody asked for it. Else it is left out if it is too large for a record.
+        """
         context = self.context
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
@@ -231,14 +235,43 @@ class Recording:
             metadata=dict(change.metadata),
             time_ms=now_ms(),
         )
-        written = write(parent, new, navigated=change.navigated)
-        self.made = self.checkpoint = written.checkpoint
-        self.records.append(
-            Record(
-                at=0, by="", type="checkpoint", id=new.id, parent=new.parent, head=self.head, target=self.node,
-                brief=Raw(written.brief), body=Raw(written.body),
-            )
-        )  # fmt: skip
+        made, records = checkpoint_records(parent, new, self.state.new_id, navigated=change.navigated)
+        if wanted or len(records) == 1:
+            self.made = self.checkpoint = made
+            self.records += records
+
+
+def checkpoint_records(
+    parent: Checkpoint | None,
+    new: Checkpoint,
+    new_id: Callable[[], str],
+    *,
+    navigated: bool = False,
+    time_ms: int | None = None,
+) -> tuple[Checkpoint, list[Record]]:
+    """A checkpoint as it is recorded, and its records; the steps to one that is too large for a record are given up.
+
+    Args:
+        parent: The checkpoint that it is a change of; without one everything is in it.
+        new: The checkpoint.
+        new_id: Makes ids for what else is recorded.
+        navigated: The head moved otherwise than by appending.
+        time_ms: When it was made, if its id does not tell that.
+    """
+    steps = write_steps(parent, new, navigated=navigated, new_id=new_id)
+    records = [
+        Record(
+            at=0, by="", type="checkpoint", id=step.checkpoint.id, parent=step.checkpoint.parent, head=new.head,
+            target=new.node, time=time_ms, brief=Raw(step.brief), body=Raw(step.body),
+        )
+        for step in steps
+    ]  # fmt: skip
+    records += [_given_up(step.checkpoint.id, new_id()) for step in steps[:-1]]
+    return steps[-1].checkpoint, records
+
+
+def _given_up(checkpoint: str, new: str) -> Record:
+    return Record(at=0, by="", type="edit", kind="prune", id=new, target=checkpoint)
 
 
 def _takes_back(edit: Record) -> bool:
