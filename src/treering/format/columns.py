@@ -180,8 +180,11 @@ def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> 
 def _unpack_references(column: References, ids: Sequence[str]) -> list[str | None]:
     outside = iter(_unpack_ids(column.outside)[0])
     count = len(ids)
+    distances = unpack_integers(column.distances)
+    if distances.count(_NOWHERE) == len(distances):  # as those of notes among nodes, and the other way round
+        return [None] * len(distances)
     references: list[str | None] = []
-    for row, distance in enumerate(unpack_integers(column.distances)):
+    for row, distance in enumerate(distances):
         if distance == _NOWHERE:
             references.append(None)
         elif distance == count:

@@ -119,7 +119,7 @@ class Growth:
         if look is not None and (look.begin, look.format, look.layout) == (begin, self._name, LAYOUT):
             self._hashed.pass_to(look.offset)
             if self._hashed.digest == look.digest:
-                self.look = look
+                self.look, self._hashed.lines = look, look.line
                 return look.state
         stream.seek(0)
         self._hashed = _Hashed(stream, begin, self._end)
@@ -164,7 +164,7 @@ class _Hashed(io.RawIOBase):
         self.at = 0
         """Bytes that were read."""
         self.lines = 0
-        """Line breaks before the end."""
+        """Line breaks that were read before the end."""
         self._stream = stream
         self._begin = begin
         self._end = end
@@ -182,20 +182,20 @@ class _Hashed(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # no other buffer comes from BufferedReader
         """Fill a buffer."""
         count = self._stream.readinto(buffer)
-        self._count(bytes(buffer[:count]))
+        self.lines += self._update(bytes(buffer[:count])).count(b"\n")
         return count
 
     def pass_to(self, offset: int) -> None:
-        """Read up to an offset, or to the end of the file."""
+        """Read up to an offset, or to the end of the file; lines are not counted there."""
         while data := self._stream.read(min(_PIECE_BYTES, offset - self.at)):
-            self._count(data)
+            self._update(data)
 
-    def _count(self, data: bytes) -> None:
-        if self.at < self._end:
-            part = data[: self._end - self.at]
-            self._hash.update(part[max(self._begin - self.at, 0) :])
-            self.lines += part.count(b"\n")
+    def _update(self, data: bytes) -> bytes:
+        """Hash what stands before the end, and return it."""
+        part = data[: max(self._end - self.at, 0)]
+        self._hash.update(part[max(self._begin - self.at, 0) :])
         self.at += len(data)
+        return part
 
 
 class Looks:

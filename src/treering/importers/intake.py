@@ -394,7 +394,8 @@ def _is_piece(name: str | None) -> bool:
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
     """Record how a program ended, and return what of it was new: nothing if it had ended like that before."""
-    new = session.perform(missing, closing_of(source))
+    drafts = closing_of(source)
+    new = session.perform(missing, drafts) if drafts else []
     if new:
         session.perform(record_foreign, new)
     return new

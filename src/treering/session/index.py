@@ -44,9 +44,11 @@ class Index:
         for skeleton in skeletons:
             self.end = skeleton.at + 1
             self.graph.add(skeleton)
-            self.heads = self.heads.apply(skeleton)
-            if skeleton.type == "node" and skeleton.head not in self._placed:
-                self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.parent)
+            if skeleton.head:
+                self.heads = self.heads.apply(skeleton)
+            if skeleton.type == "node":
+                if skeleton.head not in self._placed:
+                    self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.parent)
             elif skeleton.type == "checkpoint":
                 self._add_checkpoint(skeleton)
             elif skeleton.type == "edit":

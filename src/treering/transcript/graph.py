@@ -95,17 +95,24 @@ class Graph:
         row = len(self._nodes)
         self._nodes.append(skeleton)
         self._rows[skeleton.id] = row
-        for column in (self._parent, self._first, self._last, self._next):
-            column.append(_NONE)
+        self._parent.append(_NONE)
+        self._first.append(_NONE)
+        self._last.append(_NONE)
+        self._next.append(_NONE)
         self._top.append(row)
-        self._roots[row] = None
         # First its own parent, then its children: so a cycle is cut above its earliest node.
-        if skeleton.parent in self._rows:
-            self._link(row, self._rows[skeleton.parent])
-        elif skeleton.parent is not None:
-            self._awaited.setdefault(skeleton.parent, []).append(row)
-        for child in self._awaited.pop(skeleton.id, ()):
-            self._link(child, row)
+        parent = _NONE if skeleton.parent is None else self._rows.get(skeleton.parent, _NONE)
+        if parent not in (_NONE, row):  # nothing is below it yet, so this closes no cycle
+            self._hang(row, parent)
+        else:
+            self._roots[row] = None
+            if parent == row:
+                self._oddities.append(Problem("cycle", skeleton.id, skeleton.at))
+            elif skeleton.parent is not None:
+                self._awaited.setdefault(skeleton.parent, []).append(row)
+        if self._awaited:
+            for child in self._awaited.pop(skeleton.id, ()):
+                self._link(child, row)
 
     def _link(self, child: int, parent: int) -> None:
         """Make the root `child` a child of `parent`, unless `parent` descends from it."""
@@ -113,6 +120,9 @@ class Graph:
             self._oddities.append(Problem("cycle", self._nodes[child].id, self._nodes[child].at))
             return
         del self._roots[child]
+        self._hang(child, parent)
+
+    def _hang(self, child: int, parent: int) -> None:
         self._parent[child] = self._top[child] = parent
         if self._first[parent] == _NONE:
             self._first[parent] = child
