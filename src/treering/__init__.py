@@ -29,6 +29,7 @@ from treering.errors import (
 )
 from treering.format.erasure import Erased
 from treering.journal.merge import Merged
+from treering.maintenance.backup import BackedUp, Backup
 from treering.maintenance.repair import Repair
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.salvage import Loss
@@ -89,6 +90,8 @@ __all__ = [
     "AsyncSession",
     "AsyncStore",
     "AsyncView",
+    "BackedUp",
+    "Backup",
     "CheckpointView",
     "Commit",
     "ConflictError",

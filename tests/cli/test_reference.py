@@ -105,6 +105,7 @@ def test_documents(recorded: Recorded, tmp_path: Path) -> None:
     doctored = run("doctor", path, "--write", tmp_path / "mended.jsonl")
     found += [("DIAGNOSIS", doctored["diagnosis"]), ("DEFECT", doctored["diagnosis"]["findings"][0])]
     found += [("COPY", doctored["copy"])]
+    found += [("BACKED-UP", run("backup", tmp_path / "backup")["rows"][0])]
     for name, document in found:
         assert set(document) == fields(name), name
 
@@ -114,7 +115,8 @@ def test_shapes(recorded: Recorded, tmp_path: Path) -> None:
     recorded.program.json("continue", "--cwd", tmp_path)
     shapes = {
         "ls": (), "tree": ("tea",), "log": ("tea",), "context": ("tea",), "checkpoints": ("tea",),
-        "diff": ("tea", "green"), "verify": (), "seal": ("tea",), "branch": ("tea",), "stats": (),
+        "diff": ("tea", "green"), "backup": (tmp_path / "backup",), "verify": (), "seal": ("tea",),
+        "branch": ("tea",), "stats": (),
     }  # fmt: skip
     for name, arguments in shapes.items():
         (shape,) = (row[1] for row in table(f"treering {name}") if row[0] == "`--json`")

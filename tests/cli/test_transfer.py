@@ -178,6 +178,33 @@ def test_copy_under_another_name(recorded: Recorded) -> None:
     assert recorded.program.json("show", "tea", "--namespace", "ann")["node"] == recorded.second
 
 
+def test_backup(recorded: Recorded, tmp_path: Path) -> None:
+    """Everything goes to another place, also while it is in use, and only what changed the next time."""
+    other = Program(tmp_path / "other")
+    with recorded.store.session("tea"):
+        (row,) = recorded.program("backup", other.store).rows
+    assert row[:4] == ["tea", "", "session", "copied"]
+    assert other("export", "tea").out == recorded.program("export", "tea").out
+    assert "1 unchanged" in recorded.program("backup", other.store, "tea").err
+    recorded.program("rm", "tea", "--yes")
+    done = recorded.program("backup", other.store)
+    assert done.rows[0][3] == "kept"
+    assert "--delete" in done.err
+    assert recorded.program("backup", other.store, "--delete").rows[0][3] == "deleted"
+    recorded.program("backup", recorded.program.store, code=2)
+
+
+def test_backup_says_what_failed(recorded: Recorded, tmp_path: Path) -> None:
+    """A session that cannot be read ends it with a code of its own, and the others are done."""
+    with recorded.store.session("other") as session:
+        session.append("said")
+    (recorded.program.store / "latest" / "tea.jsonl.zst").write_bytes(b"damaged")
+    rows = {row[0]: row for row in recorded.program("backup", tmp_path / "other", code=10).rows}
+    assert rows["other"][3] == "copied"
+    assert rows["tea"][3] == "failed"
+    assert "latest/tea" in rows["tea"][6]
+
+
 @pytest.mark.parametrize("command", ["log", "context", "tree", "export", "stats", "verify", "checkpoints"])
 def test_session_without_nodes(program: Program, command: str) -> None:
     """A session that holds notes alone is no special case."""

@@ -6,6 +6,9 @@ import contextlib
 import io
 import json
 import os
+import shutil
+import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +20,7 @@ from tests.servers import S3Server, moto
 __all__ = ["moto"]
 
 EXAMPLES = [page for page in pages("docs") if any(block.language == "python" for block in blocks(page))]
+WITH_COMMANDS = {"docs/how-to/back-up.md"}
 ON_S3 = {"docs/how-to/claude-agent-sdk.md", "docs/how-to/stores.md", "docs/how-to/strands.md", "docs/tutorial.md"}
 
 
@@ -27,8 +31,19 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))  # for examples that start a process
     monkeypatch.setattr(sys, "path", sys.path.copy())
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    _write_program(programs / "treering", f'exec "{sys.executable}" -m treering "$@"')
+    if shutil.which("rsync") is None:
+        _write_program(programs / "rsync", f'exec "{sys.executable}" "{ROOT}/tests/docs/like_rsync.py" "$@"')
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     sys.path_importer_cache.pop(".", None)  # it remembers where it was first, which is the home of another page
     return tmp_path
+
+
+def _write_program(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if name_of(page) not in ON_S3], ids=name_of)
@@ -62,13 +77,19 @@ def test_every_page_with_examples_is_found() -> None:
 
 
 def run_page(page: Path) -> None:
-    """Run the Python blocks of a page in one namespace; compare what each prints with the `output` block behind it."""
+    """Run the Python blocks of a page in one namespace; compare what each prints with the `output` block behind it.
+
+    Commands of some pages are run as well, in order with them.
+    """
     names: dict[str, object] = {"__name__": "__main__"}
     every = blocks(page)
     for place, block in enumerate(every):
-        if block.language != "python":
+        if block.language == "python":
+            printed = run_block(page, block, names)
+        elif block.language == "sh" and name_of(page) in WITH_COMMANDS:
+            printed = run_commands(block)
+        else:
             continue
-        printed = run_block(page, block, names)
         behind = every[place + 1] if place + 1 < len(every) else None
         if behind is not None and behind.language == "output":
             assert printed == behind.text, f"{name_of(page)}:{behind.line}"
@@ -81,6 +102,13 @@ def run_block(page: Path, block: Block, names: dict[str, object]) -> str:
     with contextlib.redirect_stdout(printed):
         exec(code, names)
     return printed.getvalue()
+
+
+def run_commands(block: Block) -> str:
+    """Run the lines of a block in a shell that stops at the first failure; return what they printed."""
+    done = subprocess.run(["sh", "-ec", block.text], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_wrong_output_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

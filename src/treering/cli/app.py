@@ -11,6 +11,7 @@ import click
 
 import treering
 from treering.cli import (
+    backing_up,
     changes,
     checking,
     checkpoints,
@@ -95,7 +96,7 @@ for _command in (
     listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
     changes.branch, changes.fork, changes.rewind, continuing.continue_, searching.search, importing.import_,
     doctoring.doctor, discovering.discover,
-    exporting.export, exporting.copy, checking.verify, repairing.repair, changes.seal, checking.stats, changes.rm,
-    erasing.erase, erasing.purge, retaining.retain, demo.demo,
+    exporting.export, exporting.copy, backing_up.backup, checking.verify, repairing.repair, changes.seal,
+    checking.stats, changes.rm, erasing.erase, erasing.purge, retaining.retain, demo.demo,
 ):  # fmt: skip
     main.add_command(_command)

@@ -61,7 +61,7 @@ def two_moments(view: View, listed: Sequence[Segment]) -> str:
     end = max((segment.name.end for segment in listed), default=0)
     if end > view.end:
         return f"the tail ends at {view.end} and segments at {end}: the tail is older than they are"
-    reach = _reach(view.tail.header.base, listed)
+    reach = reach_of(view.tail.header.base, listed)
     if reach < view.sealed:
         return (
             f"segments hold {reach} records and {view.sealed} are said to be sealed: some of them are in the tail alone"
@@ -69,7 +69,7 @@ def two_moments(view: View, listed: Sequence[Segment]) -> str:
     return ""
 
 
-def _reach(base: int, listed: Sequence[Segment]) -> int:
+def reach_of(base: int, listed: Sequence[Segment]) -> int:
     """How far segments hold the positions from `base` on without a gap."""
     reach = base
     for segment in sorted(listed, key=lambda segment: segment.name.first):

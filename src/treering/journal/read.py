@@ -176,7 +176,9 @@ def read_lines(
             lines = yield from segment_lines(segment)
         except NotFoundError:
             continue
-        return found, found.burials.bury_all(lines[first - segment.name.first :], first)
+        # What ends behind the tail is of a backup that was cut short, or of a store restored over a newer one.
+        here = lines[first - segment.name.first : found.end - segment.name.first]
+        return found, found.burials.bury_all(here, first)
     raise _busy(keys)
 
 
@@ -187,10 +189,16 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
         NotFoundError: It was merged meanwhile.
         CorruptError: It is damaged.
     """
+    _, lines = yield from segment_content(segment)
+    return lines
+
+
+def segment_content(segment: Segment) -> Steps[tuple[bytes, list[bytes]]]:
+    """Read one segment whole: its bytes, and the lines in them, checked as `segment_lines` does."""
     found = yield from ask(Get(segment.key), Found)
     lines = read_segment(found.data, key=segment.key)
     _require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
-    return lines
+    return found.data, lines
 
 
 def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Skeleton]]]:

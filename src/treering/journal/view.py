@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import msgspec
+from msgspec import UNSET
 
 from treering.errors import FormatVersionError, SessionDeletedError
 from treering.format.erasure import Burials
@@ -112,8 +113,20 @@ class View(msgspec.Struct, frozen=True):
 
 
 def empty_tail(card: Card, session: str, nonce: str) -> Tail:
-    """The tail of a life that was not appended to yet; what it was born with lies in segments."""
-    return Tail(header=TailHeader(session=session, life=card.life, base=card.born, nonce=nonce), lines=())
+    """The tail of a life that was not appended to yet; what it was born with lies in segments.
+
+    A life that was brought from another store may have been erased from there.
+    """
+    header = TailHeader(
+        session=session,
+        life=card.life,
+        base=card.born,
+        epoch=card.epoch,
+        erased=card.erased,
+        erasures=card.erasures or UNSET,
+        nonce=nonce,
+    )
+    return Tail(header=header, lines=())
 
 
 def deleted(keys: SessionKeys) -> SessionDeletedError:

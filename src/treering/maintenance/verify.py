@@ -7,7 +7,7 @@ damaged segment the ones beside it. Memory holds one segment and the skeletons o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -15,16 +15,17 @@ from treering.checkpoint.checkpoint import chain_of, entry_of
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, session_of_latest, session_of_tail
+from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, skeleton_of
-from treering.format.register import Latest, Tail, decode_card, decode_latest, decode_tail
-from treering.journal.moment import require_one_moment
+from treering.format.register import Latest, Tail, decode_latest, decode_tail
+from treering.journal.moment import reach_of, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.view import View
+from treering.session.inventory import stored_sessions
 from treering.session.replay import Replay
 from treering.storage.requests import Answer, Driver, Found, Get, Steps
-from treering.storage.run import ask, list_all, run
+from treering.storage.run import list_all, run
 from treering.transcript.graph import Graph
 
 BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
@@ -64,10 +65,7 @@ def verify_store(driver: Driver, prefix: str = "") -> Iterator[tuple[str, list[F
 
     A session whose card is lost is in no list, so tails are looked for as well.
     """
-    cards = run(_keys_below(f"{prefix}{LATEST}", session_of_latest, prefix), driver)
-    tails = run(_keys_below(f"{prefix}{SESSIONS}", session_of_tail, prefix), driver)
-    for encoded, key in (tails | cards).items():
-        name = _name_of(driver, encoded, key, prefix)
+    for name, key in run(stored_sessions(prefix, appends=driver.appends), driver).items():
         keys = SessionKeys(prefix, name, driver.appends)
         if key not in (keys.latest, keys.tail):
             message = "the card cannot be read and its key does not tell the session's name"
@@ -80,25 +78,6 @@ def verify_store(driver: Driver, prefix: str = "") -> Iterator[tuple[str, list[F
             yield name, verify_session(driver, keys)
         except NotFoundError:
             continue
-
-
-def _keys_below(folder: str, name_of: Callable[[str, str], str | None], prefix: str) -> Steps[dict[str, str]]:
-    """Keys by the encoded names that `name_of` finds in them."""
-    entries = yield from list_all(folder)
-    return {name: entry.key for entry in entries if (name := name_of(entry.key, prefix))}
-
-
-def _name_of(driver: Driver, encoded: str, key: str, prefix: str) -> str:
-    """The session's name: what its key says, or the object itself where the key is a digest."""
-    if (name := decode_id(encoded)) is not None:
-        return name
-    try:
-        data = run(ask(Get(key, register=True), Found), driver).data
-        if session_of_tail(key, prefix):
-            return decode_tail(data, key=key, compressed=not driver.appends).header.session
-        return decode_card(data, key=key).session
-    except (CorruptError, FormatVersionError, NotFoundError):
-        return encoded
 
 
 class _Check:
@@ -188,7 +167,7 @@ class _Check:
             return
         seen = Registers(self.keys, latest_answer, tail_answer)
         if (view := seen.view()) is not None:
-            yield from self._moment(view)
+            yield from self._moment(view, unfinished=seen.in_creation)
             return
         other = yield from look(self.keys)
         if other.view() is None and other.versions == seen.versions:
@@ -196,12 +175,21 @@ class _Check:
             error = CorruptError(seen.misfit, kind="registers", key=key)
             self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
 
-    def _moment(self, view: View) -> Steps[None]:
-        """Registers and segments are of one moment; else nobody may write."""
+    def _moment(self, view: View, *, unfinished: bool) -> Steps[None]:
+        """Registers and segments are of one moment; else nobody may write.
+
+        A backup writes its segments before the register that tells of them, so one that was cut short loses nothing.
+        """
         try:
             yield from require_one_moment(view)
         except CorruptError as error:
-            self._find(error, view.keys.segments(view.life), first=view.end)
+            listed = yield from list_segments(self.keys, view.life)
+            if unfinished and reach_of(view.tail.header.base, listed) >= view.sealed:
+                self._odd(
+                    "unfinished", view.keys.latest, "a backup to this place was cut short; run it again", view.end
+                )
+            else:
+                self._find(error, view.keys.segments(view.life), first=view.end)
 
     def _segments(self, life: str, latest: Latest | None, tail: Tail | None) -> Steps[None]:
         segments = yield from list_segments(self.keys, life)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
 from treering.ids import new_nonce
 from treering.journal import life
+from treering.maintenance.backup import BackedUp, Backup
 from treering.maintenance.repair import Repair
 from treering.maintenance.retention import Retained, RetainedRow, Retention
 from treering.maintenance.verify import Finding
@@ -151,6 +152,20 @@ class AsyncStore:
         """Copy a session, also while it is in use; see `Store.copy`. Runs in a thread."""
         where = None if target is None else Store(target._place)  # noqa: SLF001  # of the same class
         await asyncio.to_thread(Store(self._place).copy, session, where, name=name, progress=progress)
+
+    async def backup(
+        self,
+        target: AsyncStore,
+        *,
+        sessions: Sequence[str] | None = None,
+        delete: bool = False,
+        told: Callable[[BackedUp], None] | None = None,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Bring a backup of this store up to date; see `Store.backup`. Runs in a thread."""
+        where = Store(target._place)  # of the same class
+        back_up = Store(self._place).backup
+        return await asyncio.to_thread(back_up, where, sessions=sessions, delete=delete, told=told, progress=progress)
 
     async def load(
         self,

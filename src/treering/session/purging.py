@@ -8,10 +8,9 @@ from treering.format.register import CARD_BYTES_MAX, decode_card
 from treering.ids import new_nonce
 from treering.journal.purge import purge
 from treering.session.catalogue import cards_by_name
+from treering.session.inventory import BEHIND_SLASH
 from treering.storage.requests import Entry, Found, Get, List, Listed, Steps
 from treering.storage.run import ask
-
-_BEHIND = "0"  # the character behind the slash: after `x0` comes what is behind the folder `x/`
 
 
 def purge_one(keys: SessionKeys) -> Steps[tuple[str, ...]]:
@@ -55,7 +54,7 @@ def _folders(prefix: str) -> Steps[set[str]]:
             return found
         name = listed.entries[0].key.removeprefix(start).partition("/")[0]
         found.add(name)
-        after = f"{start}{name}{_BEHIND}"
+        after = f"{start}{name}{BEHIND_SLASH}"
 
 
 def _name_of(encoded: str, card: Entry | None) -> Steps[str | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -10,6 +10,7 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import UsageError
 from treering.ids import now_ms
 from treering.journal import life
+from treering.maintenance.backup import BackedUp, Backup, back_up
 from treering.maintenance.parcels import verify_parcels
 from treering.maintenance.repair import Repair, repair_session
 from treering.maintenance.retention import Retained, RetainedRow, Retention
@@ -232,6 +233,37 @@ class Store:
         run(life.require_free(keys), where.driver)
         run(where.prepare(), where.driver)
         copy_session(self._place.driver, reader, where.driver, keys, progress)
+
+    def backup(
+        self,
+        target: Store,
+        *,
+        sessions: Sequence[str] | None = None,
+        delete: bool = False,
+        told: Callable[[BackedUp], None] | None = None,
+        progress: Progress | None = None,
+    ) -> Backup:
+        """Bring a backup of this store up to date, also while it is in use: each session is copied as of one moment.
+
+        Only what the backup lacks is read and written. What was erased here disappears there. The backup is a store; to
+        restore it, back it up to an empty place. One session that fails does not stop the others.
+
+        Args:
+            target: Where the backup is; the part of another store, or an empty place. Nobody else writes there.
+            sessions: Names of single sessions; by default all, those of namespaces below and what others keep beside
+                the sessions included.
+            delete: Remove from the backup what this store has no longer: sessions that were deleted, and records that
+                a session lost when an older copy was restored over it. By default the first is kept, and the second
+                is an error of its row.
+            told: Called with each row as soon as it is done.
+            progress: Called with the number of bytes written so far.
+
+        Raises:
+            UsageError: The target is this store.
+            UnavailableError: One of the stores cannot be listed.
+        """
+        where = target._place  # of the same class
+        return back_up(self._place, where, sessions=sessions, delete=delete, told=told, progress=progress)
 
     def load(
         self,
