@@ -180,8 +180,8 @@ class _Hashed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # no other buffer comes from BufferedReader
-        """Fill a buffer."""
-        count = self._stream.readinto(buffer)
+        """Fill a buffer with what comes at once; who asks for more loses what stands before the end of a cut file."""
+        count = self._stream.readinto1(buffer)
         self.lines += self._update(bytes(buffer[:count])).count(b"\n")
         return count
 
