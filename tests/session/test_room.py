@@ -5,6 +5,7 @@ Limits are made small here, so that a few messages are more than there is room f
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ from tests.session.backends import KINDS, Backend, backend_of, kill
 from tests.session.test_many_verbs import Walk, all_of
 
 import treering
+from treering.checkpoint.prune import Keep
 from treering.format import record, register
-from treering.journal import append, limits
+from treering.journal import append, limits, merge
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
 
@@ -258,3 +260,99 @@ def test_a_context_too_large_for_an_append_is_refused_and_can_be_made_smaller(ba
     session.commit(state={"step": 1})
     session.close()
     assert backend.store().view("s").state == {"step": 1}
+
+
+def test_a_card_that_would_be_too_large_is_refused_before_it_is_acknowledged(
+    backend: Backend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever makes it so: facts, titles, the name of a head or of a node. What came by itself has room kept."""
+    monkeypatch.setattr(record, "RECORD_BYTES_MAX", 20 * 1024)
+    rng = random.Random(1)
+    store = backend.store()
+    session = store.session("s")
+    session.append("hello")
+    long = rng.randbytes(8500).hex()
+    refused: dict[str, Callable[[], Any]] = {
+        "extra": lambda: session.note("card", payload={"mine": {"fact": long}}),
+        "head": lambda: session.branch(long),
+        "node": lambda: session.append(treering.user("x", id=long)),
+        "name": lambda: store.session("other", title=long).append("hello"),
+    }
+    for name, verb in refused.items():
+        with pytest.raises(treering.UsageError, match="longest=") as caught:
+            verb()
+        assert caught.value.kind == "card_too_large", name
+        session.append(f"behind {name}")
+    session.note("card", payload={"mine": {"fact": long[:6000]}})
+    session.commit(["a turn"], state={"step": 1})
+    session.set_model("m", provider="p")
+    session.set_status("done")
+    session.set_title("short")
+    session.seal()
+    session.close()
+    assert shown(backend.store().view("s")) == ["hello", *(f"behind {name}" for name in refused), "a turn"]
+    assert not store.view("s").problems()
+    assert [row.id for row in store.sessions().rows] == ["s"]
+
+
+def for_long(verb: Callable[[int], object]) -> None:
+    """Do something again and again."""
+    for number in range(1000):
+        verb(number)
+
+
+def test_more_heads_than_there_is_room_for_are_refused(backend: Backend) -> None:
+    """What is there goes on, and dropping heads makes room again; names of usage likewise."""
+    session = backend.store().session("s")
+    session.append("hello")
+    with pytest.raises(treering.UsageError, match="drop heads") as caught:
+        for_long(lambda number: session.branch(f"head {number} {'x' * 40}"))
+    assert caught.value.kind == "too_many_heads"
+    count = len(session.heads)
+    assert 50 < count < 1000
+    session.append("goes on")
+    session.commit(["a turn"], state={"step": 1})
+    session.seal()
+    session.compact("short")
+    session.checkout(None)
+    session.append("again")
+    session.close()
+    session = backend.store().session("s")
+    assert len(session.heads) == count
+    session.drop_head(next(head for head in session.heads if head != session.head))
+    session.branch("fits")
+    with pytest.raises(treering.UsageError) as caught:
+        for_long(lambda number: session.record_usage(**{f"name {number} {'x' * 300}": 1}))
+    assert caught.value.kind == "too_many_heads"
+    session.append("goes on")
+    session.close()
+    assert not backend.store().verify("s")
+
+
+def test_a_list_of_what_was_erased_that_is_too_long_is_refused(backend: Backend) -> None:
+    """Before anything is erased; the session goes on."""
+    session = backend.store().session("s")
+    nodes = session.append(*[f"said {number}" for number in range(80)]) and session.path()
+    with pytest.raises(treering.UsageError, match="copy the session") as caught:
+        for_long(lambda number: session.erase(nodes[number], reason="x" * 200))
+    assert caught.value.kind == "too_many_erased"
+    session.append("goes on")
+    session.close()
+    assert not backend.store().verify("s")
+    assert len(shown(backend.store().view("s"))) == 81
+
+
+def test_segments_are_merged_up_to_a_size_of_their_text(backend: Backend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small they are as stored; nothing is merged again and again."""
+    monkeypatch.setattr(merge, "MERGED_TEXT_BYTES_MAX", 8 * 1024)
+    session = backend.store().session("s")
+    for number in range(30):
+        session.append(treering.user(text(number)))
+        session.seal()
+    session.tidy(everything=True)
+    names = sorted(name for name in backend.snapshot() if "/segments/" in name)
+    assert 7 <= len(names) <= 11
+    session.prune(Keep(last=1))
+    session.close()
+    assert len(shown(backend.store().view("s"))) == 30
+    assert not backend.store().verify("s")

@@ -190,6 +190,11 @@ def _encode_header(header: TailHeader) -> bytes:
     return first_line(with_fields(_encode_with_acts(replace(header, unknown=UNSET)), header.unknown or ()))
 
 
+def header_bytes(header: TailHeader) -> int:
+    """Bytes of a tail's header: most of it is what was erased, which is in `latest` as well."""
+    return len(_encode_header(header))
+
+
 def _decode_header(data: bytes, *, key: str) -> TailHeader:
     header = _decode_with_acts(data, _header_decoder, key=key)
     return replace(header, unknown=unknown_in(data, TailHeader, "treering", "type", "_c") or UNSET)
@@ -330,16 +335,30 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
     """
     if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
         raise UsageError("each line must end in a line break and hold no other")
-    front = compress(first_line(replace(card, lines=len(lines), erased=(), erasures=())))
+    front = _encode_card(replace(card, lines=len(lines)))
     if len(front) > CARD_BYTES_MAX:
-        sizes = {name: len(str(value)) for name, value in asdict(card).items() if name not in ("erased", "erasures")}
-        longest = max(sizes, key=sizes.__getitem__)
-        raise UsageError(f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest!r}")
+        message = f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest_of(card)!r}"
+        raise UsageError(message, kind="card_too_large")
     erasures = _Erased(card.erased, card.erasures or UNSET)
     erased = (close_line(_encode_with_acts(erasures)),) if card.erased else ()
     body = b"".join((*erased, *lines))
     _check_writable(len(body), "latest")
     return add_check(front + (compress(body) if body else b""))
+
+
+def _encode_card(card: Card) -> bytes:
+    return compress(first_line(replace(card, erased=(), erasures=())))
+
+
+def card_bytes(card: Card) -> int:
+    """Bytes of a card, as stored."""
+    return len(_encode_card(card))
+
+
+def longest_of(card: Card) -> str:
+    """Which field of a card takes most of it."""
+    sizes = {name: len(str(value)) for name, value in asdict(card).items() if name not in ("erased", "erasures")}
+    return max(sizes, key=sizes.__getitem__)
 
 
 def decode_card(prefix: bytes, *, key: str) -> Card:

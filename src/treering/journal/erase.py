@@ -27,10 +27,11 @@ from collections.abc import Callable
 import msgspec
 
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError, UsageError
+from treering.format import register
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import Burials, Erasure, burials
 from treering.format.paths import SegmentName, SessionKeys
-from treering.format.register import Latest, Tail, encode_latest, encode_tail
+from treering.format.register import Latest, Tail, encode_latest, encode_tail, header_bytes
 from treering.format.segment import build_segment
 from treering.journal.append import put_stone
 from treering.journal.limits import ERASED_MAX
@@ -79,16 +80,16 @@ def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
     header, lines = view.tail.header, view.tail.lines
     act = msgspec.structs.replace(erasure, epoch=header.epoch + 1)
     erased = (*header.erased, *((at, act.epoch) for at in sorted({at for at, _ in act.records})))
-    if len(erased) > ERASED_MAX:
+    erasures = (*header.burials.erasures, act)
+    listed = msgspec.structs.replace(header, epoch=act.epoch, erased=erased, erasures=erasures, nonce=nonce)
+    if len(erased) > ERASED_MAX or header_bytes(listed) > register.RESERVE_BYTES // 2:
         raise UsageError(
-            f"more than {ERASED_MAX} payloads would be erased from one session",
+            f"more than {ERASED_MAX} payloads would be erased from one session, or too long a list of them",
             kind="too_many_erased",
             key=view.keys.tail,
             remedy="copy the session under another name, which leaves the list of them behind, and delete this one",
         )
-    erasures = (*header.burials.erasures, act)
-    header = msgspec.structs.replace(header, epoch=act.epoch, erased=erased, erasures=erasures, nonce=nonce)
-    return Tail(header=header, lines=tuple(burials(erased, erasures).bury_all(lines, header.base)))
+    return Tail(header=listed, lines=tuple(burials(erased, erasures).bury_all(lines, header.base)))
 
 
 def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str]) -> Steps[View]:

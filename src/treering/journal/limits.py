@@ -16,6 +16,8 @@ LOG_BYTES_SEAL = 1024 * 1024
 APPENDS_PER_SEAL_MIN = 10
 # A merge reads its inputs whole, so this bounds its memory (decompressed, about six times as much).
 MERGED_BYTES_MAX = 8 * 1024 * 1024
+# That is bounded as well: text may compress a thousand times.
+MERGED_TEXT_BYTES_MAX = 64 * 1024 * 1024
 # Fewer segments than this are not worth a merge: each merge level rewrites every byte once.
 MERGE_RUN_MIN = 8
 # A merge whose output is little more than its largest input would rewrite that one again and again.

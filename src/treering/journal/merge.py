@@ -22,7 +22,8 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.paths import SegmentName, SessionKeys
 from treering.format.segment import build_segment
-from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX
+from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX, MERGED_TEXT_BYTES_MAX
+from treering.journal.lines import size_of
 from treering.journal.read import Segment, Survey, segment_lines, survey
 from treering.storage.requests import Delete, Deleted, Put, Steps, Written
 from treering.storage.run import ask
@@ -102,7 +103,7 @@ def _size_class(size: int) -> int:
 
 
 def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrite | None = None) -> Steps[Merged]:
-    """Join one contiguous run of segments into one.
+    """Join one contiguous run of segments into one, or as many of them from the first on as one may hold.
 
     Args:
         where: What was found.
@@ -115,9 +116,16 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
         CorruptError: An input is damaged; nothing was changed.
     """
     lines: list[bytes] = []
-    first = run[0].name.first
-    for segment in run:
-        lines += (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]
+    first, size = run[0].name.first, 0
+    for number, segment in enumerate(run):
+        new = (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]
+        size += size_of(new)
+        if number and size > MERGED_TEXT_BYTES_MAX:
+            run = run[:number]  # the caller goes on with the others
+            break
+        lines += new
+    if len(run) == 1 and rewrite is None:
+        return Merged(0, 0, 0, 0)
     if rewrite is not None:
         lines = [rewrite(line) for line in lines]
     lines = where.burials.bury_all(lines, first)
@@ -163,12 +171,16 @@ def tidy(
     done: list[Merged] = []
     for run in runs:
         try:
-            done.append((yield from merge(where, run, unique=unique(), rewrite=rewrite)))
+            merged = yield from merge(where, run, unique=unique(), rewrite=rewrite)
         except NotFoundError:
             continue  # somebody else merged it
+        done.append(merged)
+        rest = run[max(1, merged.inputs) :]
+        if len(rest) > 1 or (rest and rewrite is not None):
+            runs.append(rest)
     return Merged(
         sum(part.inputs for part in done),
-        len(done),
+        sum(part.outputs for part in done),
         sum(part.bytes_before for part in done),
         sum(part.bytes_after for part in done),
     )

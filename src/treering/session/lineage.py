@@ -35,6 +35,7 @@ from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Reader, Restored
 from treering.session.recording import checkpoint_records
 from treering.session.redaction import Redaction
+from treering.session.room import require_card
 from treering.session.state import SessionState, encode_state
 from treering.session.verbs import flush
 from treering.session.writer import Writer
@@ -228,7 +229,9 @@ class Loader:
 
         Raises:
             ConflictError: There is one of that name; what was loaded is gone again.
+            UsageError: Its card is too large.
         """
+        require_card(self.state.card)
         yield from self.take_name()
         yield from self.seal()
         try:

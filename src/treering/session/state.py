@@ -9,7 +9,7 @@ guessed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -174,6 +174,16 @@ class SessionState:
             self._edit(record, skeleton)
         self._tally.add(skeleton, record)
 
+    def behind(self, records: Iterable[Record]) -> SessionState:
+        """What records that are about to be appended do to the card, the heads and the usage; all else is left out."""
+        after = SessionState(self.card, self.policy)
+        after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
+        after.nodes_since, after.parent_gone = self.nodes_since, self.parent_gone
+        for record in records:
+            if record.type not in ("checkpoint", "edit"):
+                after.apply(msgspec.structs.replace(record, at=after.end), b"")
+        return after
+
     def _move(self, skeleton: Skeleton) -> None:
         """A head moved, or another one is in hand: only the checkpoint behind it tells the context."""
         before = self.head
@@ -276,7 +286,7 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
     """
     left = room() - len(line := _state_line(state))
     if left < 0:
-        return (_adrift_line(state),)
+        return (encode_adrift(state),)
     return (line, *_last_of([*state.lines.values()], left))
 
 
@@ -288,8 +298,8 @@ def _last_of(lines: list[bytes], size: int) -> list[bytes]:
     return lines[start:]
 
 
-def _adrift_line(state: SessionState) -> bytes:
-    """All that has to be known to read the rest from the journal."""
+def encode_adrift(state: SessionState) -> bytes:
+    """Body of `latest` where there is room for nothing else: all that has to be known to read the rest."""
     line = StateLine(
         heads=state.heads.encode(),
         context_at=UNKNOWN,

@@ -40,6 +40,7 @@ from treering.session.keeper import RACES_MAX
 from treering.session.others import Others
 from treering.session.reader import may_have_vanished
 from treering.session.redaction import Redaction
+from treering.session.room import require_card, require_room
 from treering.session.state import SessionState, encode_state
 from treering.session.tally import announced
 from treering.storage.requests import Put, Steps, Written
@@ -295,6 +296,7 @@ class Writer(Anchored):
             if not planned.records:  # all of it was about what is gone by now
                 yield from self._keep_up()
                 return planned
+            require_room(self.state, planned.records)
             if planned.blobs:
                 self._require_storable(planned.records)  # else parts would be stored that no record refers to
                 yield from self._store(planned.blobs)
@@ -326,6 +328,7 @@ class Writer(Anchored):
         records: Sequence[Record] = ()
         if not self.begun:
             planned = yield from plan()
+            require_card(self.state.behind(planned.records).card)
             self._require_storable(planned.records)  # else a session would be made that never gets a record
             records = planned.records
         yield from self.begin(records)

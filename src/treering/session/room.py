@@ -1,0 +1,85 @@
+"""What every `latest` has to hold, and the refusal of what would be too much of it.
+
+`latest` leaves out what it has no room for, as the journal tells that. It cannot leave out the card, and what the rest
+is found by: the heads, and beside them the sums of usage. So what would make these too large is refused, before it is
+acknowledged; and nothing else is, least of all what makes them smaller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treering.errors import UsageError
+from treering.format import register
+from treering.format.record import Record
+from treering.format.register import Card
+from treering.session.state import SessionState, encode_adrift
+
+CARD_RESERVE_BYTES = 1024
+"""Of a card, for what comes by itself: counts, times, the first prompt, names of an ordinary head and node."""
+NAME_CHARS_ORDINARY = 200
+"""Together, of a head and a node."""
+JSON_BYTES_MAX = 6  # of one character
+ENTRY_CHARS = 30  # around a name: quotes and the like, or a number
+
+
+def require_room(state: SessionState, records: Sequence[Record]) -> None:
+    """Refuse records behind which no `latest` could be written.
+
+    Args:
+        state: Where the session stands.
+        records: What is about to be appended.
+
+    Raises:
+        UsageError: The card, or the list of heads, or that of sums of usage would be too large.
+    """
+    crowded = _is_crowded(state, records)
+    if crowded or any(_touches_card(record) for record in records):
+        after = state.behind(records)
+        require_card(after.card, state.card)
+        if crowded:
+            _require_heads(after, state)
+
+
+def _touches_card(record: Record) -> bool:
+    named = len(record.id) + len(record.head) + len(record.target or "")
+    return record.type == "note" or record.kind == "model_change" or named > NAME_CHARS_ORDINARY
+
+
+def _is_crowded(state: SessionState, records: Sequence[Record]) -> bool:
+    """Whether heads and names of usage may come near what there is room for; most sessions have one or two."""
+    names = [*state.heads.heads, *(node or "" for node in state.heads.heads.values()), *state.usage, *state.last_usage]
+    chars = sum(map(len, names)) + sum(len(record.head) + len(record.id) + len(record.brief) for record in records)
+    return JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.room() // 2
+
+
+def require_card(card: Card, before: Card | None = None) -> None:
+    """Refuse a card that leaves no room for what comes by itself.
+
+    Args:
+        card: As it would be.
+        before: As it is. One that was that large already may be replaced by one that is not larger.
+
+    Raises:
+        UsageError: It is too large; the message names what is longest on it.
+    """
+    largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
+    size = register.card_bytes(card)
+    if size > largest and (before is None or size > register.card_bytes(before)):
+        longest = register.longest_of(card)
+        raise UsageError(
+            f"too much for the card that lists read. longest={longest!r}, bytes={size}, max={largest}",
+            kind="card_too_large",
+            remedy="make it shorter; what no list shows has room in the state, in messages and in extensions",
+        )
+
+
+def _require_heads(after: SessionState, before: SessionState) -> None:
+    largest, size = register.room() // 2, len(encode_adrift(after))
+    if size > largest and size > len(encode_adrift(before)):
+        raise UsageError(
+            f"too many heads, or names of usage. heads={len(after.heads.heads)}, names={len(after.usage)}, "
+            f"bytes={size}, max={largest}",
+            kind="too_many_heads",
+            remedy="drop heads that are not needed any more; their nodes stay",
+        )
