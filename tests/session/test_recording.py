@@ -426,7 +426,7 @@ def test_new_ids_are_not_looked_up(backend: Backend) -> None:
         first = treering.user("b", id="b")
         session.append(first, new_ids=True)
         session.commit([treering.user("c", id="c")], new_ids=True)
-        assert counts.total == 2
+        assert counts.total == 3  # one of them lists the segments, before the first write
         assert session.append(first, new_ids=True) == "b"
         assert texts(session.context) == ["a", "b", "c"]
 
@@ -440,7 +440,7 @@ def test_a_message_is_seen_where_the_context_of_its_commit_names_it(backend: Bac
     counts.reset()
     gist, edit = treering.user("gist", id="gist"), ContextItem(old[3], {"role": "user", "content": "edited"})
     session.commit([gist, treering.user("next", id="n")], context=["gist", old[2], edit], new_ids=True)
-    assert counts.total == 1
+    assert counts.total == 2  # one of them lists the segments, before the first write
     assert texts(session.context) == ["gist", "m2", "edited", "next"]
     kill(session)
     counts.reset()
