@@ -155,7 +155,9 @@ class _Check:
             self._find(error, self.keys.tail)
             return None
         if tail.complete < len(found):
-            self._odd("torn", self.keys.tail, "an append was cut off; nobody was told that it succeeded", tail.end)
+            message = "an append was cut off. A kill or a power cut does that, and nobody was told that it succeeded; "
+            message += "but if the disk lost it later, somebody was, and it may have been the first of several"
+            self._odd("torn", self.keys.tail, message, tail.end)
         return tail
 
     def _registers(
