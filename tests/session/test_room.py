@@ -356,3 +356,20 @@ def test_segments_are_merged_up_to_a_size_of_their_text(backend: Backend, monkey
     session.close()
     assert len(shown(backend.store().view("s"))) == 30
     assert not backend.store().verify("s")
+
+
+def test_what_was_put_off_may_be_more_than_an_append_holds(backend: Backend) -> None:
+    """It is recorded in several; and what could never be recorded is refused at once, and does not wait for ever."""
+    session = backend.store().session("s", durability="turn")
+    said = [text(number) for number in range(30)]
+    for words in said:
+        session.append(treering.user(words))
+    for refused in ({"role": "user", "content": object()}, {"role": "user", "content": text(0, 7000)}):
+        with pytest.raises(treering.UsageError):
+            session.append(refused)
+    session.commit(["a turn"], state={"step": 1})
+    session.append("put off")
+    session.close()
+    view = backend.store().view("s")
+    assert shown(view) == [*said, "a turn", "put off"]
+    assert view.state == {"step": 1}

@@ -13,7 +13,7 @@ from treering.checkpoint.context import Context, replace, without, without_messa
 from treering.checkpoint.delta import write_steps
 from treering.errors import UsageError
 from treering.format import values
-from treering.format.record import EMPTY, Record, read_brief, skeleton_of_record
+from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
 from treering.session.basis import Place, in_hand
 from treering.session.payload import encode_payload
@@ -304,6 +304,18 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
         except UsageError as error:
             raise UsageError(f"state[{key!r}]: {error}", kind=error.kind) from error
     return encoded
+
+
+def require_storable(drafts: Sequence[Draft]) -> None:
+    """Refuse drafts that could not be recorded, before they are put off.
+
+    Raises:
+        UsageError: A value cannot be stored exactly, or is too large for a record.
+    """
+    for draft in drafts:
+        body, _ = encode_payload(draft)
+        brief = Raw(values.encode(draft.brief)) if draft.brief else EMPTY
+        encode_record(Record(at=0, by="", type=draft.type, id=draft.id or "", brief=brief, body=body))
 
 
 def draft_of(message: Message) -> Draft:

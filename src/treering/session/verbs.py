@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from treering.format.record import Skeleton, decode_record, skeleton_of_record
 from treering.session.basis import ANYWHERE, Wish, find_place
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
-from treering.session.recording import Change, Message, Recording, draft_of
+from treering.session.recording import Change, Message, Recording, draft_of, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
@@ -155,8 +155,9 @@ def record(
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # what was put off stands in front, where the session is now
     elif writer.puts_off(drafts, ends_turn=changed is not None):
-        if writer.options.redaction is not None:  # now, so that what it refuses is not waiting for ever
+        if writer.options.redaction is not None:
             drafts = [writer.options.redaction.draft(draft) for draft in drafts]
+        require_storable(drafts)  # now, also what is redacted: nothing that is refused may wait for ever
         if here:
             drafts = [msgspec.structs.replace(draft, target=writer.at_node) for draft in drafts]
         new = [draft if draft.id else msgspec.structs.replace(draft, id=writer.state.new_id()) for draft in drafts]
@@ -174,8 +175,19 @@ def record(
             known = yield from _known(writer, drafts, new_ids=new_ids)
         return (yield from _plan(writer, drafts, changed, known, wish, here=here))
 
-    done = yield from writer.write(plan)
+    done = yield from _written(writer, plan)
     return Commit(tuple(done.ids), done.made.id if done.made else None)
+
+
+def _written(writer: Writer, plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
+    """Record what is planned, with what was put off; in front of it, where it is too much for one append."""
+    try:
+        return (yield from writer.write(plan))
+    except UsageError as error:
+        if error.kind != "append_too_large" or not writer.waiting:
+            raise
+    yield from flush(writer)
+    return (yield from writer.write(plan))
 
 
 def _plan(
@@ -186,8 +198,12 @@ def _plan(
     wish: Wish = ANYWHERE,
     *,
     here: bool = False,
+    put_off: int | None = None,
 ) -> Steps[Recording]:
-    """What to record, seen from where the session stands now; of `drafts`, those in `known` are recorded already."""
+    """What to record, seen from where the session stands now; of `drafts`, those in `known` are recorded already.
+
+    In front of them stands what was put off: all of it, or the first few.
+    """
     if not writer.anchored:
         yield from writer.anchor()
     place = yield from find_place(
@@ -205,10 +221,9 @@ def _plan(
     if wanted is not None:
         own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted}
         recording.context = yield from _explicit_context(writer, [item for item in wanted if _node_of(item) not in own])
-    if writer.waiting:
-        recording.put_off = writer.waiting
-        for draft in recording.put_off:
-            recording.draft(draft)
+    recording.put_off = writer.waiting[:put_off]
+    for draft in recording.put_off:
+        recording.draft(draft)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
@@ -230,10 +245,16 @@ def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
 
 
 def flush(writer: Writer) -> Steps[None]:
-    """Record what was put off: durable when it returns."""
+    """Record what was put off: durable when it returns. In one append, or in several if it is too much for one."""
     yield from writer.settle()
-    if writer.waiting:
-        yield from writer.write(partial(_plan, writer))
+    count = len(writer.waiting)
+    while writer.waiting:
+        try:
+            yield from writer.write(partial(_plan, writer, put_off=count))
+        except UsageError as error:
+            if error.kind != "append_too_large" or count == 1:
+                raise
+            count //= 2
 
 
 def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:
