@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -338,3 +339,19 @@ def test_any_damage(
     assert all(each.parent is None or each.parent in names for each in after.entries)
     for entry in after.entries:
         assert after.path(entry.id)[-1] == entry.id
+
+
+def test_memory_does_not_grow_with_what_was_said(tmp_path: Path) -> None:
+    """Of each record its ids are remembered, also while a copy is written and read again."""
+    entries = [message(f"n{at}", f"n{at - 1}" if at else None, f"{at} " + "x" * 100_000) for at in range(200)]
+    entries[100]["parentId"] = "lost"
+    path = tmp_path / "file.jsonl"
+    path.write_bytes(lines(HEADER, *entries))
+    diagnose(path)  # loads what is loaded once
+    tracemalloc.start()
+    done = repair(path, tmp_path / "copy.jsonl")
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert done.entries == 200
+    assert done.bytes == path.stat().st_size - len('"lost"') + len('"n99"')
+    assert found < done.bytes / 5, found

@@ -306,3 +306,11 @@ def test_a_look_has_all_that_readers_remember() -> None:
 def remembered(of: object) -> set[str]:
     """The names of what an object remembers from one record to the next."""
     return {name.removeprefix("_") for name in vars(of) if name not in KEPT_OTHERWISE}
+
+
+def test_what_can_be_read_of_a_cut_compressed_file(tmp_path: Path, looks: Looks) -> None:
+    """Is read, however much is asked for at once."""
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"".join(pi(3000)))[:-2000])
+    taken = Intake(Store(Place(MemoryDriver())), looks=looks).take(path)
+    assert 1000 < taken.records < 3000

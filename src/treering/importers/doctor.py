@@ -103,7 +103,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chart:
-    """A file taken apart, with all that a repair needs."""
+    """A file taken apart, with all that must be known of its tree: ids and the like, and nothing of payloads."""
 
     def __init__(self, path: Path, found: Format) -> None:
         self.path = path
@@ -113,10 +113,14 @@ class Chart:
         self.header_raw = b""
         self.header_offset: int | None = None
         """Where the header stands, if that is not in front."""
+        self.front = b""
+        """A line to be put in front, with that header or a new one."""
+        self.blobs: Path | None = None
         self.slot = b""
         self.version = 0
         self.session = ""
         self.entries: list[Entry] = []
+        """Outlines: the bytes and most fields are left out; `each_entry` reads them again."""
         self.lost: list[tuple[int, bytes]] = []
         """Bytes in which there is no record, and how many entries stand in front of them."""
         self.findings: list[Finding] = []
@@ -135,10 +139,12 @@ class Chart:
 
     def report(self, line: int, offset: int, kind: str, message: str, remedy: str = "") -> None:
         """Add a finding."""
-        severity = _SEVERITIES.get(kind, "oddity")
-        self.findings.append(
-            Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
-        )
+        self.findings.append(_finding(line, offset, kind, message, remedy))
+
+
+def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") -> Finding:
+    severity = _SEVERITIES.get(kind, "oddity")
+    return Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
 
 
 def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
@@ -173,9 +179,9 @@ def examine(path: Path, format: str | None = None, blobs: Path | None = None) ->
     if not head.strip(PADDING) and _is_blank(path):
         chart.report(0, 0, "empty", "file is empty", "nothing is left to repair")
         return chart
-    blobs = blobs or find_folder(path)
+    chart.blobs = blobs or find_folder(path)
     try:
-        source = found.open_source(path, blobs=blobs)
+        source = found.open_source(path, blobs=chart.blobs)
     except UsageError as error:
         if error.kind != "format":
             raise
@@ -184,12 +190,20 @@ def examine(path: Path, format: str | None = None, blobs: Path | None = None) ->
                 raise
             chart.report(1, 0, "torn", "document ends before its messages", "nothing is left to repair")
             return chart
+        chart.front = found.encode(_header(chart)) + b"\n"
+        with _opened(chart) as source:
+            _read(chart, source)
     else:
-        _read(chart, source, line_shift=0, shift=0)
-        return chart
-    with _with_header(chart) as (place, size):
-        _read(chart, found.open_source(place, blobs=blobs), line_shift=1, shift=size)
+        _read(chart, source)
     return chart
+
+
+def each_entry(chart: Chart) -> Iterator[Entry]:
+    """Read the file again, and yield the entries of which the chart has outlines, whole and one at a time."""
+    if chart.entries:
+        with _opened(chart) as source:
+            strays = set[int]()
+            yield from (entry for entry, _ in _records(chart, source, strays) if entry is not None)
 
 
 def _head(path: Path) -> bytes:
@@ -250,23 +264,30 @@ def _is_record(value: Fields) -> bool:
     return isinstance(value.get("type"), str) and isinstance(value.get("id"), str)
 
 
-@contextmanager
-def _with_header(chart: Chart) -> Iterator[tuple[Path, int]]:
-    """Yield a temporary file with a header in front, and the size of that: one from further down, or a new one."""
+def _header(chart: Chart) -> Fields:
+    """A header for a file that has none in front: one from further down, or a new one."""
     header = _displaced(chart)
     if header is None:
         header = _made(chart)
         chart.report(
             1, 0, "header_missing", "file has no session header", "a new one, without a folder, is put in front"
         )
-    line = chart.format.encode(header) + b"\n"
+    return header
+
+
+@contextmanager
+def _opened(chart: Chart) -> Iterator[ImportSource]:
+    """Open the file, or a temporary copy of it with a header in front."""
+    if not chart.front:
+        yield chart.format.open_source(chart.path, blobs=chart.blobs)
+        return
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, chart.path.name.removesuffix(".gz"))
         with place.open("wb") as copy, open_stream(chart.path) as stream:
-            copy.write(line)
+            copy.write(chart.front)
             while piece := read_start(stream, HEAD_BYTES):
                 copy.write(piece)
-        yield place, len(line)
+        yield chart.format.open_source(place, blobs=chart.blobs)
 
 
 def _displaced(chart: Chart) -> Fields | None:
@@ -297,32 +318,49 @@ def _made(chart: Chart) -> Fields:
     return {"type": "session", "version": 3, "id": identifier, "timestamp": first.get("timestamp"), "cwd": ""}
 
 
-def _read(chart: Chart, source: ImportSource, *, line_shift: int, shift: int) -> None:
+def _read(chart: Chart, source: ImportSource) -> None:
     """Take in all that a file holds; places are those in the file without the header that was put in front."""
     strays: set[int] = set()
-    for entry, drafts in source.records():
-        if entry is None:
-            _set_aside(chart, drafts)
-        elif entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
-            strays.add(entry.offset)
-        elif entry.record:
-            place = {"line": entry.line - line_shift, "offset": entry.offset - shift}
-            chart.entries.append(msgspec.structs.replace(entry, **place))
     header = source.header
     chart.version, chart.session = header.version, header.session_id
     shape = shape_of(chart.format)
     is_tree = shape is not None and header.version >= shape.linear_below and not isinstance(source, FlatSource)
     chart.shape = shape if is_tree else None
+    kept = _outline(chart.shape)
+    of_bytes: list[Finding] = []
+    for entry, drafts in _records(chart, source, strays):
+        if entry is None:
+            _set_aside(chart, drafts)
+        else:
+            of_bytes += _look_at_bytes(chart, entry)
+            outline = {name: value for name, value in entry.record.items() if name in kept}
+            chart.entries.append(msgspec.structs.replace(entry, record=outline, raw=b""))
+    shift = len(chart.front)
     for problem in source.problems:
         if not (problem.offset in strays or _is_ours(problem) or (shift and problem.kind == "second_header")):
-            line, offset = max(0, problem.line - line_shift), max(0, problem.offset - shift)
+            line, offset = max(0, problem.line - bool(shift)), max(0, problem.offset - shift)
             chart.report(line, offset, problem.kind, problem.message, _REMEDIES.get(problem.kind, ""))
     for offset in strays - {None if chart.header_offset is None else chart.header_offset + shift}:
-        chart.report(
-            max(0, 1 - line_shift) or 1, offset - shift, "title_slot", "a title where no title slot is", "left out"
-        )
-    for entry in chart.entries:
-        _look_at_bytes(chart, entry)
+        chart.report(1, offset - shift, "title_slot", "a title where no title slot is", "left out")
+    chart.findings += of_bytes
+
+
+def _records(chart: Chart, source: ImportSource, strays: set[int]) -> Iterator[tuple[Entry | None, list[Draft]]]:
+    """Yield the records of a file, with places in it as it is; those that stand in the wrong one become `strays`."""
+    shift = len(chart.front)
+    for entry, drafts in source.records():
+        if entry is None:
+            yield None, drafts
+        elif entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
+            strays.add(entry.offset)
+        elif entry.record:
+            place = {"line": entry.line - bool(shift), "offset": entry.offset - shift}
+            yield msgspec.structs.replace(entry, **place), drafts
+
+
+def _outline(shape: Shape | None) -> frozenset[str]:
+    """The fields of records that tell of the tree."""
+    return frozenset() if shape is None else frozenset({shape.id, shape.parent, *shape.pointers, *shape.lane})
 
 
 def _is_ours(problem: Problem) -> bool:
@@ -378,18 +416,19 @@ def _bytes_of(note: Draft) -> bytes:
     return _as_bytes(note.payload.get("bytes")) if isinstance(note.payload, dict) else b""
 
 
-def _look_at_bytes(chart: Chart, entry: Entry) -> None:
-    """Report what is right in a record, and yet stops some readers."""
+def _look_at_bytes(chart: Chart, entry: Entry) -> Iterator[Finding]:
+    """Tell what is right in a record, and yet stops some readers."""
     raw, at = entry.raw, (entry.line, entry.offset)
     refused = chart.shape.escaped if chart.shape else ()
     for character, name in _LINE_ENDS.items():
         if character.encode() in raw:
             kind, remedy = ("line_end", "escaped") if character in refused else ("separator", "")
-            chart.report(*at, kind, f"{name} inside a text, which some readers take for the end of a line", remedy)
+            told = f"{name} inside a text, which some readers take for the end of a line"
+            yield _finding(*at, kind, told, remedy)
     if b"\\u" in raw and _SURROGATE.search(raw):
-        chart.report(*at, "surrogate", "half of a surrogate pair inside a text")
+        yield _finding(*at, "surrogate", "half of a surrogate pair inside a text")
     if _BIG.search(raw) and _is_infinite(entry.record):
-        chart.report(*at, "number", "a number that is too large for a double")
+        yield _finding(*at, "number", "a number that is too large for a double")
 
 
 def _is_infinite(value: object) -> bool:

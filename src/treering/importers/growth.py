@@ -105,7 +105,8 @@ class Growth:
         self._end = 0 if end is None else end
         self._wanted = end is not None
         self._bytes_min = bytes_min
-        self._hashed = _Hashed(io.BytesIO(), 0, 0)
+        self._stream: io.BufferedIOBase = io.BytesIO()
+        self._hashed = _Hashed(self._stream, 0, 0)
 
     def begin(self, stream: io.BufferedIOBase, begin: int) -> bytes | None:
         """Begin to read; return what a reader knew at the place where `values` goes on, None at the beginning.
@@ -114,7 +115,7 @@ class Growth:
             stream: Stands at the beginning of the file, and is read by nobody else from now on.
             begin: Offset of the first byte that counts.
         """
-        self._begin, look, self.look = begin, self.look, None
+        self._stream, self._begin, look, self.look = stream, begin, self.look, None
         self._hashed = _Hashed(stream, begin, self._end)
         if look is not None and (look.begin, look.format, look.layout) == (begin, self._name, LAYOUT):
             self._hashed.pass_to(look.offset)
@@ -135,7 +136,8 @@ class Growth:
         """
         line, offset = (self.look.line, self.look.offset) if self.look is not None else (0, 0)
         wanted = self._wanted and (self.look is None or self._end - offset >= self._bytes_min)
-        stream = io.BufferedReader(self._hashed, _PIECE_BYTES)
+        # A compressed file that is cut gives what can be read of it to nobody who asks for more at once.
+        stream = io.BufferedReader(self._hashed, _PIECE_BYTES) if self._wanted or self.look else self._stream
         for value in read_values(stream, report, is_record, line=line, offset=offset):
             if wanted and value.offset >= self._end:
                 wanted = False

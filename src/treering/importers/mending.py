@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-import gzip
 import os
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, zip_longest
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from treering.errors import ConflictError, CorruptError, UsageError
 from treering.format.values import Fields
-from treering.importers.doctor import Chart, Diagnosis, examine, names_in, text_at
-from treering.importers.entry import Entry
+from treering.importers.doctor import Chart, Diagnosis, each_entry, examine, names_in, text_at
+from treering.importers.entry import Encode, Entry
 from treering.importers.evva import ENVELOPE, SESSION, indent
 from treering.importers.lines import decode
 from treering.importers.omp_blobs import find_folder
 from treering.importers.shapes import Shape
 from treering.importers.spool import settled
 from treering.importers.writing import encode_go
+
+_GZIP: Final = 31
+"""Tells zlib to write a header and an end as gzip does."""
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,34 +39,31 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """The records of the copy."""
+    """What changes in the records of the copy."""
 
-    def __init__(self, chart: Chart) -> None:
+    def __init__(self, chart: Chart, tree: _Tree | None) -> None:
         self.chart = chart
-        self.records: list[Fields] = []
-        self.lines: list[bytes] = []
+        self._tree = tree
 
-    def add(self, entry: Entry, record: Fields) -> None:
-        """Put a record into the copy, by its own bytes if it is unchanged and they are text."""
-        raw = entry.raw.strip()
-        if record is not entry.record or not _is_text(raw):
-            raw = self.chart.format.encode(record)
-        for character in self.chart.shape.escaped if self.chart.shape else ():
-            raw = raw.replace(character.encode(), f"\\u{ord(character):04x}".encode())
-        self.records.append(record)
-        self.lines.append(raw)
+    def records(self) -> Iterator[tuple[Entry, Fields]]:
+        """Read the file again; yield its entries, and their records as they stand in the copy, one at a time."""
+        for at, entry in enumerate(each_entry(self.chart)):
+            yield entry, entry.record if self._tree is None else self._tree.record(at, entry)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines of the copy: by the bytes of a record if it is unchanged and they are text."""
+        for entry, record in self.records():
+            raw = entry.raw.strip()
+            if record is not entry.record or not _is_text(raw):
+                raw = self.chart.format.encode(record)
+            for character in self.chart.shape.escaped if self.chart.shape else ():
+                raw = raw.replace(character.encode(), f"\\u{ord(character):04x}".encode())
+            yield raw
 
 
 def plan(chart: Chart) -> Plan:
     """Decide what stands in the copy of a file, and report what is wrong with its tree."""
-    made = Plan(chart)
-    if chart.shape is None:
-        records: Iterable[Fields] = [entry.record for entry in chart.entries]
-    else:
-        records = _Tree(chart, chart.shape).records()
-    for entry, record in zip(chart.entries, records, strict=True):
-        made.add(entry, record)
-    return made
+    return Plan(chart, None if chart.shape is None else _Tree(chart, chart.shape))
 
 
 class _Tree:
@@ -79,15 +80,12 @@ class _Tree:
         self._lost = self._named_by_damage()
         self._attached: dict[str, str | None] = {}
         """The new parent of the children of each entry that is lost."""
-
-    def records(self) -> Iterator[Fields]:
-        """Yield the records of the copy, in the order of the file."""
         for at, named in enumerate([*self._parents]):
             if named is not None and named not in self._places:
                 self._parents[at] = self._attach(at, named)
         self._break_cycles()
-        for at, entry in enumerate(self._entries):
-            yield self._record(at, entry)
+        for entry in self._entries:
+            self._look_at_type(entry)
 
     # ids
 
@@ -211,8 +209,25 @@ class _Tree:
 
     # records
 
-    def _record(self, at: int, entry: Entry) -> Fields:
-        """The record as it stands in the copy; the entry's own one if nothing changes."""
+    def _look_at_type(self, entry: Entry) -> None:
+        """Report a type that the program does not know, and what becomes of it."""
+        if entry.type in self._shape.types:
+            return
+        carrier = self._shape.carrier
+        message = f"type of the entry is not known. type={entry.type!r}"
+        if carrier is not None:
+            remedy = f"it is kept in an entry of the type {carrier.type!r}"
+            self._chart.report(entry.line, entry.offset, "refused_type", message, remedy)
+        elif entry.type:
+            self._chart.report(entry.line, entry.offset, "unknown_type", message)
+
+    def record(self, at: int, entry: Entry) -> Fields:
+        """Return the record as it stands in the copy; the entry's own one if nothing changes.
+
+        Args:
+            at: Its place among the entries.
+            entry: The whole entry.
+        """
         changed: Fields = {}
         if self._own(entry) != self._ids[at] and (self._own(entry) or not self._shape.loose):
             changed[self._shape.id] = self._ids[at]
@@ -229,16 +244,9 @@ class _Tree:
 
     def _carried(self, entry: Entry, record: Fields) -> Fields:
         """Put a record of a type that the program refuses into one that it takes."""
-        if entry.type in self._shape.types:
-            return record
         carrier = self._shape.carrier
-        message = f"type of the entry is not known. type={entry.type!r}"
-        if carrier is None:
-            if entry.type:
-                self._chart.report(entry.line, entry.offset, "unknown_type", message)
+        if carrier is None or entry.type in self._shape.types:
             return record
-        remedy = f"it is kept in an entry of the type {carrier.type!r}"
-        self._chart.report(entry.line, entry.offset, "refused_type", message, remedy)
         envelope = (self._shape.id, self._shape.parent, self._chart.format.RULES.time)
         kept = {"type": carrier.type} | {name: record[name] for name in envelope if name in record}
         data = self._chart.format.encode(record).decode("utf-8", "replace") if carrier.as_text else dict(record)
@@ -281,23 +289,22 @@ def repair(
         raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="name another one")
     with settled(place) as source:
         chart = examine(source, format, find_folder(place))
-    made = plan(chart)
-    if not made.records and not chart.header:
-        raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
-    data = _document(made) if chart.format.NAME == "evva" else _lines(made)
-    beside = _write_beside(target, gzip.compress(data, mtime=0) if target.suffix == ".gz" else data)
-    try:
-        _check(beside, made, find_folder(place))
-        os.link(beside, target)  # fails if somebody made the file meanwhile
-    except FileExistsError as error:
-        raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
-    finally:
-        beside.unlink()
+        made = plan(chart)
+        if not chart.entries and not chart.header:
+            raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
+        beside, size = _write_beside(target, [_document(made)] if chart.format.NAME == "evva" else _lines(made))
+        try:
+            _check(beside, made, find_folder(place))
+            os.link(beside, target)  # fails if somebody made the file meanwhile
+        except FileExistsError as error:
+            raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
+        finally:
+            beside.unlink()
     diagnosis = msgspec.structs.replace(chart.diagnosis, path=str(place))
-    return Repaired(diagnosis=diagnosis, path=str(target), entries=len(made.records), bytes=len(data))
+    return Repaired(diagnosis=diagnosis, path=str(target), entries=len(chart.entries), bytes=size)
 
 
-def _lines(made: Plan) -> bytes:
+def _lines(made: Plan) -> Iterator[bytes]:
     chart = made.chart
     header = chart.header_raw
     if "header_id" in {finding.kind for finding in chart.findings}:
@@ -305,8 +312,8 @@ def _lines(made: Plan) -> bytes:
     elif not _is_text(header):
         header = chart.format.encode(chart.header)
     # A title slot keeps its padding: its program rewrites it in place.
-    front = [line for line in (chart.slot, header) if line]
-    return b"\n".join([*front, *made.lines, b""])
+    front = (line for line in (chart.slot, header) if line)
+    yield from (line + b"\n" for line in chain(front, made.lines()))
 
 
 def _document(made: Plan) -> bytes:
@@ -320,35 +327,50 @@ def _document(made: Plan) -> bytes:
         else {}
     )
     known = {name.lower() for name in inner}
-    inner = {"messages": made.records} | inner
+    inner = {"messages": [record for _, record in made.records()]} | inner
     inner |= {name: value for name, value in SESSION.items() if name not in known and name != "messages"}
     envelope = {name: value for name, value in ENVELOPE.items() if name not in names}
     return indent(encode_go({**header, **envelope, names.get("session", "session"): inner}))
 
 
-def _write_beside(target: Path, data: bytes) -> Path:
+def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
+    """Write a file beside a place, compressed if that is; return it, and how many bytes it holds uncompressed."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    return Path(name)
+    packer, size = zlib.compressobj(level=9, wbits=_GZIP) if target.suffix == ".gz" else None, 0
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            for piece in data:
+                size += len(piece)
+                file.write(packer.compress(piece) if packer is not None else piece)
+            file.write(packer.flush() if packer is not None else b"")
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(name).unlink()
+        raise
+    return Path(name), size
 
 
 def _check(copy: Path, made: Plan, blobs: Path | None) -> None:
     """Read a copy again: every record is in it, in order, and nothing is wrong any more."""
     chart = examine(copy, made.chart.format.NAME, blobs)
-    plan(chart)
+    again = plan(chart)
     left = [finding for finding in chart.findings if finding.severity == "damage"]
-    expected = [decode(made.chart.format.encode(record))[0] for record in made.records]
-    got = [decode(made.chart.format.encode(entry.record))[0] for entry in chart.entries]
-    if left or expected != got:
+    encode = made.chart.format.encode
+    pairs = zip_longest(made.records(), each_entry(again.chart))
+    same = all(pair is not None and entry is not None and _same(encode, pair[1], entry.record) for pair, entry in pairs)
+    if left or not same:
         what = f"{left[0].kind} on line {left[0].line}" if left else "its records are not those of the file"
         raise CorruptError(
             f"the copy is not right, and was not kept: {what}. path={str(made.chart.path)!r}",
             kind="copy",
             remedy="please report this, if you can with the file",
         )
+
+
+def _same(encode: Encode, expected: Fields, got: Fields) -> bool:
+    written, read = encode(expected), encode(got)
+    return written == read or decode(written)[0] == decode(read)[0]
 
 
 def _is_text(raw: bytes) -> bool:
