@@ -50,12 +50,12 @@ class Treering(Contestant):
         with store.session(session, title=session) as recorded:
             for step, turn in enumerate(turns):
                 if step and step % COMPACT_EVERY_TURNS == 0:
-                    recorded.compact(SUMMARY, kept=recorded.context[-self.window :][0].node)
+                    recorded.compact(SUMMARY, kept=recorded.recorded_context[-self.window :][0].node)
                 if step == sealed and step:
                     self._seal(recorded)
                 if step == len(messages) // 4:
                     self._branch(recorded)
-                shown = recorded.context[len(turn) - self.window :]
+                shown = recorded.recorded_context[len(turn) - self.window :]
                 recorded.commit(list(map(_draft, turn)), context=shown, state={"step": step}, step=step)
 
     def _seal(self, session: treering.Session) -> None:
@@ -68,14 +68,14 @@ class Treering(Contestant):
         """Leave a branch of two messages behind."""
         if session.node is None:
             return
-        context = session.context
+        context = session.recorded_context
         session.branch(OTHER, at=context[-1].node, keep_state=True)
         session.commit([treering.user("another way"), treering.assistant("let us see")])
         session.switch("main")
 
     def resume(self, session: str) -> Sequence[str]:
         with self.store.session(session, create=False) as resumed:
-            context, state = resumed.context, resumed.state
+            context, state = resumed.recorded_context, resumed.state
         if "step" not in state:
             raise ValueError(f"the state was not restored. session={session!r}")
         return [_text(item.message) for item in context]
@@ -90,7 +90,7 @@ class Treering(Contestant):
             self.open.compact(SUMMARY, kept=self.nodes[-KEPT])
 
     def turn(self, texts: Sequence[str], step: int) -> None:
-        shown = self.open.context[len(texts) - self.window :]
+        shown = self.open.recorded_context[len(texts) - self.window :]
         self.open.commit(
             [treering.user(texts[0]), treering.assistant(texts[1])], context=shown, state={"step": step}, step=step
         )
@@ -109,7 +109,7 @@ class Treering(Contestant):
         """Go to the other branch; the way back is not part of the task."""
         with self.store.session(session) as opened:
             opened.switch(OTHER if opened.head != OTHER else "main")
-            return [_text(item.message) for item in opened.context]
+            return [_text(item.message) for item in opened.recorded_context]
 
     def travel(self, session: str, step: int) -> Sequence[str]:
         view = self.store.view(session)

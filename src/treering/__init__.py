@@ -39,6 +39,7 @@ from treering.session.catalogue import Sessions
 from treering.session.erasing import Receipt
 from treering.session.hooks import Hooks
 from treering.session.info import SessionInfo
+from treering.session.open_calls import OpenCall
 from treering.session.pruning import Pruned
 from treering.session.reader import ContextItem
 from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
@@ -113,6 +114,7 @@ __all__ = [
     "Node",
     "NotFoundError",
     "Note",
+    "OpenCall",
     "OpenOptions",
     "OutlineRow",
     "PoisonedError",

@@ -11,7 +11,7 @@ Rule 3: what is left out leaves everything else as it is, and in its order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from treering.messages import Fields, common, shape_of
@@ -57,7 +57,7 @@ Place: TypeAlias = tuple[str, int]
 """The field of a message, and the index in the list that it holds; an empty field is the message itself."""
 
 
-class OpenCall(NamedTuple):
+class Unanswered(NamedTuple):
     """A call that has no result."""
 
     at: int
@@ -88,9 +88,9 @@ class Pairing(NamedTuple):
     """Which calls and results of a conversation belong together; each list in the order of the conversation."""
 
     pairs: tuple[Pair, ...]
-    open: tuple[OpenCall, ...]
+    open: tuple[Unanswered, ...]
     """Calls that a next message can answer: nothing but results of others stands behind them."""
-    passed: tuple[OpenCall, ...]
+    passed: tuple[Unanswered, ...]
     """Calls without a result behind which the conversation went on: no result can follow them any more."""
     orphans: tuple[Orphan, ...]
 
@@ -124,9 +124,9 @@ def pairing(messages: Iterable[object]) -> Pairing:
         messages: In their order; what is no message counts as one that neither calls nor answers.
     """
     pairs: list[Pair] = []
-    passed: list[OpenCall] = []
+    passed: list[Unanswered] = []
     orphans: list[Orphan] = []
-    waiting: list[OpenCall] = []
+    waiting: list[Unanswered] = []
     answering = False  # a result stands behind the calls that wait
     for at, message in enumerate(messages):
         parts = parts_of(message)
@@ -135,7 +135,7 @@ def pairing(messages: Iterable[object]) -> Pairing:
                 if answering:
                     passed += waiting
                     waiting, answering = [], False
-                waiting.append(OpenCall(at, part))
+                waiting.append(Unanswered(at, part))
                 continue
             answering = True
             asked = next((each for each in waiting if each.call.id == part.id), None)
@@ -168,6 +168,23 @@ def whole_pairs(messages: Sequence[object], *, keep_open: bool = False) -> list[
     for orphan in found.orphans:
         gone.setdefault(orphan.at, set()).add(orphan.result.place)
     return [without(message, gone[at]) if at in gone else message for at, message in enumerate(messages)]
+
+
+def interrupted(calls: Iterable[tuple[object, Call]], reason: str) -> list[dict[str, object]]:
+    """Return messages that answer calls which did not return, each in the shape of its call.
+
+    Args:
+        calls: With the message that makes each.
+        reason: Why there is no result.
+    """
+    answers: list[dict[str, object]] = []
+    for message, call in calls:
+        answer = _SHAPES.get(_shape_of_call(message, call), _as_tool)(call, reason)
+        if answers and answer.get("role") == answers[-1].get("role") == "user":  # such APIs want one message with all
+            answers[-1]["content"] = [*_listed(answers[-1]["content"]), *_listed(answer["content"])]
+        else:
+            answers.append(answer)
+    return answers
 
 
 def without(message: object, places: Iterable[Place]) -> object | None:
@@ -276,3 +293,61 @@ def _says(block: object) -> bool:
         return False
     text = block.get("text")
     return bool(text.strip()) if isinstance(text, str) else True
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _shape_of_call(message: object, call: Call) -> str:
+    """What tells the shape of a call: the type of its block, or the field or shape of its message."""
+    field, index = call.place
+    if not isinstance(message, Mapping):
+        return ""
+    if field in ("tool_calls", "function_call"):
+        return field
+    if not field:
+        return "item"
+    return shape_of(message) or _kind(message[field][index])
+
+
+def _as_tool(call: Call, reason: str) -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": call.id, "content": reason, "is_error": True}
+
+
+def _as_chat(call: Call, reason: str) -> dict[str, object]:
+    return {"role": "tool", "tool_call_id": call.id, "content": reason}  # which refuses fields that it does not know
+
+
+def _as_function(call: Call, reason: str) -> dict[str, object]:
+    return {"role": "function", "name": call.name, "content": reason}
+
+
+def _as_item(call: Call, reason: str) -> dict[str, object]:
+    return {"type": "function_call_output", "call_id": call.id, "output": reason}
+
+
+def _as_block(call: Call, reason: str) -> dict[str, object]:
+    block = {"type": "tool_result", "tool_use_id": call.id, "content": reason, "is_error": True}
+    return {"role": "user", "content": [block]}
+
+
+def _as_converse(call: Call, reason: str) -> dict[str, object]:
+    result = {"toolUseId": call.id, "status": "error", "content": [{"text": reason}]}
+    return {"role": "user", "content": [{"toolResult": result}]}
+
+
+def _as_pi(call: Call, reason: str) -> dict[str, object]:
+    content = [{"type": "text", "text": reason}]
+    return {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content, "isError": True}
+
+
+_SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
+    "tool_calls": _as_chat,
+    "function_call": _as_function,
+    "item": _as_item,
+    "tool_use": _as_block,
+    "converse": _as_converse,
+    "toolCall": _as_pi,
+}
+"""How a call is answered, by what tells its shape; policies of other programs read `tool` and make their own of it."""

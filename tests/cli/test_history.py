@@ -190,3 +190,16 @@ def test_settings_differ(recorded: Recorded) -> None:
     """A change of model shows in a comparison."""
     settings = recorded.program.json("diff", "tea", recorded.first, "main")["settings"]
     assert settings["added"] == {"model": "some-model", "provider": "someone"}
+
+
+def test_open_calls(recorded: Recorded) -> None:
+    """What waits for a result is told where the state is told, and left out of what is sent."""
+    use = {"type": "tool_use", "id": "c9", "name": "boil", "input": {"cups": 2}}
+    with recorded.store.session("tea") as session:
+        node = session.append({"role": "assistant", "content": [use]})
+    assert ["open call", f"boil c9 in {node}"] in recorded.program("show", "tea").rows
+    (call,) = recorded.program.json("show", "tea")["open_calls"]
+    assert call == {"id": "c9", "name": "boil", "arguments": {"cups": 2}, "node": node}
+    sent, every = (recorded.program.json("context", "tea", *more)["items"] for more in ((), ("--recorded",)))
+    assert [item["node"] for item in every] == [*(item["node"] for item in sent), node]
+    recorded.program("context", "tea", "--at", node, "--recorded")

@@ -82,9 +82,10 @@ def test_every_option_of_a_session_is_documented() -> None:
 
 
 TYPES = (
-    treering.SessionInfo, Sessions, treering.ContextItem, treering.Node, treering.Draft, Commit, History, HistoryRow,
-    OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Receipt, Erased, Plan, Finding, Repair,
-    Loss, treering.Retained, treering.RetainedRow, treering.Retention, treering.Schedule, treering.Keep, treering.Hooks,
+    treering.SessionInfo, Sessions, treering.ContextItem, treering.OpenCall, treering.Node, treering.Draft, Commit,
+    History, HistoryRow, OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Receipt, Erased,
+    Plan, Finding, Repair, Loss, treering.Retained, treering.RetainedRow, treering.Retention, treering.Schedule,
+    treering.Keep, treering.Hooks,
 )  # fmt: skip
 
 

@@ -77,7 +77,7 @@ def test_what_claude_code_passes_over_is_not_the_same(
     end(talk)
     path = talk.save(tmp_path)
     Intake(store).take(path)
-    shown = [item.message for item in store.view(SESSION).context]
+    shown = [item.message for item in store.view(SESSION).recorded_context]
     done = export(store.view(SESSION), tmp_path / "out.jsonl", format="claude")
     assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()
     expected = [what] if what[0] in _kinds(shown) else []

@@ -216,7 +216,7 @@ def _fork(golden: Golden, case: dict[str, Any]) -> Answer:
     kept = {node.id for node in fork.nodes()} & set(path)
     ours = {
         "nodes": sorted(kept),
-        "context": [item.message for item in fork.context],
+        "context": [item.message for item in fork.recorded_context],
         "labels": {name: label for name, label in fork.labels().items() if name in path},
     }
     theirs = {

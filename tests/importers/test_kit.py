@@ -264,10 +264,10 @@ def test_a_fork_has_all_that_it_shows() -> None:
     store = treering.open(f"memory://kit-{new_nonce()}")
     store.load("s", read.drafts(), leaf=lambda: read.leaf, policy="kit")
     with store.session("s") as session:
-        shown = [item.message for item in session.context]
+        shown = [item.message for item in session.recorded_context]
         session.fork("f", at="n1")
     fork = store.view("f")
-    assert [item.message for item in fork.context] == shown
+    assert [item.message for item in fork.recorded_context] == shown
     assert {each.id for each in fork.nodes()} == {"u1", "u2", "b1", "c1", "n1"}
     store.close()
 

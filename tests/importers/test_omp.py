@@ -570,7 +570,7 @@ class TestDamage:
                 file.transcript(name)
         store = treering.open(f"memory://{uuid.uuid4()}")
         store.load("s", source.drafts(), leaf=lambda: source.leaf, policy="omp")
-        shown = [item.message for item in store.view("s").context]
+        shown = [item.message for item in store.view("s").recorded_context]
         if file.leaf is not None and len(set(file.entry_ids)) == len(entries):
             assert shown == [message for _, message, _ in file.context(file.leaf).messages]
 
@@ -629,5 +629,5 @@ class TestStore:
                 session.fork(f"fork-{name}", at=name)
                 with store.session(f"fork-{name}") as fork:
                     shown = [message for _, message, _ in file.context(name).messages]
-                    assert [item.message for item in fork.context] == shown
+                    assert [item.message for item in fork.recorded_context] == shown
                     assert list(fork.path()) == [above for above in file.path(name) if above in nodes]

@@ -169,7 +169,7 @@ def test_what_is_done_here_is_there(
     with store.session(SESSION) as session:
         change(session)
         session.commit()
-        here = [item.node for item in session.context]
+        here = [item.node for item in session.recorded_context]
     done, path = written(store, tmp_path)
     assert texts(path) == expected
     assert [shown.entry for shown in read(path).context(read(path).leaf).messages] == here

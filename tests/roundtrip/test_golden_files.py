@@ -58,8 +58,8 @@ def test_a_file_comes_out_as_it_went_in(golden: Golden, store: treering.Store, t
         assert path.read_bytes() == _data(golden.path)
     again = _loaded(store, "again", found.open_source(path), found)
     assert again == first
-    assert [item.message for item in store.view("again").context] == [
-        item.message for item in store.view("first").context
+    assert [item.message for item in store.view("again").recorded_context] == [
+        item.message for item in store.view("first").recorded_context
     ]
 
 

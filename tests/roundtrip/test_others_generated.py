@@ -188,7 +188,7 @@ def _there_and_back(name: str, data: bytes, suffix: str = ".jsonl") -> None:
         done = export(store.view("s"), more, format=name)
         before, after = read(given_, format=name), read(more, format=name)
         if done.same_context:
-            assert len(after.context(after.leaf).messages) == len(store.view("s").context)
+            assert len(after.context(after.leaf).messages) == len(store.view("s").recorded_context)
         assert _last_texts(after) == ["and now?", "an answer"]
         if name != "evva":
             assert after.entry_ids[: len(before.entries)] == before.entry_ids

@@ -62,7 +62,7 @@ def take(store: treering.Store, path: Path) -> Taken:
 def shown(store: treering.Store) -> list[str]:
     """The texts that a model sees."""
     found = []
-    for item in store.view("given").context:
+    for item in store.view("given").recorded_context:
         content: Any = (
             fields.get("content", fields.get("contents", fields.get("parts"))) if (fields := item.message) else ""
         )

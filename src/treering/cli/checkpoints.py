@@ -103,7 +103,7 @@ def diff(settings: Settings, *, as_json: bool, session: str, before: str, after:
 
 def _standing(view: View, text: str | None) -> Standing:
     if text is None:
-        return Standing("now", view.context, view.state, view.settings)
+        return Standing("now", view.recorded_context, view.state, view.settings)
     point = find_point(view, text)
     if point.kind == "node":
         return view.perform(_at_node, point.id)

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from treering.cli import documents, exits
-from treering.cli.conversation import print_items
+from treering.cli.conversation import open_call, print_items
 from treering.cli.names import open_session
 from treering.cli.output import Cell, Output, id_cell
 from treering.cli.settings import Settings, environment, json_option, store_options
@@ -131,6 +131,7 @@ def _print_standing(out: Output, view: View, settings: Settings) -> None:
             ("written", _time_cell(info.updated_ms)),
             ("head", view.head),
             ("node", id_cell(view.node)),
+            *map(open_call, view.open_calls()),
             ("open", f"treering.open({_opened(settings)}).session({info.id!r})"),
         )
     )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treering.cli.output import Output, Span
+from treering.cli.output import Cell, Field, Output, Span
 from treering.cli.text import short_id
+from treering.session.open_calls import OpenCall
 from treering.session.reader import ContextItem
 from treering.transcript.parts import Part, parts_of
 
@@ -16,6 +17,12 @@ _STYLES = {"thinking": "dim italic", "result": "dim", "data": "dim"}
 def role_style(role: str) -> str:
     """Return the colour in which a role is printed."""
     return ROLE_STYLES.get(role, "bold magenta")
+
+
+def open_call(call: OpenCall) -> tuple[str, Field]:
+    """Return the row that tells of a call without a result."""
+    told = " ".join(each for each in (call.name, call.id, "in ") if each)
+    return "open call", Cell(told + call.node, told + short_id(call.node))
 
 
 def print_items(out: Output, items: Iterable[ContextItem], *, lines_max: int | None = None) -> None:

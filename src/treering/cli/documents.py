@@ -41,6 +41,7 @@ def of_standing(view: View) -> Document:
         "state": of_state(view.state),
         "manager": raw(view.manager),
         "erased_state": of_erased(view.erased_state),
+        "open_calls": [raw(each._asdict()) for each in view.open_calls()],
     }
 
 

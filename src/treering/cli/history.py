@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 import click
 
 from treering.cli import documents
-from treering.cli.conversation import print_items, print_message, role_style
+from treering.cli.conversation import open_call, print_items, print_message, role_style
 from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
@@ -16,6 +16,7 @@ from treering.cli.text import counted, iso_time, local_time, one_line
 from treering.format import values
 from treering.format.erasure import Erased
 from treering.session.blocking import View
+from treering.session.pairs import whole
 from treering.session.reader import ContextItem
 from treering.session.reading import CheckpointView, HistoryRow
 from treering.transcript.node import Node
@@ -86,12 +87,14 @@ def _body(node: Node) -> object:
 @json_option
 @click.argument("session")
 @click.option("--at", metavar="ID", help="At this node or checkpoint instead of now.")
+@click.option("--recorded", is_flag=True, help="Also what is not sent: calls without a result, results without a call.")
 @store_options()
 @click.pass_obj
-def context(settings: Settings, *, as_json: bool, session: str, at: str | None) -> None:
+def context(settings: Settings, *, as_json: bool, session: str, at: str | None, recorded: bool) -> None:
     """Print what the model sees, message by message."""
     view, out = open_view(settings.open(), session), Output()
     items = _context_at(view, at)
+    items = items if recorded else whole(items)
     if as_json:
         out.document({"items": documents.of_items(items)})
         return
@@ -102,9 +105,11 @@ def context(settings: Settings, *, as_json: bool, session: str, at: str | None) 
 
 def _context_at(view: View, at: str | None) -> tuple[ContextItem, ...]:
     if at is None:
-        return view.context
+        return view.recorded_context
     point = find_point(view, at)
-    return view.checkpoint(point.id).context if point.kind == "checkpoint" else view.context_at(point.id)
+    if point.kind == "checkpoint":
+        return view.checkpoint(point.id).context
+    return view.context_at(point.id, recorded=True)
 
 
 @click.command()
@@ -150,6 +155,7 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
             ("node", id_cell(view.node)),
             ("checkpoint", id_cell(view.checkpoint_id)),
             ("context", counted(len(view.context), "item")),
+            *map(open_call, view.open_calls()),
             *((f"setting {name}", _value(value)) for name, value in view.settings.items()),
             *((f"usage {name}", f"{value:,}") for name, value in view.usage.items()),
             *((f"state {key}", _value(value)) for key, value in view.state.items()),

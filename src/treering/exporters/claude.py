@@ -108,7 +108,7 @@ class _Composer:
         cut = sum(spot.parent is not None and not spot.note and is_unlinked(entry) for entry, spot in pairs)
         self._left.update({("no_parent", True): cut} if cut else {})
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
-        left += unsent(item.message for item in self._view.context)
+        left += unsent(item.message for item in self._view.recorded_context)
         return Composed(
             data=[*_broken(self._lines)],
             entry_ids=["" if spot.note else spot.id for spot in spots],

@@ -150,7 +150,7 @@ def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
 
 def _otherwise(view: View, expected: list[str]) -> list[LeftOut]:
     """Tell how many messages the program sends or does not send by its own rules, unlike those of the session."""
-    here, there = {item.node for item in view.context}, set(expected)
+    here, there = {item.node for item in view.recorded_context}, set(expected)
     counts = {_MISSED: len(here - there), _ADDED: len(there - here)}
     return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
 

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.errors import TreeringError
-from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
+from treering.session import edits, erasing, lineage, navigation, notes, open_calls, pruning, reading, verbs
 from treering.session.erasing import Receipt
-from treering.session.handle import Standing, close, put_off
+from treering.session.handle import Standing, close
 from treering.session.place import release
-from treering.session.reader import ContextItem, Reader
+from treering.session.reader import Reader
 from treering.session.verb import awaited
 from treering.session.writer import Writer
 from treering.storage.requests import Driver, Hold, Steps, Version
@@ -68,6 +68,7 @@ class _AsyncReads(Standing[R]):
     context_at = awaited(reading.context_at)
     notes = awaited(reading.notes)
     extensions = awaited(reading.extensions)
+    open_calls = awaited(open_calls.open_calls)
     last_compaction = awaited(verbs.last_compaction)
     stored = awaited(reading.stored)
     refresh = awaited(Reader.refresh)
@@ -106,6 +107,7 @@ class AsyncSession(_AsyncReads[Writer]):
     commit = awaited(verbs.commit)
     flush = awaited(verbs.flush)
     compact = awaited(verbs.compact)
+    close_open_calls = awaited(open_calls.close_open_calls)
     set_model = awaited(verbs.set_model)
     set_thinking = awaited(verbs.set_thinking)
     set_mode = awaited(verbs.set_mode)
@@ -171,11 +173,6 @@ class AsyncSession(_AsyncReads[Writer]):
     def node(self) -> str | None:
         """The node this session stands on; None before the first one."""
         return self._reader.at_node
-
-    @property
-    def context(self) -> tuple[ContextItem, ...]:
-        """What the model sees, in order, messages put off included; every item names its node."""
-        return super().context + put_off(self._reader)
 
     async def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session.

@@ -8,11 +8,11 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from treering.errors import TreeringError
-from treering.session import edits, erasing, lineage, navigation, notes, pruning, reading, verbs
+from treering.session import edits, erasing, lineage, navigation, notes, open_calls, pruning, reading, verbs
 from treering.session.erasing import Receipt
-from treering.session.handle import Standing, close, put_off
+from treering.session.handle import Standing, close
 from treering.session.place import release
-from treering.session.reader import ContextItem, Reader
+from treering.session.reader import Reader
 from treering.session.verb import blocking
 from treering.session.writer import Writer
 from treering.storage.requests import Driver, Hold, Steps, Version
@@ -64,6 +64,7 @@ class _Reads(Standing[R]):
     context_at = blocking(reading.context_at)
     notes = blocking(reading.notes)
     extensions = blocking(reading.extensions)
+    open_calls = blocking(open_calls.open_calls)
     last_compaction = blocking(verbs.last_compaction)
     stored = blocking(reading.stored)
     refresh = blocking(Reader.refresh)
@@ -109,6 +110,7 @@ class Session(_Reads[Writer]):
     commit = blocking(verbs.commit)
     flush = blocking(verbs.flush)
     compact = blocking(verbs.compact)
+    close_open_calls = blocking(open_calls.close_open_calls)
     set_model = blocking(verbs.set_model)
     set_thinking = blocking(verbs.set_thinking)
     set_mode = blocking(verbs.set_mode)
@@ -178,11 +180,6 @@ class Session(_Reads[Writer]):
     def node(self) -> str | None:
         """The node this session stands on; None before the first one."""
         return self._reader.at_node
-
-    @property
-    def context(self) -> tuple[ContextItem, ...]:
-        """What the model sees, in order, messages put off included; every item names its node."""
-        return super().context + put_off(self._reader)
 
     def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session.

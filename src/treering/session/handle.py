@@ -11,6 +11,7 @@ from treering.errors import UsageError
 from treering.format.erasure import Erased
 from treering.session import verbs
 from treering.session.info import SessionInfo, info_of
+from treering.session.pairs import recorded, whole
 from treering.session.reader import ContextItem, Reader, decoded_manager, decoded_state, erased_state
 from treering.session.writer import Writer
 from treering.storage.requests import Driver, Steps
@@ -100,9 +101,20 @@ class Standing(Generic[R]):
 
     @property
     def context(self) -> tuple[ContextItem, ...]:
-        """What the model sees, in order; every item names its node."""
-        state = self._reader.state
-        return self._reader.messages(state.context, state.lines)
+        """What to send to the model, in order, messages put off included; every item names its node.
+
+        Providers take it: calls of tools that have no result are left out, and results that have no call. `open_calls`
+        tells which calls wait for their results, `recorded_context` shows everything.
+        """
+        return whole(recorded(self._reader))
+
+    @property
+    def recorded_context(self) -> tuple[ContextItem, ...]:
+        """The context as it was recorded, also what `context` leaves out.
+
+        In the middle of a turn, this is what to hand to `commit` edited: an open call stays, and so does its result.
+        """
+        return recorded(self._reader)
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -174,9 +186,3 @@ def close(writer: Writer) -> Steps[None]:
     if writer.options.first_write != "assistant" or writer.begun:
         yield from verbs.flush(writer)
     yield from writer.close()
-
-
-def put_off(writer: Writer) -> tuple[ContextItem, ...]:
-    """Messages that are not recorded yet, because the session was opened that way."""
-    shown = [draft for draft in writer.put_off if draft.type == "node" and draft.kind == "message"]
-    return tuple(ContextItem(draft.id or "", draft.payload) for draft in shown)

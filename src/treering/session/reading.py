@@ -14,6 +14,7 @@ from treering.format.record import Skeleton, decode_record, read_brief, skeleton
 from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
 from treering.session.index import Index
+from treering.session.pairs import whole
 from treering.session.payload import decode_payload
 from treering.session.reader import ContextItem, Reader, decoded_manager, decoded_state, erased_state
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
@@ -206,10 +207,17 @@ def checkpoint(reader: Reader, identifier: str) -> Steps[CheckpointView]:
     )
 
 
-def context_at(reader: Reader, identifier: str | None) -> Steps[tuple[ContextItem, ...]]:
-    """What the model would see at a node."""
+def context_at(reader: Reader, identifier: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
+    """What would be sent to the model at a node.
+
+    Args:
+        reader: The session.
+        identifier: The node; None is the place before the first one.
+        recorded: Leave in what `Session.context` leaves out.
+    """
     restored = yield from reader.restore(identifier)
-    return reader.messages(restored.context, restored.lines)
+    items = reader.messages(restored.context, restored.lines)
+    return items if recorded else whole(items)
 
 
 def notes(reader: Reader, kind: str | None = None, *, on_path: bool = False) -> Steps[tuple[Note, ...]]:

@@ -36,6 +36,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     manager: object = UNSET
     context: Sequence[ContextItem | str] | None = None
     """What the model saw so far, edited; the messages follow it."""
+    as_it_is: bool = False
+    """Take the context though it parts results from their calls: somebody else's, who shows it already."""
     label: str | None = None
     step: int | None = None
     metadata: Mapping[str, object] = {}

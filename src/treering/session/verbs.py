@@ -13,8 +13,9 @@ from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
-from treering.format.record import Skeleton, decode_record, skeleton_of_record
-from treering.session.basis import ANYWHERE, Wish, find_place
+from treering.format.record import Skeleton, decode_record, encode_record, skeleton_of_record
+from treering.session.basis import ANYWHERE, Place, Wish, find_place
+from treering.session.pairs import require_calls, whole
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import ContextItem, Reader, Restored
 from treering.session.recording import Change, Message, Recording, draft_of, require_storable
@@ -216,11 +217,12 @@ def _plan(
     recording = Recording(writer, place)
     if recording.begins_head:
         recording.untold = yield from _is_untold(writer, recording)
-    wanted = changed.context if changed is not None else None
+    wanted, as_it_is = (changed.context, changed.as_it_is) if changed is not None else (None, False)
     own: set[str | None] = set()
     if wanted is not None:
         own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted}
-        recording.context = yield from _explicit_context(writer, [item for item in wanted if _node_of(item) not in own])
+        given = [item for item in wanted if _node_of(item) not in own]
+        recording.context = yield from _explicit_context(writer, given, as_it_is=as_it_is)
     recording.put_off = writer.waiting[:put_off]
     for draft in recording.put_off:
         recording.draft(draft)
@@ -228,8 +230,7 @@ def _plan(
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
         recording.context = _in_order(recording.context, [_node_of(item) for item in wanted], own)
-    if recording.compacts and recording.own_head and recording.context is None:
-        recording.context = yield from rebuilt(writer, recording)
+    if recording.compacts and recording.own_head and (yield from _compact(writer, recording, place)):
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
     if not recording.records:
@@ -333,14 +334,24 @@ def _says(body: bytes, draft: Draft) -> bool:
     return body == same or body == bytes(encode_payload(draft, inside=blobs_in(same))[0])
 
 
-def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> Steps[Context]:
+def _explicit_context(
+    writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False
+) -> Steps[Context]:
     """The context a caller wants, with the records it needs brought where two reads find them."""
     state = writer.state
     names = [_node_of(wanted) for wanted in context]
     there = {item.node: item for item in state.context.items}
-    shown = dict(writer.messages(state.context, state.lines))
+    before = writer.messages(state.context, state.lines)
+    shown, sent = dict(before), dict(whole(before))
     seen = state.context
-    there |= yield from _items_of(writer, [name for name in names if name not in there])
+    others = yield from _shown_alone(writer, [name for name in names if name not in there])
+    there |= {item.node: item for item in others.context.items}
+    alone = shown | dict(writer.messages(others.context, others.lines))
+    if not as_it_is:
+        given = [ContextItem(each, alone[each]) if isinstance(each, str) else each for each in context]
+        yield from require_calls(writer, given, before)
+    if others.lines:
+        yield from writer.bring(others)
     items: list[Item] = []
     for wanted, node in zip(context, names, strict=True):
         item = there[node]
@@ -348,7 +359,7 @@ def _explicit_context(writer: Writer, context: Sequence[ContextItem | str]) -> S
             message = wanted.message
             if writer.options.redaction is not None:
                 message = writer.options.redaction.value(message, f"context[{len(items)}]")
-            if node not in shown or shown[node] != message:
+            if node not in shown or message not in (shown[node], sent.get(node, shown[node])):
                 item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
@@ -369,10 +380,10 @@ def _in_order(context: Context, wanted: Sequence[str], own: Collection[str | Non
     return context.with_items([*placed, *rest])
 
 
-def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
-    """How the policy shows nodes that are not in the context, as later edits have them; their records are brought."""
+def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
+    """How the policy shows nodes that are not in the context, as later edits have them, with their records."""
     if not nodes:
-        return {}
+        return Restored(writer.at_node, Context(), {}, None)
     index = yield from writer.index()
     items = []
     for node in nodes:
@@ -381,12 +392,10 @@ def _items_of(writer: Writer, nodes: Sequence[str]) -> Steps[dict[str, Item]]:
     context = yield from writer.edited(index, Context(tuple(items)))
     lines = yield from writer.context_lines(index, context)
     yield from writer.fetch_blobs(lines.values(), context)
-    yield from writer.bring(Restored(writer.at_node, context, lines, None))
-    found = {item.node: item for item in context.items}
-    missing = [node for node in nodes if node not in found]
+    missing = [node for node in nodes if node not in set(context.nodes)]
     if missing:
         raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
-    return found
+    return Restored(writer.at_node, context, lines, None)
 
 
 class _Recorded(NamedTuple):
@@ -406,8 +415,31 @@ class _Recorded(NamedTuple):
         return before[names.index(first) :] if first in names else []
 
 
-def rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
-    """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown."""
+def _compact(writer: Writer, recording: Recording, place: Place) -> Steps[bool]:
+    """See to it that the context behind a compaction is known, or refuse that; true if only the path told it.
+
+    Raises:
+        UsageError: It would show a result without its call.
+    """
+    if recording.context is None:
+        recording.context = yield from rebuilt(writer, recording)
+        return True
+    seen = place.newest or writer.state
+    new = [record for record in recording.records if record.type == "node"]
+    lines = seen.lines | {record.id: encode_record(record) for record in new}
+    before = Context((*seen.context.items, *(Item(record.id) for record in new)))
+    yield from require_calls(writer, writer.messages(recording.context, lines), writer.messages(before, lines))
+    return False
+
+
+def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> Steps[Context | None]:
+    """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown.
+
+    Args:
+        writer: The session.
+        recording: What is to be recorded.
+        as_it_is: Also if that parts results from their calls.
+    """
     index = yield from writer.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
     path = [*index.graph.path(writer.at_node), *(row for row in new if row.head == recording.head)]
@@ -415,6 +447,8 @@ def rebuilt(writer: Writer, recording: Recording) -> Steps[Context | None]:
     old = context.with_items([item for item in context.items if item.node in index.graph])
     lines = yield from writer.context_lines(index, old)
     yield from writer.fetch_blobs(lines.values(), old)
+    if not as_it_is:
+        yield from require_calls(writer, writer.messages(old, lines), ())
     yield from writer.bring(Restored(writer.at_node, old, lines, None))
     return context
 

@@ -228,7 +228,7 @@ def test_open_calls_are_closed_and_the_repair_is_stored_with_the_next_message(ba
     assert said(again.messages) == [
         "go", "call:add call:add", "result:Tool was interrupted. result:Tool was interrupted.",
     ]  # fmt: skip
-    assert len(backend.store().view("s").context) == 2
+    assert len(backend.store().view("s").recorded_context) == 2
     again("go on")
     assert [block["toolResult"]["status"] for block in again.messages[2]["content"]] == ["error", "error"]
     third = agent_on(backend)

@@ -42,7 +42,7 @@ def manager(backend: Backend) -> TreeringSessionManager:
 
 def told(backend: Backend, name: str) -> list[str]:
     """The conversation of a session where it stands, in short."""
-    return said([item.message for item in backend.store().view(name).context])
+    return said([item.message for item in backend.store().view(name).recorded_context])
 
 
 class Gate(HookProvider):

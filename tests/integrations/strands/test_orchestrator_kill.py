@@ -54,7 +54,7 @@ def killed(place: tuple[str, dict[str, Any]], kind: str) -> None:
 
 def told(store: Store, name: str) -> list[str]:
     """The conversation of a session where it stands, in short."""
-    return said([item.message for item in store.view(name).context])
+    return said([item.message for item in store.view(name).recorded_context])
 
 
 def test_a_killed_graph_goes_on(place: tuple[str, dict[str, Any]], store: Store) -> None:

@@ -234,7 +234,7 @@ class _Append(Recording):
     def finish(self) -> Steps[None]:
         """Keep what the model sees where only the whole path tells it; and at first, by which policy that is known."""
         if self.compacts and self.context is None:
-            self.context = yield from rebuilt(self.writer, self)
+            self.context = yield from rebuilt(self.writer, self, as_it_is=True)
             self.keep(Change(navigated=True))
         elif self.moved and self.checkpoint is None:
             self.keep(Change())

@@ -30,6 +30,8 @@ from treering.integrations.strands.conversation import (
     tracking_id,
 )
 from treering.integrations.strands.repair import close_open_calls
+from treering.session.recording import Change
+from treering.session.verbs import record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
@@ -204,7 +206,7 @@ class Recorder:
     def _look(self) -> None:
         """See what the session shows where it stands."""
         session = self.session
-        self._shown = tuple(Shown(item.node, message_of(item)) for item in session.context)
+        self._shown = tuple(Shown(item.node, message_of(item)) for item in session.recorded_context)
         state = {key: values.encode(value) for key, value in session.state.items()}
         self._known = Known(state, None if session.manager is None else values.encode(session.manager))
         self._unfinished = False
@@ -240,8 +242,9 @@ class Recorder:
         if not (drafts or says_more or (ends and self._unfinished)):
             return
         with self.held() as session:
-            if says_more or ends:
-                session.commit(drafts, state=changed, drop=dropped, label=label, new_ids=True, **more)
+            if says_more or ends:  # the agent shows this context already, whatever providers will say to it
+                change = Change(state=changed, drop=dropped, label=label, as_it_is=True, **more)
+                session.perform(record, drafts, change, new_ids=True)
             else:
                 session.append(*drafts, new_ids=True)
         self._unfinished = not (says_more or ends)
