@@ -30,7 +30,7 @@ def test_sound(recorded: Recorded) -> None:
     assert done.out == ""
     assert "checked 1 session: sound" in done.err
     assert recorded.program.json("verify", "tea") == {
-        "sessions": [{"session": "tea", "findings": []}],
+        "sessions": [{"session": "tea", "namespace": [], "findings": []}],
         "parcels": [],
         "sound": True,
     }
@@ -121,10 +121,10 @@ def test_stats_of_all(recorded: Recorded) -> None:
     recorded.program("copy", "tea", "--name", "coffee")
     document = recorded.program.json("stats")
     assert sum(row["bytes"] for row in document["sessions"]) == document["total"]["bytes"]
-    assert {row[-1] for row in recorded.program("stats").rows} == {"tea", "coffee"}
+    assert {row[-2] for row in recorded.program("stats").rows} == {"tea", "coffee"}
     (recorded.program.store / "latest" / "coffee.jsonl.zst").write_bytes(b"nonsense")
     done = recorded.program("stats")
-    assert [row[-1] for row in done.rows] == ["tea"]
+    assert [row[-2] for row in done.rows] == ["tea"]
     assert "coffee" in done.err
 
 

@@ -20,7 +20,7 @@ def test_demo(program: Program) -> None:
     assert "signal 9" in done.out
     assert done.err == ""
     (row,) = program("ls").rows
-    assert row[-1] == load_story().title
+    assert row[8] == load_story().title
     assert program("verify").code == 0
 
 

@@ -193,7 +193,7 @@ def test_continue_elsewhere(program: Program, tmp_path: Path, home: Path) -> Non
     assert ["session", "one"] in done.rows
     again = program("continue", "--cwd", tmp_path)
     assert again.err == ""
-    assert program.json("continue", "--cwd", tmp_path, "--dry-run") == {"session": "one", "file": None}
+    assert program.json("continue", "--cwd", tmp_path, "--dry-run") == {"session": "one", "namespace": [], "file": None}
     assert [item["message"]["content"] for item in program.json("context", "one")["items"]][-1] == "go on"
 
 

@@ -23,7 +23,7 @@ def test_rows(recorded: Recorded, tmp_path: Path) -> None:
     (row,) = recorded.program("ls").rows
     assert row[0] == "tea"
     assert row[1].endswith("Z")
-    assert row[2:] == ["5", "shop", str(tmp_path), "", "", "why is the total wrong?", "Too much tea"]
+    assert row[2:] == ["5", "shop", str(tmp_path), "", "", "why is the total wrong?", "Too much tea", ""]
 
 
 def test_newest_first(recorded: Recorded) -> None:
@@ -62,8 +62,8 @@ def test_damaged_card(recorded: Recorded) -> None:
     (card,) = recorded.program.store.rglob("coffee.jsonl.zst")
     card.write_bytes(b"nonsense")
     rows = {row[0]: row for row in recorded.program("ls").rows}
-    assert rows["tea"][-1] == "Too much tea"
-    assert rows["coffee"][-1].startswith("warning: ")
+    assert rows["tea"][8] == "Too much tea"
+    assert rows["coffee"][8].startswith("warning: ")
 
 
 def test_continue_beside_damage(recorded: Recorded, tmp_path: Path) -> None:
@@ -76,10 +76,11 @@ def test_continue_beside_damage(recorded: Recorded, tmp_path: Path) -> None:
 
 
 def test_namespace(program: Program) -> None:
-    """A namespace has its own sessions and sees no others."""
+    """A namespace has its own sessions and sees no others; the store around it lists them with its name."""
     with treering.open(program.store, namespace="ann").session("hers") as session:
         session.append("mine")
-    assert program("ls").out == ""
+    assert [(row[0], row[-1]) for row in program("ls").rows] == [("hers", "ann")]
+    assert program("ls", "--namespace", "bob").out == ""
     assert [row[0] for row in program("ls", "--namespace", "ann").rows] == ["hers"]
     assert [row[0] for row in program("--namespace", "ann", "ls").rows] == ["hers"]
 

@@ -22,7 +22,7 @@ def test_rows(recorded: Recorded) -> None:
     (row,) = recorded.program("search", "total", "wrong").rows
     assert row[:2] == ["tea", recorded.question]
     assert row[2].endswith("Z")
-    assert row[3:] == ["user", "prompt", "shop", "Too much tea", "0", "why is the total wrong?"]
+    assert row[3:] == ["user", "prompt", "shop", "Too much tea", "0", "why is the total wrong?", ""]
 
 
 def test_jump(recorded: Recorded) -> None:
@@ -37,7 +37,7 @@ def test_jump(recorded: Recorded) -> None:
 
 def test_prompts(recorded: Recorded) -> None:
     """Without words --prompts is a history, the newest first."""
-    assert [row[-1] for row in recorded.program("search", "--prompts").rows] == ["fix it", "why is the total wrong?"]
+    assert [row[8] for row in recorded.program("search", "--prompts").rows] == ["fix it", "why is the total wrong?"]
 
 
 def test_filters(recorded: Recorded, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from tests.session.at_rest import KilledDriver, KilledError
 from tests.session.backends import Backend, kill, local_backend, memory_backend
 
 import treering
@@ -18,10 +19,12 @@ from treering import Keep, Retention, Store
 from treering.errors import SessionDeletedError, UnavailableError, UsageError
 from treering.ids import now_ms
 from treering.maintenance.retention import choose
+from treering.session import notes
 from treering.session.info import SessionInfo
 from treering.session.store import Place
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Get, List, Put
+from treering.storage.run import run
 
 HOUR_MS = 3_600_000
 NOW_MS = 10_000 * HOUR_MS
@@ -181,12 +184,18 @@ def test_pruning_makes_a_session_no_younger(backend: Backend) -> None:
     assert row.updated_ms == before
 
 
+def mark_kept(store: Store, backend: Backend, session: str) -> None:
+    """Mark a session to be kept, and be killed before the card tells."""
+    opened = store.session(session)
+    with pytest.raises(KilledError):
+        run(notes.set_status(opened._reader, "keep"), KilledDriver(backend.driver(), 2))
+    kill(opened)
+
+
 def test_a_status_that_no_card_tells_yet_counts(backend: Backend) -> None:
     """The tail is looked at before anything goes."""
     made(backend.store(), "a")
-    session = backend.store().session("a")
-    session.set_status("keep")
-    kill(session)
+    mark_kept(backend.store(), backend, "a")
     assert [row.status for row in backend.store().each_session()] == [""]
     assert done(backend.store(), OLD) == {"a": "keep"}
 
@@ -194,15 +203,16 @@ def test_a_status_that_no_card_tells_yet_counts(backend: Backend) -> None:
 @pytest.mark.parametrize("verb", ["status", "append"])
 def test_what_no_card_tells_yet_spares_checkpoints(verb: str) -> None:
     """A session in use, or marked to be kept, is not pruned either."""
-    store = memory_backend().store()
+    backend = memory_backend()
+    store = backend.store()
     made(store, "a")
     now = datetime.fromtimestamp(store.view("a").info.updated_ms / 1000 + 3600, UTC)
-    session = store.session("a")
     if verb == "status":
-        session.set_status("keep")
+        mark_kept(store, backend, "a")
     else:
+        session = store.session("a")
         session.append(treering.Draft(kind="message", role="user", payload="x", time_ms=int(now.timestamp() * 1000)))
-    kill(session)
+        kill(session)
     min_idle_hours = 0 if verb == "status" else 1
     policy = Retention(checkpoints=Keep(last=1), min_idle_hours=min_idle_hours)
     (row,) = store.retain(policy, now=now + timedelta(seconds=1)).rows

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import click
 
 from treering.cli import exits
-from treering.cli.names import find_session
+from treering.cli.names import find_session, namespace_cell, namespace_of, part_of
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
@@ -28,7 +30,11 @@ def backup(context: click.Context, *, as_json: bool, target: str, sessions: tupl
     """
     settings, out = context.ensure_object(Settings), Output()
     store, there = settings.open(), Store(settings.elsewhere(target, settings.namespace))
-    names = [find_session(store, session) for session in sessions]
+    named: dict[tuple[str, ...], list[str]] = {}
+    for session in sessions:
+        part, exact = find_session(store, session)
+        named.setdefault(namespace_of(part), []).append(exact)
+    wanted: Mapping[tuple[str, ...], list[str] | None] = named or {namespace_of(store): None}
     rows = 0
     with progress("backing up") as step:
 
@@ -37,13 +43,17 @@ def backup(context: click.Context, *, as_json: bool, target: str, sessions: tupl
             rows += 1
             step(rows, f"{row.action} {row.name}")
 
-        done = store.backup(
-            there,
-            sessions=names or None,
-            delete=delete,
-            told=told,
-            progress=lambda written: step(rows, f"backing up, {size_text(written)}"),
-        )
+        parts = [
+            part_of(store, namespace).backup(
+                part_of(there, namespace),
+                sessions=names,
+                delete=delete,
+                told=told,
+                progress=lambda written: step(rows, f"backing up, {size_text(written)}"),
+            )
+            for namespace, names in wanted.items()
+        ]
+    done = Backup(rows=tuple([row for part in parts for row in part.rows]))
     _show(out, done, as_json=as_json)
     if done.failed:
         context.exit(exits.PARTLY)
@@ -72,7 +82,7 @@ def _row(row: BackedUp) -> tuple[Field, ...]:
     missing = f"{counted(len(row.missing), 'large part')} missing in the store" if row.missing else ""
     return (
         id_cell(row.name),
-        row.namespace,
+        namespace_cell(row.namespace),
         row.kind,
         Cell(row.action, style=_STYLES.get(row.action, "")),
         str(row.records) if row.kind == "session" else "",

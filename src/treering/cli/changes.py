@@ -6,7 +6,15 @@ import click
 
 from treering.cli import exits
 from treering.cli.asking import agreed
-from treering.cli.names import find_checkpoint, find_node, find_point, naming_exactly, open_session, open_view
+from treering.cli.names import (
+    find_checkpoint,
+    find_node,
+    find_point,
+    find_session,
+    naming_exactly,
+    open_session,
+    open_view,
+)
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line, size_text
@@ -96,8 +104,9 @@ def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str |
 
     It gets the context, state, labels and edits that belong there; both sessions know of each other.
     """
-    store, out = settings.open(), Output()
-    with open_session(store, session) as opened:
+    out = Output()
+    store, exact = find_session(settings.open(), session)
+    with store.session(exact, create=False) as opened:
         opened.fork(new, at=find_node(opened, at) if at is not None else None, title=title)
     with store.session(new, create=False) as forked:
         _print_place(out, forked, as_json=as_json)

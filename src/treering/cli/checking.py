@@ -8,20 +8,26 @@ from typing import NamedTuple
 import click
 
 from treering.cli import exits
-from treering.cli.names import all_sessions, find_session, open_view
+from treering.cli.names import all_sessions, find_session, namespace_cell, namespace_of, open_view, part_of, parts_of
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
 from treering.errors import NotFoundError, TreeringError
 from treering.maintenance.verify import DAMAGE, Finding
+from treering.session.info import SessionInfo
 from treering.session.reader import Reader
 from treering.session.reading import stored
 from treering.session.store import Store
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, list_all
 
-Checked = tuple[str, list[Finding]]
-"""A name, and what was found under it."""
+
+class Checked(NamedTuple):
+    """What was found under a name."""
+
+    namespace: tuple[str, ...]
+    name: str
+    findings: list[Finding]
 
 
 @click.command()
@@ -33,26 +39,29 @@ Checked = tuple[str, list[Finding]]
 def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
     """Read everything stored and report all damage.
 
-    Of one session, or of all and of what others keep beside them. Changes nothing. Ends with exit code 6 if anything
-    is damaged. Oddities lose nothing, for example a node without its parent in an imported session, or bytes that a
-    kill left behind; they are listed and count with --strict.
+    Of one session, or of all and of what others keep beside them, also in namespaces. Changes nothing. Ends with exit
+    code 6 if anything is damaged. Oddities lose nothing, for example a node without its parent in an imported session,
+    or bytes that a kill left behind; they are listed and count with --strict.
     """
     store = context.find_object(Settings).open()  # type: ignore[union-attr]  # made by the program
     out, (sessions, parcels) = Output(), _check(store, session)
     checks = [*sessions, *parcels]
-    bad = sum(finding.severity == DAMAGE or strict for _, findings in checks for finding in findings)
+    bad = sum(finding.severity == DAMAGE or strict for check in checks for finding in check.findings)
     if as_json:
         found = {
-            "sessions": [{"session": name, "findings": findings} for name, findings in sessions],
-            "parcels": [{"parcel": name, "findings": findings} for name, findings in parcels],
+            "sessions": [_checked_document("session", check) for check in sessions],
+            "parcels": [_checked_document("parcel", check) for check in parcels],
         }
         out.document({**found, "sound": not bad})
     else:
-        for name, findings in checks:
-            for finding in findings:
-                _print(out, name, finding)
+        for check in checks:
+            for finding in check.findings:
+                _print(out, check, finding)
         beside = f" and {counted(len(parcels), 'parcel')}" if parcels else ""
-        out.say(f"checked {counted(len(sessions), 'session')}{beside}: {counted(bad, 'finding') if bad else 'sound'}")
+        parts = {check.namespace for check in checks if check.namespace}
+        where = f" in {counted(len({check.namespace for check in checks}), 'namespace')}" if parts else ""
+        said = counted(bad, "finding") if bad else "sound"
+        out.say(f"checked {counted(len(sessions), 'session')}{beside}{where}: {said}")
     context.exit(exits.CORRUPT if bad else 0)
 
 
@@ -61,29 +70,39 @@ def _check(store: Store, session: str | None) -> tuple[list[Checked], list[Check
     if session is None:
         checks: tuple[list[Checked], list[Checked]] = ([], [])
         with progress("verifying") as step:
-            for kind, found in zip(checks, (store.verify_all(), store.verify_parcels()), strict=True):
-                for check in found:
-                    kind.append(check)
-                    step(sum(map(len, checks)), f"verified {check[0]}")
+            for part in parts_of(store):
+                for kind, found in zip(checks, (part.verify_all(), part.verify_parcels()), strict=True):
+                    for check in found:
+                        kind.append(Checked(namespace_of(part), *check))
+                        step(sum(map(len, checks)), f"verified {check[0]}")
         return checks
     try:
-        return [(session, store.verify(session))], []
+        return [Checked(namespace_of(store), session, store.verify(session))], []
     except NotFoundError:
-        exact = find_session(store, session)
-        return [(exact, store.verify(exact))], []
+        there, exact = find_session(store, session)
+        return [Checked(namespace_of(there), exact, there.verify(exact))], []
 
 
-def _print(out: Output, name: str, finding: Finding) -> None:
+def _checked_document(kind: str, check: Checked) -> dict[str, object]:
+    return {kind: check.name, "namespace": check.namespace, "findings": check.findings}
+
+
+def _print(out: Output, check: Checked, finding: Finding) -> None:
     positions = "" if finding.first is None else f"{finding.first}-{finding.end}"
     if not out.terminal:
         offset = "" if finding.offset is None else str(finding.offset)
-        fields = (name, finding.severity, finding.kind, finding.key, offset, positions, finding.message)
-        out.table((), [(*fields, finding.remedy)])
+        fields = (check.name, finding.severity, finding.kind, finding.key, offset, positions, finding.message)
+        out.table((), [(*fields, finding.remedy, namespace_cell(check.namespace))])
         return
     style = "bold red" if finding.severity == DAMAGE else "yellow"
-    out.line((finding.severity, style), (f"  {finding.kind}", ""), (f"  {name}", "cyan"))
+    out.line((finding.severity, style), (f"  {finding.kind}", ""), (f"  {check.name}", "cyan"))
     out.block(finding.message, indent=2)
-    where = [("key", finding.key), ("positions", positions), ("remedy", finding.remedy)]
+    where = [
+        ("namespace", namespace_cell(check.namespace).full),
+        ("key", finding.key),
+        ("positions", positions),
+        ("remedy", finding.remedy),
+    ]
     for label, value in where:
         if value:
             out.block(f"{label}: {value}", "dim", indent=2)
@@ -145,31 +164,32 @@ def _size(answer: Answer) -> int:
 @store_options()
 @click.pass_obj
 def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
-    """Say how much sessions take in the store."""
+    """Say how much sessions take in the store, also those in namespaces."""
     store, out = settings.open(), Output()
     if session is not None:
         view = open_view(store, session)
         found = view.perform(at_rest)
         if as_json:
-            out.document(_document(view.id, found))
+            out.document(_document(view.info, found))
         else:
-            out.facts([("session", view.id), *_facts(found)])
+            namespace = namespace_cell(view.info.namespace)
+            out.facts([("session", view.id), ("namespace", namespace), *_facts(found)])
         return
     rows = _measure_all(store, out)
     if as_json:
         total = AtRest(*(sum(column) for column in zip(*(row for _, row in rows), strict=True))) if rows else None
-        out.document({"sessions": [_document(name, row) for name, row in rows], "total": total and _numbers(total)})
+        out.document({"sessions": [_document(info, row) for info, row in rows], "total": total and _numbers(total)})
         return
     _print_rows(out, rows)
 
 
-def _measure_all(store: Store, out: Output) -> list[tuple[str, AtRest]]:
-    found: list[tuple[str, AtRest]] = []
+def _measure_all(store: Store, out: Output) -> list[tuple[SessionInfo, AtRest]]:
+    found: list[tuple[SessionInfo, AtRest]] = []
     errors: list[TreeringError] = []
     with progress("counting") as step:
         for done, info in enumerate(all_sessions(store), 1):
             try:
-                found.append((info.id, store.view(info.id).perform(at_rest)))
+                found.append((info, part_of(store, info.namespace).view(info.id).perform(at_rest)))
             except TreeringError as error:
                 errors.append(error)
             step(done)
@@ -182,8 +202,8 @@ def _numbers(found: AtRest) -> dict[str, int]:
     return {**found._asdict(), "bytes": found.bytes}
 
 
-def _document(session: str, found: AtRest) -> dict[str, object]:
-    return {"session": session, **_numbers(found)}
+def _document(info: SessionInfo, found: AtRest) -> dict[str, object]:
+    return {"session": info.id, "namespace": info.namespace, **_numbers(found)}
 
 
 def _facts(found: AtRest) -> Iterator[tuple[str, Field]]:
@@ -195,9 +215,10 @@ def _number(name: str, number: int) -> Cell:
     return Cell(str(number), size_text(number) if name.endswith("bytes") else f"{number:,}")
 
 
-def _print_rows(out: Output, rows: Iterable[tuple[str, AtRest]]) -> None:
+def _print_rows(out: Output, rows: Iterable[tuple[SessionInfo, AtRest]]) -> None:
     names = ("records", "nodes", "checkpoints", "segments", "waste", "unsealed", "blobs", "bytes")
     table: list[tuple[Field, ...]] = [
-        (*(_number(name, _numbers(row)[name]) for name in names), id_cell(session)) for session, row in rows
+        (*(_number(name, _numbers(row)[name]) for name in names), id_cell(info.id), namespace_cell(info.namespace))
+        for info, row in rows
     ]
-    out.table((*names, "session"), table, right=names)
+    out.table((*names, "session", "namespace"), table, right=names, stretch="session")

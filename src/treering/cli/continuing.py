@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -12,11 +13,12 @@ import click
 
 from treering.cli import documents, exits
 from treering.cli.conversation import open_call, print_items
-from treering.cli.names import open_session
+from treering.cli.names import namespace_cell, part_of
 from treering.cli.output import Cell, Output, id_cell
 from treering.cli.settings import Settings, environment, json_option, store_options
 from treering.cli.text import ago, counted, iso_time
 from treering.errors import NotFoundError, TreeringError
+from treering.format.paths import namespace_prefix, prefix_of
 from treering.importers.discovery import Recent, recent
 from treering.importers.intake import Intake
 from treering.session.blocking import View
@@ -48,7 +50,7 @@ def continue_(
     With --message the message is recorded first; whoever resumes the session finds it at the end of the context.
     """
     store, out = settings.open(), Output()
-    found = store.recent(project=project) if project is not None else store.recent(cwd=cwd)
+    found = store.recent(project=project, cwd=cwd if project is None else None, below=True)
     others = _Others(store)
     other = None if here or project is not None else others.last_about(cwd, found)
     if found is None and other is None:
@@ -57,11 +59,13 @@ def continue_(
     if dry_run:
         _announce(out, found, other, as_json=as_json)
         return
-    name = _take(others.intake, out, other, found) if other is not None else found.id if found is not None else ""
+    name = _take(others.intake, out, other, found) if other is not None else None
+    if name is None and found is not None:
+        store, name = part_of(store, found.namespace), found.id
     if message is not None:
-        with open_session(store, name) as session:
+        with store.session(name, create=False) as session:
             session.append(message)
-    view = store.view(name)
+    view = store.view(name or "")
     if as_json:
         out.document(documents.of_standing(view) | {"context": documents.of_items(view.context)})
         return
@@ -94,23 +98,25 @@ class _Others:
 def _announce(out: Output, found: SessionInfo | None, other: Recent | None, *, as_json: bool) -> None:
     session = None if other is not None or found is None else found.id
     if as_json:
-        out.document({"session": session, "file": other})
+        namespace = None if session is None or found is None else found.namespace
+        out.document({"session": session, "namespace": namespace, "file": other})
     elif other is not None:
         out.facts((("program", other.program), ("file", other.path), ("written", _time_cell(other.modified_ms))))
         out.say("it would be imported, or brought up to date, and continued")
     elif found is not None:
-        out.facts((("session", found.id), ("title", found.title or found.first_prompt)))
+        title = found.title or found.first_prompt
+        out.facts((("session", found.id), ("namespace", namespace_cell(found.namespace)), ("title", title)))
 
 
-def _take(intake: Intake, out: Output, other: Recent, found: SessionInfo | None) -> str:
-    """Import the session of another program; return its name here. Should that fail, ours is taken, if there is one."""
+def _take(intake: Intake, out: Output, other: Recent, found: SessionInfo | None) -> str | None:
+    """Import the session of another program; return its name here. None: that failed, and there is one of ours."""
     try:
         taken = intake.take(other.path, format=other.program)
     except TreeringError as error:
         if found is None:
             raise
         out.say(f"{other.path}: not imported: {exits.line_of(error)}")
-        return found.id
+        return None
     how = {"new": "imported", "updated": "brought up to date"}.get(taken.outcome, "imported before")
     out.say(f"{how} from {other.program}: {other.path}, {counted(taken.records, 'new record')}")
     if taken.branch:
@@ -127,23 +133,26 @@ def _print_standing(out: Output, view: View, settings: Settings) -> None:
     out.facts(
         (
             ("session", Cell(info.id, style="bold cyan")),
+            ("namespace", namespace_cell(info.namespace)),
             ("title", info.title or info.first_prompt),
             ("written", _time_cell(info.updated_ms)),
             ("head", view.head),
             ("node", id_cell(view.node)),
             *map(open_call, view.open_calls()),
-            ("open", f"treering.open({_opened(settings)}).session({info.id!r})"),
+            ("open", f"{_opened(settings, info.namespace)}.session({info.id!r})"),
         )
     )
     out.line("")
     _print_end(out, view.context)
 
 
-def _opened(settings: Settings) -> str:
-    """The arguments that open this store from a program."""
-    arguments = [repr(settings.target)]
-    arguments += [f"namespace={settings.namespace!r}"] if settings.namespace else []
-    return ", ".join(arguments + ["single_writer=True"] * settings.single_writer)
+def _opened(settings: Settings, namespace: Sequence[str]) -> str:
+    """How a program opens the part of the store that lies in these namespaces."""
+    arguments = ", ".join([repr(settings.target)] + ["single_writer=True"] * settings.single_writer)
+    return f"treering.open({arguments})" + "".join(
+        f".namespace({name!r})" if prefix_of([name]) == namespace_prefix("", name) else f".namespaces()[{name!r}]"
+        for name in namespace
+    )
 
 
 def _print_end(out: Output, context: tuple[ContextItem, ...]) -> None:

@@ -146,7 +146,7 @@ def _work_until_killed(settings: Settings, show: Show, story: Story, name: str) 
 
 @contextmanager
 def _agent(settings: Settings, name: str) -> Iterator[subprocess.Popen[str]]:
-    options = [settings.namespace or "", "single-writer" if settings.single_writer else ""]
+    options = ["single-writer" if settings.single_writer else "", *settings.namespace]
     command = [sys.executable, "-m", "treering.cli.sample.agent", settings.target, name, *options]
     agent = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # noqa: S603  # our own program
     try:

@@ -10,7 +10,7 @@ import msgspec
 
 from treering.cli import exits
 from treering.cli.asking import agreed
-from treering.cli.names import find_node, open_session
+from treering.cli.names import find_node, open_session, parts_of, tell_left_alone
 from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, one_line
@@ -41,7 +41,7 @@ def erase(
     short before.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    with open_session(store, session) as opened:
+    with open_session(store, session, below=False) as opened:
         ids = [_find(opened, each) for each in node]
         what = [counted(len(ids), "payload")] if ids else []
         what += [f"all values of {key!r}" for key in state] + ["the manager's state"] * manager
@@ -94,13 +94,18 @@ def _forks_of(receipt: Receipt) -> Iterator[Receipt]:
 @json_option
 @click.argument("session", required=False)
 @click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was deleted before that.")
+@click.option("--all-namespaces", is_flag=True, help="In each namespace below as well.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
-def purge(context: click.Context, *, as_json: bool, session: str | None, older_than: float | None, yes: bool) -> None:
+def purge(
+    context: click.Context, *, as_json: bool, session: str | None, older_than: float | None, all_namespaces: bool,
+    yes: bool,
+) -> None:  # fmt: skip
     """Remove what deletions leave: tombstones, and what killed processes left behind.
 
-    Without SESSION all deleted sessions are purged. Those that live are left alone.
+    Without SESSION all deleted sessions are purged. Those that live are left alone, and so are namespaces without
+    --all-namespaces.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
     if session is not None and older_than is not None:
@@ -108,8 +113,14 @@ def purge(context: click.Context, *, as_json: bool, session: str | None, older_t
     if not yes and not agreed(lambda: f"purge {session or 'all deleted sessions'}? nothing brings it back"):
         out.say("nothing was purged")
         context.exit(exits.INTERRUPTED)
-    names = store.purge(session, older_than=None if older_than is None else timedelta(days=older_than))
+    if session is not None and all_namespaces:
+        raise click.UsageError("--all-namespaces goes with all sessions, not with one")
+    age = None if older_than is None else timedelta(days=older_than)
+    stores = parts_of(store) if all_namespaces else [store]
+    names = [name for each in stores for name in each.purge(session, older_than=age)]
     if as_json:
-        out.document({"purged": list(names)})
-        return
-    out.say(f"purged {counted(len(names), 'session')}")
+        out.document({"purged": names})
+    else:
+        out.say(f"purged {counted(len(names), 'session')}")
+    if session is None and not all_namespaces:
+        tell_left_alone(out, store)

@@ -87,19 +87,20 @@ def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
 @click.argument("session")
 @click.argument("target", metavar="[PLACE]", required=False)
 @click.option("--name", metavar="NAME", help="Name of the copy.  [default: the same]")
-@click.option("--target-namespace", metavar="NAME", help="Namespace in the target.")
+@click.option(
+    "--target-namespace", metavar="NAME", multiple=True, help="Namespace in the target; one more lies inside it."
+)
 @store_options()
 @click.pass_obj
 def copy(
-    settings: Settings, *, session: str, target: str | None, name: str | None, target_namespace: str | None
+    settings: Settings, *, session: str, target: str | None, name: str | None, target_namespace: tuple[str, ...]
 ) -> None:
     """Copy a session to another store or name.
 
     It may be in use meanwhile: the copy is what it was when the command began.
     """
-    store = settings.open()
-    exact = find_session(store, session)
-    if target is None and target_namespace is None:
+    store, exact = find_session(settings.open(), session)
+    if target is None and not target_namespace:
         there = store
     else:
         there = Store(settings.elsewhere(target or settings.target, target_namespace))

@@ -9,7 +9,7 @@ import click
 from treering.cli import documents
 from treering.cli.conversation import open_call, print_items, print_message, role_style
 from treering.cli.message import headline, role_of
-from treering.cli.names import find_node, find_point, open_view
+from treering.cli.names import find_node, find_point, namespace_cell, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, one_line
@@ -139,6 +139,7 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
     out.facts(
         (
             ("session", Cell(info.id, style="bold cyan")),
+            ("namespace", namespace_cell(info.namespace)),
             ("title", info.title),
             ("first prompt", info.first_prompt),
             ("task", info.task),

@@ -7,12 +7,15 @@ import os
 import click
 
 from treering.cli import documents
-from treering.cli.names import all_sessions
+from treering.cli.names import all_sessions, namespace_cell
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, iso_time, one_line
 from treering.session.info import SessionInfo
 
+COLUMNS = (
+    "session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title", "namespace",
+)  # fmt: skip
 PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
 
 
@@ -30,12 +33,15 @@ def ls(
     settings: Settings, *, as_json: bool, project: str | None, cwd: str | None, status: str | None, limit: int,
     after: str | None, everything: bool,
 ) -> None:  # fmt: skip
-    """List sessions, the most recently active first: imported ones are written when they are imported."""
+    """List sessions, also those in namespaces.
+
+    The most recently active come first; imported ones are written when they are imported.
+    """
     store, out = settings.open(), Output()
     if everything:
         rows, cursor = list(all_sessions(store, project=project, cwd=cwd, status=status, after=after)), None
     else:
-        page = store.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after)
+        page = store.sessions(project=project, cwd=cwd, status=status, limit=limit, after=after, below=True)
         rows, cursor = list(page.rows), page.after
     if as_json:
         out.document({"sessions": [documents.of_session(row) for row in rows], "after": cursor})
@@ -43,11 +49,7 @@ def ls(
     if not rows and out.terminal:
         out.say("no sessions")
         return
-    out.table(
-        ("session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title"),
-        map(_row, rows),
-        right=("messages",),
-    )
+    out.table(COLUMNS, map(_row, rows), right=("messages",), stretch="title")
     if cursor is not None and out.terminal:
         out.say(f"more: --after {cursor}")
 
@@ -65,6 +67,7 @@ def _row(info: SessionInfo) -> tuple[Field, ...]:
         Cell(str(info.extra.get("imported") or ""), style="dim"),
         Cell(info.first_prompt, one_line(info.first_prompt, PROMPT_CHARACTERS) if named else "", "dim"),
         warning or named or info.first_prompt,
+        namespace_cell(info.namespace),
     )
 
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Literal, NamedTuple, TypeVar
 
-from treering.cli.text import ELLIPSIS
+from treering.cli.output import Cell, Output
+from treering.cli.text import ELLIPSIS, counted
 from treering.errors import NotFoundError, UsageError
+from treering.format.paths import namespaces_in, prefix_of
 from treering.session.blocking import Session, View
 from treering.session.info import SessionInfo
+from treering.session.inventory import prefixes
 from treering.session.store import Store
+from treering.storage.run import run
 
 T = TypeVar("T")
 
@@ -33,32 +38,83 @@ class Point(NamedTuple):
 
 def open_view(store: Store, name: str) -> View:
     """Open a session for reading, by its name or a part of it."""
-    return _by_name(store, name, store.view)
+    return _by_name(store, name, Store.view)
 
 
-def open_session(store: Store, name: str) -> Session:
-    """Open an existing session for writing, by its name or a part of it."""
-    return _by_name(store, name, lambda exact: store.session(exact, create=False))
+def open_session(store: Store, name: str, *, below: bool = True) -> Session:
+    """Open an existing session for writing, by its name or a part of it; not `below`: in this very namespace."""
+    return _by_name(store, name, lambda there, exact: there.session(exact, create=False), below=below)
 
 
-def find_session(store: Store, name: str) -> str:
-    """Return the full name of a session."""
-    return open_view(store, name).id
+def find_session(store: Store, name: str) -> tuple[Store, str]:
+    """Return the part of the store that a session is in, and its full name."""
+    return _by_name(store, name, lambda there, exact: (there, there.view(exact).id))
 
 
-def _by_name(store: Store, name: str, use: Callable[[str], T]) -> T:
+def _by_name(store: Store, name: str, use: Callable[[Store, str], T], *, below: bool = True) -> T:
+    """Use a session: the one of this name here, else the only one below, else the only one with such a part of it."""
     try:
-        return use(name)
+        return use(store, name)
     except NotFoundError as error:
         if error.kind != "session":
             raise
-        known = [row.id for row in all_sessions(store)]
-        part = name.strip(ELLIPSIS)
-        parts = {each for each in known if _is_part(part, each)} if len(part) >= PART_CHARACTERS_MIN else set()
-        found = _only(part, parts, "session")
+        known = list(store.each_session(below=True))
+        looked_at = known if below else [row for row in known if row.namespace == namespace_of(store)]
+        found = _only_session(name, [row for row in looked_at if row.id == name] or _with_part(looked_at, name))
         if found is None:
             raise _not_found(name, known, error) from None
-    return use(found)
+    if found.namespace != namespace_of(store):
+        Output().say(f"in {options_of(found)}")
+    return use(part_of(store, found.namespace), found.id)
+
+
+def _with_part(known: Iterable[SessionInfo], name: str) -> list[SessionInfo]:
+    part = name.strip(ELLIPSIS)
+    return [row for row in known if _is_part(part, row.id)] if len(part) >= PART_CHARACTERS_MIN else []
+
+
+def _only_session(text: str, found: Sequence[SessionInfo]) -> SessionInfo | None:
+    rows = {typed(row): row for row in found}
+    only = _only(text, rows, "session")
+    return rows[only] if only is not None else None
+
+
+def namespace_of(store: Store) -> tuple[str, ...]:
+    """The namespaces that a store lies in, from the root on."""
+    return namespaces_in(store._place.prefix)  # noqa: SLF001  # of the same package
+
+
+def part_of(store: Store, namespace: Sequence[str]) -> Store:
+    """The part of a store that lies in these namespaces, from the root on."""
+    return Store(store._place.at(prefix_of(namespace)))  # noqa: SLF001  # of the same package
+
+
+def parts_of(store: Store) -> list[Store]:
+    """A store, and all namespaces in it, however deep."""
+    place = store._place  # noqa: SLF001  # of the same package
+    found = run(prefixes(place.prefix, appends=place.driver.appends), place.driver)
+    return [Store(place.at(prefix)) for prefix in found]
+
+
+def tell_left_alone(out: Output, store: Store) -> None:
+    """Say how many namespaces a command passed over."""
+    if left := len(store.namespaces()):
+        out.say(f"{counted(left, 'namespace')} in this store left alone: --all-namespaces")
+
+
+def options_of(info: SessionInfo) -> str:
+    """The options that lead to the namespace of a session; empty if it is in none."""
+    return " ".join(f"--namespace={shlex.quote(name)}" for name in info.namespace)
+
+
+def typed(info: SessionInfo) -> str:
+    """What to type to name a session."""
+    return " ".join(filter(None, (options_of(info), info.id)))
+
+
+def namespace_cell(namespace: Sequence[str]) -> Cell:
+    """Namespaces in a table, the outer one first."""
+    return Cell(" > ".join(namespace), style="dim")
 
 
 @contextmanager
@@ -69,14 +125,16 @@ def naming_exactly(store: Store, name: str) -> Iterator[None]:
     except NotFoundError as error:
         if error.kind != "session":
             raise
-        raise _not_found(name, [row.id for row in all_sessions(store)], error) from None
+        raise _not_found(name, list(store.each_session(below=True)), error) from None
 
 
-def _not_found(name: str, known: Sequence[str], error: NotFoundError) -> NotFoundError:
-    """The error for a name that nothing has, with those of the last sessions that look most like it."""
-    folded = {each.casefold(): each for each in known[:COMPARED_MAX]}
-    nearest = [folded[each] for each in get_close_matches(name.casefold(), folded, NEAREST_MAX)]
-    meant = f"did you mean {' or '.join(map(repr, nearest))}?" if nearest else "`treering ls` lists all sessions"
+def _not_found(name: str, known: Sequence[SessionInfo], error: NotFoundError) -> NotFoundError:
+    """The error for a name that nothing has here, with those of the last sessions that look most like it."""
+    folded = {row.id.casefold(): row for row in reversed(known[:COMPARED_MAX])}
+    same = [row for row in known if row.id == name]
+    nearest = same or [folded[each] for each in get_close_matches(name.casefold(), folded, NEAREST_MAX)]
+    said = [f"{typed(row)}" if row.namespace else repr(row.id) for row in nearest[:NEAREST_MAX]]
+    meant = f"did you mean {' or '.join(said)}?" if said else "`treering ls` lists all sessions"
     return NotFoundError(f"there is no session {name!r}", kind=error.kind, key=error.key, remedy=meant)
 
 
@@ -88,9 +146,9 @@ def all_sessions(
     status: str | None = None,
     after: str | None = None,
 ) -> Iterator[SessionInfo]:
-    """Yield all sessions, the most recently active first, a page in memory at a time."""
+    """Yield all sessions, those of namespaces below included, the most recently active first, a page at a time."""
     while True:
-        page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after)
+        page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after, below=True)
         yield from page.rows
         if page.after is None:
             return

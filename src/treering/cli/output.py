@@ -84,20 +84,37 @@ class Output:
         """Print a JSON document."""
         click.echo(encode_document(document), nl=False)
 
-    def table(self, headings: Sequence[str], rows: Iterable[Sequence[Field]], *, right: Sequence[str] = ()) -> None:
-        """Print records. On a terminal the last column takes what width is left, and empty columns are left out."""
+    def table(
+        self,
+        headings: Sequence[str],
+        rows: Iterable[Sequence[Field]],
+        *,
+        right: Sequence[str] = (),
+        stretch: str | None = None,
+    ) -> None:
+        """Print records; on a terminal without empty columns.
+
+        Args:
+            headings: Of the columns; only a terminal shows them.
+            rows: The records.
+            right: Columns of numbers.
+            stretch: The column that takes what width of the terminal is left; by default the last one shown.
+        """
         if self.terminal:
-            self._table(headings, [[_cell_text(field) for field in row] for row in rows], right)
+            self._table(headings, [[_cell_text(field) for field in row] for row in rows], right, stretch)
             return
         for row in rows:
             click.echo("\t".join(one_line(_cell(field).full) for field in row).encode())
 
-    def _table(self, headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str]) -> None:
+    def _table(
+        self, headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], stretch: str | None
+    ) -> None:
         from rich import box
         from rich.table import Table
 
         shown = [place for place in range(len(headings)) if any(row[place] for row in rows)]
-        stretched = shown[-1] if shown and headings[shown[-1]] not in right else None
+        last = headings.index(stretch) if stretch is not None else shown[-1] if shown else None
+        stretched = last if last in shown and headings[last] not in right else None
         table = Table(
             box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold",
             expand=stretched is not None,

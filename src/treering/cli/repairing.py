@@ -46,7 +46,8 @@ def _repair(store: Store, session: str, into: str) -> Repair:
         try:
             return store.repair(session, into=into, progress=step)
         except NotFoundError:
-            return store.repair(find_session(store, session), into=into)
+            there, exact = find_session(store, session)
+            return there.repair(exact, into=into)
 
 
 def _print(out: Output, loss: Loss) -> None:

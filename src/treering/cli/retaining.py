@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import msgspec
 from treering.checkpoint.prune import Keep
 from treering.cli import exits
 from treering.cli.asking import agreed
+from treering.cli.names import namespace_cell, namespace_of, parts_of, tell_left_alone
 from treering.cli.output import Cell, Field, Output, encode_document, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, counted, iso_time, size_text
@@ -44,6 +45,7 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.option("--checkpoints", type=click.IntRange(1), metavar="N", help="Prune to the newest N in what stays.")
 @click.option("--min-idle", metavar="AGE", callback=_days, default="1h", show_default=True, help="Spare what is newer.")
 @click.option("--purge", is_flag=True, help="Remove tombstones that are older than --older-than.")
+@click.option("--all-namespaces", is_flag=True, help="Each namespace below as well, each by itself.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Append what is done.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -51,12 +53,13 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
 @click.pass_context
 def retain(
     context: click.Context, *, as_json: bool, older_than: float | None, keep_newest: int | None, per_project: bool,
-    checkpoints: int | None, min_idle: float, purge: bool, dry_run: bool, log: Path | None, yes: bool,
+    checkpoints: int | None, min_idle: float, purge: bool, all_namespaces: bool, dry_run: bool, log: Path | None,
+    yes: bool,
 ) -> None:  # fmt: skip
     """Delete old sessions and prune checkpoints.
 
     Either limit is enough: what is among the newest N goes all the same if it is too old. Sessions that are in use or
-    whose status is `keep` stay.
+    whose status is `keep` stay. Namespaces are left alone without --all-namespaces; the newest N are those of each.
     """
     _require_limits(older_than, keep_newest, checkpoints, per_project=per_project, purge=purge)
     policy = Retention(
@@ -68,16 +71,32 @@ def retain(
         purge=purge,
     )
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program
-    if not dry_run and not yes and not agreed(lambda: _question(store, policy)):
+    stores = parts_of(store) if all_namespaces else [store]
+    if not dry_run and not yes and not agreed(lambda: _question(stores, policy)):
         out.say("nothing was done")
         context.exit(exits.INTERRUPTED)
     with _log(None if dry_run else log) as write:
-        done = store.retain(policy, dry_run=dry_run, told=lambda row: _write_row(write, row))
-        for name in done.purged:
-            write({"session": name, "action": "purge"})
+        done = _retain(stores, policy, dry_run=dry_run, write=write)
     _show(out, done, as_json=as_json)
+    if not all_namespaces:
+        tell_left_alone(out, store)
     if done.failed:
         context.exit(exits.PARTLY)
+
+
+def _retain(stores: Sequence[Store], policy: Retention, *, dry_run: bool, write: Write) -> Retained:
+    """Do as the policy says in each of some parts of a store, and put together what was done."""
+    parts = []
+    for store in stores:
+        parts.append(store.retain(policy, dry_run=dry_run, told=lambda row: _write_row(write, row)))
+        for name in parts[-1].purged:
+            write({"session": name, "namespace": namespace_of(store), "action": "purge"})
+    return Retained(
+        rows=tuple([row for done in parts for row in done.rows]),
+        dry_run=dry_run,
+        purged=tuple([name for done in parts for name in done.purged]),
+        purge_error="; ".join(done.purge_error for done in parts if done.purge_error),
+    )
 
 
 def _require_limits(
@@ -94,8 +113,8 @@ def _require_limits(
         raise click.UsageError("--purge goes with --older-than")
 
 
-def _question(store: Store, policy: Retention) -> str:
-    planned = store.retain(policy, dry_run=True)
+def _question(stores: Sequence[Store], policy: Retention) -> str:
+    planned = _retain(stores, policy, dry_run=True, write=lambda _: None)
     return f"{_summary(planned, 'delete', 'prune')}? nothing brings it back"
 
 
@@ -121,7 +140,9 @@ def _show(out: Output, done: Retained, *, as_json: bool) -> None:
         out.document(msgspec.to_builtins(done))
         return
     shown = [row for row in done.rows if row.action != "keep" or row.error or not out.terminal]
-    out.table(("session", "active", "action", "bytes", "checkpoints", "why"), map(_row, shown), right=("bytes",))
+    out.table(
+        ("session", "active", "action", "bytes", "checkpoints", "why", "namespace"), map(_row, shown), right=("bytes",)
+    )
     if done.purge_error:
         out.say(f"purge failed: {done.purge_error}")
     said = _summary(done, "would delete", "would prune") if done.dry_run else _summary(done, "deleted", "pruned")
@@ -136,6 +157,7 @@ def _row(row: RetainedRow) -> tuple[Field, ...]:
         "" if row.bytes is None else Cell(str(row.bytes), size_text(row.bytes)),
         str(row.checkpoints) if row.checkpoints else "",
         f"{row.reason}: {row.error}" if row.error else row.reason,
+        namespace_cell(row.namespace),
     )
 
 

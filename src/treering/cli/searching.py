@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -11,14 +11,17 @@ import click
 
 from treering.cli import exits
 from treering.cli.conversation import role_style
-from treering.cli.names import find_session
+from treering.cli.names import find_session, namespace_cell, namespace_of, parts_of
 from treering.cli.output import Cell, Output, Span, progress
 from treering.cli.settings import Settings, json_option, store_options
-from treering.cli.text import iso_time, local_time, one_line, short_id
+from treering.cli.text import counted, iso_time, local_time, one_line, short_id
 from treering.ids import now_ms
 
 if TYPE_CHECKING:
     from treering.search import Hit, Index
+
+    Row = tuple[tuple[str, ...], Hit]
+    """A hit, and the namespaces it is in."""
 
 KINDS = ("prompt", "text", "thinking", "call", "result")
 TITLE_CHARACTERS_MAX = 60
@@ -54,7 +57,9 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
 @click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows.")
 @click.option("--index", "index_file", metavar="FILE", help="Where the index is.  [default: in your cache folder]")
-@click.option("--no-update", is_flag=True, help="Search what was indexed before; do not look at the store.")
+@click.option(
+    "--no-update", is_flag=True, help="Search what was indexed of this namespace before; do not look at the store."
+)
 @click.option("--rebuild", is_flag=True, help="Make the index anew first.")
 @store_options()
 @click.pass_obj
@@ -63,12 +68,12 @@ def search(
     role: str | None, project: str | None, cwd: str | None, session: str | None, since: int | None, until: int | None,
     newest: bool, limit: int, index_file: str | None, no_update: bool, rebuild: bool,
 ) -> None:  # fmt: skip
-    """Find what was said, in all sessions.
+    """Find what was said, in all sessions, also those in namespaces.
 
     All WORDS must occur; "two words" in quotes are a phrase, begin* is the beginning of a word. Without WORDS the
     newest texts are listed, with --prompts as a history of prompts. `treering show SESSION NODE` jumps to a row.
 
-    The index is a file on this computer, brought up to date first. Nothing is lost with it.
+    The index is a file on this computer, one for each namespace, brought up to date first. Nothing is lost with it.
     """
     from treering.search import open_index
 
@@ -77,29 +82,47 @@ def search(
     if no_update and rebuild:
         raise click.UsageError("--no-update and --rebuild exclude each other")
     store, out = settings.open(), Output()
-    with open_index(store, index_file) as index:
-        if rebuild:
-            index.rebuild()
-        if not no_update:
-            _update(index, out)
-        hits = index.search(
-            " ".join(words),
-            order="newest" if newest else "best",
-            limit=limit,
-            kinds=("prompt",) if prompts else kinds or None,
-            role=role,
-            project=project,
-            cwd=cwd,
-            session=session if session is None or no_update else find_session(store, session),
-            since_ms=since,
-            until_ms=until,
-        )
+    only = index_file is not None or no_update
+    parts = [store] if only else parts_of(store)
+    if session is not None and not no_update:
+        there, session = find_session(store, session)
+        parts = [there]
+    found: list[tuple[tuple[str, ...], list[Hit]]] = []
+    for part in parts:
+        with open_index(part, index_file) as index:
+            if rebuild:
+                index.rebuild()
+            if not no_update:
+                _update(index, out)
+            hits = index.search(
+                " ".join(words),
+                order="newest" if newest else "best",
+                limit=limit,
+                kinds=("prompt",) if prompts else kinds or None,
+                role=role,
+                project=project,
+                cwd=cwd,
+                session=session,
+                since_ms=since,
+                until_ms=until,
+            )
+        found.append((namespace_of(part), hits))
+    rows = _together(found, limit, newest=newest or not words)
     if as_json:
-        out.document({"hits": [hit._asdict() for hit in hits]})
+        out.document({"hits": [hit._asdict() | {"namespace": namespace} for namespace, hit in rows]})
     elif out.terminal:
-        _print(out, hits)
+        _print(out, rows)
     else:
-        out.table((), map(_row, hits))
+        out.table((), map(_row, rows))
+    if index_file is not None and session is None and (left := len(store.namespaces())):
+        out.say(f"{counted(left, 'namespace')} in this store not searched: the file of --index is of one alone")
+
+
+def _together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, newest: bool) -> list[Row]:
+    """The hits of all namespaces: the newest, or the best of each, then the second best, for ranks do not compare."""
+    rows = [(place, namespace, hit) for namespace, hits in found for place, hit in enumerate(hits)]
+    rows.sort(key=lambda row: (0 if newest else row[0], -row[2].time_ms))
+    return [(namespace, hit) for _, namespace, hit in rows[:limit]]
 
 
 def _update(index: Index, out: Output) -> None:
@@ -111,15 +134,16 @@ def _update(index: Index, out: Output) -> None:
         out.say(f"not searched: {one_line(session, TITLE_CHARACTERS_MAX)}: {exits.line_of(error)}")
 
 
-def _row(hit: Hit) -> tuple[Cell, ...]:
+def _row(row: Row) -> tuple[Cell, ...]:
+    namespace, hit = row
     fields = (hit.session, hit.node, iso_time(hit.time_ms), hit.role, hit.kind, hit.project, hit.title)
-    return (*map(Cell, fields), Cell(str(hit.folded)), Cell(hit.snippet))
+    return (*map(Cell, fields), Cell(str(hit.folded)), Cell(hit.snippet), namespace_cell(namespace))
 
 
-def _print(out: Output, hits: list[Hit]) -> None:
-    if not hits:
+def _print(out: Output, rows: list[Row]) -> None:
+    if not rows:
         out.say("nothing found")
-    for hit in hits:
+    for namespace, hit in rows:
         title = one_line(hit.title, TITLE_CHARACTERS_MAX)
         out.line(
             (short_id(hit.session), "bold cyan"),
@@ -128,6 +152,7 @@ def _print(out: Output, hits: list[Hit]) -> None:
             (f"  {hit.kind}" if hit.kind not in ("prompt", "text") else "", "dim"),
             (f"  {local_time(hit.time_ms)}", "dim"),
             (f"  {title}" if title else "", ""),
+            (f"  {namespace_cell(namespace).full}" if namespace else "", "dim"),
             (f"  +{hit.folded}" if hit.folded else "", "yellow"),
         )
         out.line("    ", *_spans(hit))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from treering.format.paths import prefix_of
 from treering.session.place import Place, open_place
 from treering.session.store import Store
 
@@ -23,7 +24,7 @@ class Settings:
     def __init__(self) -> None:
         self.store: str | None = None
         self.store_from_environment = False
-        self.namespace: str | None = None
+        self.namespace: tuple[str, ...] = ()
         self.single_writer = False
         self.debug = False
 
@@ -35,9 +36,9 @@ class Settings:
         """Open the store for what needs its driver, too."""
         return self.elsewhere(self.target, self.namespace)
 
-    def elsewhere(self, target: str, namespace: str | None) -> Place:
-        """Open another store under the same promises."""
-        place = open_place(target, namespace=namespace, single_writer=self.single_writer)
+    def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
+        """Open another store, or the part of it that lies in some namespaces, under the same promises."""
+        place = open_place(target, single_writer=self.single_writer).at(prefix_of(namespace))
         click.get_current_context().call_on_close(place.driver.close)
         return place
 
@@ -49,7 +50,7 @@ class Settings:
     def keep(self, context: click.Context, parameter: click.Parameter, value: object) -> None:
         """Take over what an option said."""
         name = parameter.name or ""
-        if value not in (None, False):
+        if value not in (None, False, ()):
             setattr(self, name, value)
         if name == "store" and value is not None:
             self.store_from_environment = context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
@@ -79,8 +80,8 @@ def store_options(*, variable: str | None = None) -> Callable[[F], F]:
             help=f"A folder, s3://bucket/prefix or another URL.  [env var: {STORE_VARIABLE}]",
         ),
         click.option(
-            "--namespace", metavar="NAME", expose_value=False, callback=_keep,
-            help="The part of the store for one tenant.",
+            "--namespace", metavar="NAME", multiple=True, expose_value=False, callback=_keep,
+            help="A part of the store, as for one tenant; one more lies inside it.",
         ),
         click.option(
             "--single-writer", is_flag=True, expose_value=False, callback=_keep,

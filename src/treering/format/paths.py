@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -88,6 +89,27 @@ def decode_id(name: str) -> str | None:
 def namespace_prefix(prefix: str, namespace: str) -> str:
     """Return the prefix of a namespace inside the one with `prefix` (`""` for the root)."""
     return f"{prefix}{NAMESPACES}{encode_id(namespace)}/"
+
+
+def shown_namespace(name: str) -> str | None:
+    """Return what stands for the namespace with this name in keys: its string, or a hash; None if it is not ours."""
+    return name if _hashed.fullmatch(name) else decode_id(name)
+
+
+def prefix_of(namespaces: Iterable[str]) -> str:
+    """Return the prefix that leads into some namespaces, one inside the other, as `namespaces_in` says them.
+
+    Only for whoever may see all namespaces: to `namespace_prefix` a hashed name is a string like any other.
+    """
+    prefix = ""
+    for name in namespaces:
+        prefix = f"{prefix}{NAMESPACES}{name}/" if _hashed.fullmatch(name) else namespace_prefix(prefix, name)
+    return prefix
+
+
+def namespaces_in(prefix: str) -> tuple[str, ...]:
+    """Return the namespaces that a prefix leads into, from the root of the store on; see `shown_namespace`."""
+    return tuple([shown_namespace(name) or name for name in prefix.split("/")[1::2]])
 
 
 def session_of_latest(key: str, prefix: str = "") -> str | None:

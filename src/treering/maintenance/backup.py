@@ -14,9 +14,9 @@ import msgspec
 
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnsafeStoreError, UsageError
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
-from treering.format.paths import parcel_folder, parcel_of
+from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
 from treering.maintenance.mirror import Mirror
-from treering.session.inventory import namespaces_below, stored_sessions
+from treering.session.inventory import namespaces, stored_sessions
 from treering.session.place import Place
 from treering.session.purging import purge_one
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
@@ -29,8 +29,8 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
     """What became of one session, or of one parcel."""
 
     name: str
-    namespace: str = ""
-    """Where it is: names of namespaces between slashes, as they stand in keys; empty for none."""
+    namespace: tuple[str, ...] = ()
+    """As in `SessionInfo`, of the store."""
     kind: Literal["session", "parcel"] = "session"
     action: Action
     """`kept`: the store has it no longer, and the backup still does."""
@@ -77,7 +77,7 @@ def back_up(
     run(target.prepare(), target.driver)
     copying = _Copying(delete=delete, progress=progress)
     rows: list[BackedUp] = []
-    steps = copying.all(source, target, "") if sessions is None else copying.some(source, target, sessions)
+    steps = copying.all(source, target) if sessions is None else copying.some(source, target, sessions)
     for row in steps:
         rows.append(row)
         if told is not None:
@@ -104,28 +104,28 @@ class _Copying:
         if self._progress is not None:
             self._progress(written)
 
-    def all(self, source: Place, target: Place, namespace: str) -> Iterator[BackedUp]:
+    def all(self, source: Place, target: Place) -> Iterator[BackedUp]:
         """Everything in a namespace, and in those below it."""
         names = run(stored_sessions(source.prefix, appends=source.driver.appends), source.driver)
         there = run(stored_sessions(target.prefix, appends=target.driver.appends), target.driver)
         for name in sorted(names.keys() | there.keys()):
-            if (row := self._session(source, target, name, namespace)) is not None:
+            if (row := self._session(source, target, name)) is not None:
                 yield row
-        yield from self._parcels(source, target, namespace)
-        below = {name for place in (source, target) for _, name in run(namespaces_below(place.prefix), place.driver)}
-        for encoded in sorted(below):
-            inner = f"{namespace}/{encoded}" if namespace else encoded
-            yield from self.all(source.below(encoded), target.below(encoded), inner)
+        yield from self._parcels(source, target)
+        inner = [run(namespaces(each.prefix, appends=each.driver.appends), each.driver) for each in (source, target)]
+        for name in sorted({*inner[0], *inner[1]}):
+            below = prefix_of([name])
+            yield from self.all(source.at(source.prefix + below), target.at(target.prefix + below))
 
     def some(self, source: Place, target: Place, names: Sequence[str]) -> Iterator[BackedUp]:
         """Single sessions."""
         for name in names:
-            row = self._session(source, target, name, "")
+            row = self._session(source, target, name)
             yield row or BackedUp(name=name, action="failed", error=f"there is no session {name!r}")
 
-    def _session(self, source: Place, target: Place, name: str, namespace: str) -> BackedUp | None:
+    def _session(self, source: Place, target: Place, name: str) -> BackedUp | None:
         """Back up one session; None if neither place has it."""
-        row = BackedUp(name=name, namespace=namespace, action="copied")
+        row = BackedUp(name=name, namespace=namespaces_in(source.prefix), action="copied")
         try:
             return self._mirrored(source, target, row)
         except (NotFoundError, SessionDeletedError):
@@ -177,14 +177,14 @@ class _Copying:
 
     # what others keep beside the sessions
 
-    def _parcels(self, source: Place, target: Place, namespace: str) -> Iterator[BackedUp]:
+    def _parcels(self, source: Place, target: Place) -> Iterator[BackedUp]:
         names, there = (
             {entry.key.removeprefix(place.prefix): entry.size for entry in run(_listed(place), place.driver)}
             for place in (source, target)
         )
         for name in sorted(names.keys() | there.keys()):
             called = parcel_of(f"{source.prefix}{name}", source.prefix) or name
-            row = BackedUp(name=called, namespace=namespace, kind="parcel", action="unchanged")
+            row = BackedUp(name=called, namespace=namespaces_in(source.prefix), kind="parcel", action="unchanged")
             try:
                 yield self._parcel(source, target, name, row, same_size=names.get(name) == there.get(name))
             except NotFoundError:

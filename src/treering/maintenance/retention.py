@@ -75,6 +75,8 @@ class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a session; in a dry run, what would."""
 
     session: str
+    namespace: tuple[str, ...] = ()
+    """As in `SessionInfo`."""
     action: Literal["delete", "prune", "keep"]
     reason: str
     project: str = ""

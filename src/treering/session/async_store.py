@@ -16,6 +16,7 @@ from treering.maintenance.verify import Finding
 from treering.session.asynchronous import AsyncSession, AsyncView
 from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, list_cards, list_sessions, newest, read_cards
 from treering.session.info import SessionInfo
+from treering.session.inventory import namespaces
 from treering.session.lineage import link_child
 from treering.session.loading import Progress
 from treering.session.place import (
@@ -54,6 +55,11 @@ class AsyncStore:
         """A store of its own inside this one; see `Store.namespace`."""
         return AsyncStore(self._place.namespace(name))
 
+    async def namespaces(self) -> dict[str, AsyncStore]:
+        """The namespaces directly in this store, by name; see `Store.namespaces`."""
+        found = await arun(namespaces(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        return {name: AsyncStore(self._place.at(prefix)) for name, prefix in found.items()}
+
     async def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> AsyncSession:
         """Resume a session, or make ready to create it; see `Store.session`."""
         return await self._open(Opening.of(session, options))
@@ -81,28 +87,38 @@ class AsyncStore:
         status: str | None = None,
         limit: int = 20,
         after: str | None = None,
+        below: bool = False,
     ) -> Sessions:
         """One page of sessions, the most recently active first; see `Store.sessions`."""
         wanted = wanted_by(project, cwd, status)
         return await arun(
             list_sessions(
-                self._place.prefix, appends=self._place.driver.appends, limit=limit, after=after, wanted=wanted
+                self._place.prefix,
+                appends=self._place.driver.appends,
+                limit=limit,
+                after=after,
+                wanted=wanted,
+                below=below,
             ),
             self._place.driver,
         )
 
-    async def each_session(self) -> AsyncIterator[SessionInfo]:
+    async def each_session(self, *, below: bool = False) -> AsyncIterator[SessionInfo]:
         """Yield all sessions, the most recently active first; see `Store.each_session`."""
-        listings = await arun(list_cards(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        listings = await arun(
+            list_cards(self._place.prefix, appends=self._place.driver.appends, below=below), self._place.driver
+        )
         for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
             part = listings[start : start + CARDS_AT_ONCE_MAX]
-            for row in await arun(read_cards(self._place.prefix, part), self._place.driver):
+            for row in await arun(read_cards(part), self._place.driver):
                 yield row
 
-    async def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+    async def recent(
+        self, *, project: str | None = None, cwd: str | None = None, below: bool = False
+    ) -> SessionInfo | None:
         """The session that was last active; see `Store.recent`."""
         return await arun(
-            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd)),
+            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd), below=below),
             self._place.driver,
         )
 

@@ -8,14 +8,16 @@ from typing import NamedTuple
 import msgspec
 
 from treering.errors import NotFoundError, TreeringError
-from treering.format.paths import LATEST, SESSIONS, decode_id, session_of_latest, session_of_tail
+from treering.format.paths import LATEST, SESSIONS, decode_id, namespaces_in, session_of_latest, session_of_tail
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
 from treering.session.info import SessionInfo, info_of
+from treering.session.inventory import prefixes
 from treering.storage.requests import Answer, Entry, Found, Get, List, Listed, Steps
-from treering.storage.run import checked, list_all
+from treering.storage.run import checked, list_all, list_each
 
 CARDS_AT_ONCE_MAX = 64  # ranged GETs of one batch; S3 clients keep about as many connections
 _BEFORE_TAIL = "tai"  # the key of a tail is the next one
+_HEADER_BYTES = 4096  # the first line of a log, unless much was erased
 
 
 class Sessions(NamedTuple):
@@ -30,8 +32,10 @@ class Listing(NamedTuple):
     """A card in the list of its folder."""
 
     card: Entry
+    prefix: str
+    """Of the namespace it is in."""
     tail_ms: int = 0
-    """When the log of its session was last written, by the store's clock, if that was after the card; else 0."""
+    """When the log of its session got a record after the card was written, by the store's clock; else 0."""
 
     @property
     def active_ms(self) -> int:
@@ -40,7 +44,13 @@ class Listing(NamedTuple):
 
 
 def list_sessions(
-    prefix: str, *, appends: bool, limit: int, after: str | None, wanted: Callable[[SessionInfo], bool] | None
+    prefix: str,
+    *,
+    appends: bool,
+    limit: int,
+    after: str | None,
+    wanted: Callable[[SessionInfo], bool] | None,
+    below: bool = False,
 ) -> Steps[Sessions]:
     """Read the cards of one page.
 
@@ -50,14 +60,15 @@ def list_sessions(
         limit: Most rows.
         after: Where the page before ended.
         wanted: Rows to take; the cards of others are read all the same. None takes all.
+        below: Also those of the namespaces below.
     """
-    listings = yield from list_cards(prefix, appends=appends)
+    listings = yield from list_cards(prefix, appends=appends, below=below)
     start = next((place + 1 for place, listing in enumerate(listings) if listing.card.key == after), 0)
     rows: list[SessionInfo] = []
     place = start
     while place < len(listings) and len(rows) < limit:
         part = listings[place : place + min(CARDS_AT_ONCE_MAX, max(1, limit - len(rows)))]
-        for row in (yield from _rows(prefix, part)):
+        for row in (yield from _rows(part)):
             place += 1
             if row is not None and (row.warning or wanted is None or wanted(row)):
                 rows.append(row)
@@ -67,61 +78,84 @@ def list_sessions(
     return Sessions(tuple(rows), listings[place - 1].card.key if more and place else None)
 
 
-def newest(prefix: str, *, appends: bool, wanted: Callable[[SessionInfo], bool] | None) -> Steps[SessionInfo | None]:
+def newest(
+    prefix: str, *, appends: bool, wanted: Callable[[SessionInfo], bool] | None, below: bool = False
+) -> Steps[SessionInfo | None]:
     """The session last active; one damaged card does not hide it.
 
     A card is written at the time of the last activity or later: much later if the session was imported. So cards are
     read, the last written first, until none that is left can tell of anything newer.
     """
     found: SessionInfo | None = None
-    listings = yield from list_cards(prefix, appends=appends)
+    listings = yield from list_cards(prefix, appends=appends, below=below)
     start, count = 0, 1
     while start < len(listings) and (found is None or listings[start].active_ms > found.updated_ms):
-        rows = yield from read_cards(prefix, listings[start : start + count])
+        rows = yield from read_cards(listings[start : start + count])
         usable = [row for row in rows if not row.warning and (wanted is None or wanted(row))]
         found = max([*usable, *([found] if found else [])], key=lambda row: row.updated_ms, default=None)
         start, count = start + count, min(2 * count, CARDS_AT_ONCE_MAX)
     return found
 
 
-def read_cards(prefix: str, listings: Sequence[Listing]) -> Steps[list[SessionInfo]]:
+def read_cards(listings: Sequence[Listing]) -> Steps[list[SessionInfo]]:
     """The rows of some cards, read in parallel; deleted sessions have none."""
-    rows = yield from _rows(prefix, listings)
+    rows = yield from _rows(listings)
     return [row for row in rows if row is not None]
 
 
-def _rows(prefix: str, listings: Sequence[Listing]) -> Steps[list[SessionInfo | None]]:
+def _rows(listings: Sequence[Listing]) -> Steps[list[SessionInfo | None]]:
     answers = yield tuple(Get(listing.card.key, start=0, end=CARD_BYTES_MAX, register=True) for listing in listings)
-    return [_row(listing, answer, prefix) for listing, answer in zip(listings, answers, strict=True)]
+    return [_row(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
 
 
-def list_cards(prefix: str, *, appends: bool) -> Steps[list[Listing]]:
+def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list[Listing]]:
     """List all cards, tombstones included, the most recently active first; the store's clock decides.
 
     On an object store a card is written at most `treering.session.keeper.CARD_LAG_MS_MAX` after a record. On a disk
     asking for the time of a log costs next to nothing, and it is exact.
     """
-    entries = yield from card_entries(prefix)
-    listings = [Listing(entry) for entry in entries]
+    parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
+    found = yield from list_each([f"{part}{LATEST}" for part in parts])
+    listings = [
+        Listing(entry, part)
+        for part, entries in zip(parts, found, strict=True)
+        for entry in entries
+        if session_of_latest(entry.key, part)
+    ]
     if appends:
-        logs = yield tuple(_log_of(entry, prefix) for entry in entries)
-        listings = [
-            Listing(entry, _written_since(entry, log, prefix)) for entry, log in zip(entries, logs, strict=True)
-        ]
-        listings.sort(key=lambda listing: (-listing.active_ms, listing.card.key))
-    return listings
+        listings = yield from _with_logs(listings)
+    return sorted(listings, key=lambda listing: (-listing.active_ms, listing.card.key))
 
 
-def _log_of(entry: Entry, prefix: str) -> List:
+def _with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
+    """What is known with the time of the logs, of those that were written after the card and hold a record."""
+    answers = yield tuple(map(_log_of, listings))
+    logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
+    newer = [log for log in logs if log is not None]
+    heads = yield tuple(Get(log.key, start=0, end=_HEADER_BYTES, register=True) for log in newer)
+    written = {log.key for log, head in zip(newer, heads, strict=True) if _holds_records(head)}
+    return [
+        listing._replace(tail_ms=log.modified_ms) if log is not None and log.key in written else listing
+        for listing, log in zip(listings, logs, strict=True)
+    ]
+
+
+def _log_of(listing: Listing) -> List:
     """A request that names the log beside a card, and when it was written."""
-    folder = f"{prefix}{SESSIONS}{session_of_latest(entry.key, prefix)}/"
+    folder = f"{listing.prefix}{SESSIONS}{session_of_latest(listing.card.key, listing.prefix)}/"
     return List(folder, after=f"{folder}{_BEFORE_TAIL}", limit=1)
 
 
-def _written_since(card: Entry, answer: Answer, prefix: str) -> int:
-    """When a log was written, if that was after the card; then it has records that the card does not tell of."""
-    logs = [log for log in checked(answer, Listed).entries if session_of_tail(log.key, prefix)]
-    return max((log.modified_ms for log in logs if log.modified_ms > card.modified_ms), default=0)
+def _newer_log(listing: Listing, answer: Answer) -> Entry | None:
+    """The log beside a card, if it was written after that."""
+    entries = checked(answer, Listed).entries
+    logs = [entry for entry in entries if session_of_tail(entry.key, listing.prefix)]
+    return next((log for log in logs if log.modified_ms > listing.card.modified_ms), None)
+
+
+def _holds_records(head: Answer) -> bool:
+    """Whether a log goes on behind its first line; that of a session which was loaded is written after its card."""
+    return isinstance(head, Found) and head.data.find(b"\n") + 1 != head.size
 
 
 def card_entries(prefix: str) -> Steps[list[Entry]]:
@@ -137,7 +171,7 @@ def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
     return {session_of_latest(entry.key, prefix) or "": entry for entry in entries}
 
 
-def _row(listing: Listing, answer: Answer, prefix: str) -> SessionInfo | None:
+def _row(listing: Listing, answer: Answer) -> SessionInfo | None:
     """The row of one card; None for a deleted session. A bad card is a row with a warning, never an error."""
     if isinstance(answer, NotFoundError):
         return None
@@ -145,11 +179,16 @@ def _row(listing: Listing, answer: Answer, prefix: str) -> SessionInfo | None:
     try:
         card = _card(entry, answer)
     except TreeringError as error:
-        name = session_of_latest(entry.key, prefix) or entry.key
-        return SessionInfo(id=decode_id(name) or name, updated_ms=listing.active_ms, warning=str(error))
+        name = session_of_latest(entry.key, listing.prefix) or entry.key
+        return SessionInfo(
+            id=decode_id(name) or name,
+            namespace=namespaces_in(listing.prefix),
+            updated_ms=listing.active_ms,
+            warning=str(error),
+        )
     if card.dead:
         return None
-    info = info_of(card)
+    info = info_of(card, listing.prefix)
     return msgspec.structs.replace(info, updated_ms=listing.tail_ms) if listing.tail_ms else info
 
 

@@ -97,7 +97,7 @@ class Standing(Generic[R]):
     @property
     def info(self) -> SessionInfo:
         """The session's card as of now: title, project, counts, ..."""
-        return info_of(self._reader.state.card)
+        return info_of(self._reader.state.card, self._reader.keys.prefix)
 
     @property
     def context(self) -> tuple[ContextItem, ...]:

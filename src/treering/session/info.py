@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from treering.format.paths import namespaces_in
 from treering.format.register import Card
 
 
@@ -13,6 +14,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """One row of a list of sessions."""
 
     id: str
+    namespace: tuple[str, ...] = ()
+    """The namespaces it lies in, from the root of the store on."""
     title: str = ""
     project: str = ""
     cwd: str = ""
@@ -38,10 +41,11 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Why the card could not be read; the other fields are then empty."""
 
 
-def info_of(card: Card) -> SessionInfo:
-    """The row that a card makes."""
+def info_of(card: Card, prefix: str) -> SessionInfo:
+    """The row that a card makes in the namespace with `prefix`."""
     return SessionInfo(
         id=card.session,
+        namespace=namespaces_in(prefix),
         title=card.title,
         project=card.project,
         cwd=card.cwd,

@@ -1,16 +1,27 @@
-"""Find out what a store holds without its cards: all sessions, also where a card is lost, and the namespaces."""
+"""Find out what a store holds without its cards: all sessions, also where a card is lost, and the namespaces.
+
+A namespace is there as long as anything is stored in it, be it the tombstone of a session. One that was only named, or
+purged, is not.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from treering.errors import CorruptError, FormatVersionError, NotFoundError
-from treering.format.paths import LATEST, NAMESPACES, SESSIONS, decode_id, session_of_latest, session_of_tail
+from treering.format.paths import (
+    LATEST,
+    NAMESPACES,
+    SESSIONS,
+    decode_id,
+    namespaces_in,
+    session_of_latest,
+    session_of_tail,
+    shown_namespace,
+)
 from treering.format.register import decode_card, decode_tail
-from treering.storage.requests import Found, Get, List, Listed, Steps
-from treering.storage.run import ask, checked, list_all
-
-BEHIND_SLASH = "0"  # the character behind the slash: after `x0` comes what is behind the folder `x/`
+from treering.storage.requests import Found, Get, Steps
+from treering.storage.run import checked, list_all, list_folders
 
 
 def stored_sessions(prefix: str, *, appends: bool) -> Steps[dict[str, str]]:
@@ -52,14 +63,31 @@ def _told_name(encoded: str, key: str, prefix: str, *, appends: bool) -> Steps[s
         return encoded
 
 
-def namespaces_below(prefix: str) -> Steps[list[tuple[str, str]]]:
-    """Prefixes and encoded names of the namespaces right below `prefix`: a LIST for each, which skips to the next."""
-    found: list[tuple[str, str]] = []
-    start = after = f"{prefix}{NAMESPACES}"
-    while True:
-        listed = yield from ask(List(start, after=after if after != start else "", limit=1), Listed)
-        if not listed.entries:
-            return found
-        name = listed.entries[0].key.removeprefix(start).partition("/")[0]
-        found.append((f"{start}{name}/", name))
-        after = f"{start}{name}{BEHIND_SLASH}"
+def namespaces(prefix: str, *, appends: bool) -> Steps[dict[str, str]]:
+    """Find the namespaces directly below one.
+
+    Args:
+        prefix: The namespace, empty or ending in `/`.
+        appends: As in `SessionKeys`.
+
+    Returns:
+        Their prefixes by name, in the order of the names.
+    """
+    (folders,) = yield from list_folders([f"{prefix}{NAMESPACES}"], on_disk=appends)
+    found = {name: f"{prefix}{NAMESPACES}{folder}/" for folder in folders if (name := shown_namespace(folder))}
+    return dict(sorted(found.items()))
+
+
+def prefixes(prefix: str, *, appends: bool) -> Steps[list[str]]:
+    """Find all namespaces below one, however deep; return their prefixes in the order of their names, its own first."""
+    found, level = [prefix], [prefix]
+    while level:
+        below = yield from list_folders([f"{each}{NAMESPACES}" for each in level], on_disk=appends)
+        level = [
+            f"{each}{NAMESPACES}{folder}/"
+            for each, folders in zip(level, below, strict=True)
+            for folder in folders
+            if shown_namespace(folder)
+        ]
+        found += level
+    return sorted(found, key=namespaces_in)

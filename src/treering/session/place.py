@@ -15,7 +15,7 @@ import msgspec
 from treering.checkpoint.policy import Policy, find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import NotFoundError, UsageError
-from treering.format.paths import NAMESPACES, SessionKeys, namespace_prefix
+from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal import life
@@ -151,13 +151,10 @@ class Place:
 
     def namespace(self, name: str) -> Place:
         """A part of this place for one tenant; what was proved of the store stays proved."""
-        return self._part(namespace_prefix(self.prefix, name))
+        return self.at(namespace_prefix(self.prefix, name))
 
-    def below(self, encoded: str) -> Place:
-        """Like `namespace`, by the name that it has in keys: a digest does not tell the other one."""
-        return self._part(f"{self.prefix}{NAMESPACES}{encoded}/")
-
-    def _part(self, prefix: str) -> Place:
+    def at(self, prefix: str) -> Place:
+        """The part of this place that has this prefix."""
         return Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
 
     def location_of(self, session: str) -> str:

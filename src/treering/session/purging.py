@@ -8,9 +8,8 @@ from treering.format.register import CARD_BYTES_MAX, decode_card
 from treering.ids import new_nonce
 from treering.journal.purge import purge
 from treering.session.catalogue import cards_by_name
-from treering.session.inventory import BEHIND_SLASH
-from treering.storage.requests import Entry, Found, Get, List, Listed, Steps
-from treering.storage.run import ask
+from treering.storage.requests import Entry, Found, Get, Steps
+from treering.storage.run import list_folders
 
 
 def purge_one(keys: SessionKeys) -> Steps[tuple[str, ...]]:
@@ -30,7 +29,8 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
     """
     cards = yield from cards_by_name(prefix)
     names = {encoded for encoded, card in cards.items() if before_ms is None or card.modified_ms <= before_ms}
-    names |= (yield from _folders(prefix)) - cards.keys()
+    (folders,) = yield from list_folders([f"{prefix}{SESSIONS}"], on_disk=appends)
+    names |= set(folders) - cards.keys()
     done: list[str] = []
     for encoded in sorted(names):
         session = yield from _name_of(encoded, cards.get(encoded))
@@ -41,20 +41,6 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
         except (NotFoundError, UsageError):
             continue  # created again meanwhile, or nothing is left
     return tuple(done)
-
-
-def _folders(prefix: str) -> Steps[set[str]]:
-    """Encoded names of sessions of which anything is stored: a LIST for each, which skips all but its first object."""
-    found = set[str]()
-    start = f"{prefix}{SESSIONS}"
-    after = ""
-    while True:
-        listed = yield from ask(List(start, after=after, limit=1), Listed)
-        if not listed.entries:
-            return found
-        name = listed.entries[0].key.removeprefix(start).partition("/")[0]
-        found.add(name)
-        after = f"{start}{name}{BEHIND_SLASH}"
 
 
 def _name_of(encoded: str, card: Entry | None) -> Steps[str | None]:

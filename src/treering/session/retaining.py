@@ -104,7 +104,7 @@ class Retaining:
         except (TreeringError, OSError) as error:
             return msgspec.structs.replace(row, warning=str(error))
         self.seen[row.id] = Seen(reader.view.life, reader.view.tail_version, reader.state.end)
-        return info_of(reader.state.card)
+        return info_of(reader.state.card, self.place.prefix)
 
     # do
 
@@ -113,6 +113,7 @@ class Retaining:
         info = choice.row
         row = RetainedRow(
             session=info.id,
+            namespace=info.namespace,
             action="keep",
             reason=choice.reason,
             project=info.project,

@@ -18,6 +18,7 @@ from treering.maintenance.verify import Finding, verify_session, verify_store
 from treering.session.blocking import Session, View
 from treering.session.catalogue import CARDS_AT_ONCE_MAX, Sessions, list_cards, list_sessions, newest, read_cards
 from treering.session.info import SessionInfo
+from treering.session.inventory import namespaces
 from treering.session.lineage import Loader, link_child
 from treering.session.loading import Progress, copy_session, import_drafts
 from treering.session.place import (
@@ -57,6 +58,14 @@ class Store:
     def namespace(self, name: str) -> Store:
         """A store of its own inside this one, for one tenant; it sees no other's sessions."""
         return Store(self._place.namespace(name))
+
+    def namespaces(self) -> dict[str, Store]:
+        """The namespaces directly in this store, by name: those in which anything is stored, be it a tombstone.
+
+        A name of more than some 100 characters is stored as its hash, which stands in its place: `=h` and 64 digits.
+        """
+        found = run(namespaces(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        return {name: Store(self._place.at(prefix)) for name, prefix in found.items()}
 
     def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Session:
         """Resume a session, or make ready to create it with its first record. Two reads, however long it is.
@@ -105,6 +114,7 @@ class Store:
         status: str | None = None,
         limit: int = 20,
         after: str | None = None,
+        below: bool = False,
     ) -> Sessions:
         """One page of sessions, the most recently active first, from their cards alone.
 
@@ -114,26 +124,34 @@ class Store:
             status: Only those that stand so; empty: those without a status.
             limit: Most rows.
             after: `Sessions.after` of the page before.
+            below: Also sessions of the namespaces in this store, and in those; see `SessionInfo.namespace`.
         """
         wanted = wanted_by(project, cwd, status)
         return run(
             list_sessions(
-                self._place.prefix, appends=self._place.driver.appends, limit=limit, after=after, wanted=wanted
+                self._place.prefix,
+                appends=self._place.driver.appends,
+                limit=limit,
+                after=after,
+                wanted=wanted,
+                below=below,
             ),
             self._place.driver,
         )
 
-    def each_session(self) -> Iterator[SessionInfo]:
+    def each_session(self, *, below: bool = False) -> Iterator[SessionInfo]:
         """Yield all sessions, the most recently active first: one LIST, and a ranged GET for each card."""
-        listings = run(list_cards(self._place.prefix, appends=self._place.driver.appends), self._place.driver)
+        listings = run(
+            list_cards(self._place.prefix, appends=self._place.driver.appends, below=below), self._place.driver
+        )
         for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
             part = listings[start : start + CARDS_AT_ONCE_MAX]
-            yield from run(read_cards(self._place.prefix, part), self._place.driver)
+            yield from run(read_cards(part), self._place.driver)
 
-    def recent(self, *, project: str | None = None, cwd: str | None = None) -> SessionInfo | None:
+    def recent(self, *, project: str | None = None, cwd: str | None = None, below: bool = False) -> SessionInfo | None:
         """The session that was last active, of a project or about a folder: where I was."""
         return run(
-            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd)),
+            newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted_by(project, cwd), below=below),
             self._place.driver,
         )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from treering.errors import TreeringError
-from treering.storage.requests import Answer, Driver, Entry, List, Listed, Request, Steps
+from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, List, Listed, Request, Steps
+
+_LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
+_DISK_KEYS = 50
+_LAST = "~"  # behind every character of a key, also where keys are sorted folder by folder
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
@@ -61,13 +66,47 @@ def list_all(prefix: str) -> Steps[list[Entry]]:
     Raises:
         TreeringError: An answer is an error.
     """
-    found: list[Entry] = []
-    more = True
-    while more:
-        listed = yield from ask(List(prefix, after=found[-1].key if found else ""), Listed)
-        found += listed.entries
-        more = listed.more
+    (found,) = yield from list_each([prefix])
     return found
+
+
+def list_each(prefixes: Sequence[str]) -> Steps[list[list[Entry]]]:
+    """Like `list_all`, below several prefixes at once."""
+    found: dict[str, list[Entry]] = {prefix: [] for prefix in prefixes}
+    asked = list(prefixes)
+    while asked:
+        now, asked = asked[:_LISTS_AT_ONCE], asked[_LISTS_AT_ONCE:]
+        answers = yield tuple(List(each, after=found[each][-1].key if found[each] else "") for each in now)
+        for prefix, answer in zip(now, answers, strict=True):
+            listed = checked(answer, Listed)
+            found[prefix] += listed.entries
+            asked += [prefix] * listed.more
+    return list(found.values())
+
+
+def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[str]]]:
+    """Name the folders directly below each of some prefixes that hold anything, in the order of the store.
+
+    A LIST passes over what is left of the folder that the one before it ended in; so there are at most as many in a row
+    as there are folders below a prefix. On a disk many keys cost more than many LISTs.
+
+    Raises:
+        TreeringError: An answer is an error.
+    """
+    limit = _DISK_KEYS if on_disk else LIST_KEYS_MAX
+    found: dict[str, dict[str, None]] = {prefix: {} for prefix in prefixes}
+    asked = [(prefix, "") for prefix in prefixes]
+    while asked:
+        now, asked = asked[:_LISTS_AT_ONCE], asked[_LISTS_AT_ONCE:]
+        answers = yield tuple(List(prefix, after=after, limit=limit) for prefix, after in now)
+        for (prefix, _), answer in zip(now, answers, strict=True):
+            listed = checked(answer, Listed)
+            below = [entry.key.removeprefix(prefix).partition("/") for entry in listed.entries]
+            found[prefix] |= dict.fromkeys(name for name, slash, _ in below if slash)
+            if listed.more:
+                name, slash, _ = below[-1]
+                asked.append((prefix, f"{prefix}{name}{slash}{_LAST if slash else ''}"))
+    return [list(names) for names in found.values()]
 
 
 def checked(answer: Answer, expected: type[A]) -> A:

@@ -1,6 +1,6 @@
 """A process that works like a coding agent: each message is durable before the next one. It never ends by itself.
 
-    python -m treering.cli.sample.agent PLACE SESSION [NAMESPACE] [single-writer]
+    python -m treering.cli.sample.agent PLACE SESSION [single-writer] [NAMESPACE] ...
 
 It prints the id of every node, once the append that recorded it has returned, and at the end of a turn its number. The
 last turn's tool writes without end: whoever started the process kills it there, in the middle of the turn.
@@ -18,10 +18,12 @@ from treering.cli.sample import Step, Turn, load_story
 from treering.errors import TreeringError
 
 
-def main(place: str, name: str, namespace: str = "", single_writer: str = "") -> None:
+def main(place: str, name: str, single_writer: str = "", *namespaces: str) -> None:
     """Play the story into a new session."""
     story = load_story()
-    store = treering.open(place, namespace=namespace or None, single_writer=bool(single_writer))
+    store = treering.open(place, single_writer=bool(single_writer))
+    for each in namespaces:
+        store = store.namespace(each)
     with store.session(name, title=story.title, project=story.project, cwd=".") as session:
         for number, turn in enumerate(story.turns, 1):
             _play(session, number, turn)
