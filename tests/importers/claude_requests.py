@@ -1,14 +1,14 @@
 """Contexts and requests of Claude Code in one form, so that they can be compared: one row for each block.
 
 Left out is what Claude Code makes anew for each request, so that it is in no session: reminders and what attachments
-say, in its words; results that it makes up; and texts that stand for a message of which nothing is left. Where it puts
-prompts into one message, it ends all but the last with a line break.
+say, in its words; calls for which it makes up results; and texts that stand for a message of which nothing is left.
+Where it puts prompts into one message, it ends all but the last with a line break.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -26,6 +26,7 @@ RECORDED: Final = Path(__file__).with_suffix(".json")
 _STAND_INS: Final = frozenset(
     {"(no content)", "[Orphaned tool result removed due to conversation resume]", "[Tool use interrupted]"}
 )
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _MADE_UP: Final = ("[Tool call interrupted: ", "[Tool result missing due to internal error]")
 _NO_ANSWER: Final = "No response requested."
 _REMINDER: Final = "<system-reminder>"
@@ -33,7 +34,7 @@ _REMINDER: Final = "<system-reminder>"
 
 def sent(messages: Iterable[Mapping[str, Any]]) -> list[Row]:
     """Return the rows of the messages in a request that are of the session."""
-    rows = [row for row in _rows(messages) if row[0] != "system"]
+    rows = [row for row in _rows(_without_made_up(list(messages))) if row[0] != "system"]
     end = max(at for at, (_, block) in enumerate(rows) if PROMPT in str(block.get("text", "")))
     kept = [row for row in rows[:end] if not _is_made(row[1])]
     if kept and kept[-1] == ("assistant", {"type": "text", "text": _NO_ANSWER}):
@@ -70,13 +71,27 @@ def recorded() -> dict[str, list[Row]]:
     return {name: [(role, block) for role, block in rows] for name, rows in found.items()}
 
 
-def _rows(messages: Iterable[Any]) -> list[Row]:
-    rows: list[Row] = []
+def _without_made_up(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return messages without calls for which the program makes up a result, and what was thought before them alone."""
+    results = [block for message in messages for block in _blocks(message) if block.get("type") == "tool_result"]
+    open_ = {block["tool_use_id"] for block in results if str(block.get("content")).startswith(_MADE_UP)}
+    kept: list[Mapping[str, Any]] = []
     for message in messages:
-        content = message.get("content") or []
-        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        rows += [(message.get("role", ""), _block(block)) for block in blocks]
-    return rows
+        blocks = [block for block in _blocks(message) if not open_ & {block.get("id"), block.get("tool_use_id")}]
+        if len(blocks) == len(_blocks(message)):
+            kept.append(message)
+        elif not all(block.get("type") in _THINKING for block in blocks):
+            kept.append({**message, "content": blocks})
+    return kept
+
+
+def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = message.get("content") or []
+    return [{"type": "text", "text": content}] if isinstance(content, str) else [_block(block) for block in content]
+
+
+def _rows(messages: Iterable[Any]) -> list[Row]:
+    return [(message.get("role", ""), block) for message in messages for block in _blocks(message)]
 
 
 def _block(block: Any) -> dict[str, Any]:
@@ -85,8 +100,6 @@ def _block(block: Any) -> dict[str, Any]:
 
 
 def _is_made(block: Mapping[str, Any]) -> bool:
-    if block.get("type") == "tool_result":
-        return str(block.get("content")).startswith(_MADE_UP)
     words = block.get("text")
     return isinstance(words, str) and (words in _STAND_INS or words.startswith(_REMINDER))
 

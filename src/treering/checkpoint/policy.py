@@ -80,6 +80,14 @@ class Seen(NamedTuple):
     """What follows the colon in the name of the view, as in `omp.stripped@1:call_1`."""
 
 
+class Sent(NamedTuple):
+    """A message of a context that goes to a model."""
+
+    at: int
+    """Which one it is of the context's messages."""
+    message: object
+
+
 View = Callable[[object, Seen], object]
 """From a node's payload, and what else is known of it, to the message a model is given."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
@@ -17,8 +17,9 @@ from treering.format import values
 from treering.format.erasure import Erased
 from treering.session.blocking import View
 from treering.session.pairs import whole
-from treering.session.reader import ContextItem
+from treering.session.reader import ContextItem, Reader
 from treering.session.reading import CheckpointView, HistoryRow
+from treering.storage.requests import Steps
 from treering.transcript.node import Node
 
 
@@ -94,7 +95,7 @@ def context(settings: Settings, *, as_json: bool, session: str, at: str | None, 
     """Print what the model sees, message by message."""
     view, out = open_view(settings.open(), session), Output()
     items = _context_at(view, at)
-    items = items if recorded else whole(items)
+    items = items if recorded else view.perform(_sent, items)
     if as_json:
         out.document({"items": documents.of_items(items)})
         return
@@ -110,6 +111,11 @@ def _context_at(view: View, at: str | None) -> tuple[ContextItem, ...]:
     if point.kind == "checkpoint":
         return view.checkpoint(point.id).context
     return view.context_at(point.id, recorded=True)
+
+
+def _sent(reader: Reader, items: Sequence[ContextItem]) -> Steps[tuple[ContextItem, ...]]:
+    yield from ()
+    return whole(reader, items)
 
 
 @click.command()

@@ -39,7 +39,9 @@ _NO_BRIEF: Final = b"{}"
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
-    "compaction": frozenset({"boundary", "kept_after", "kept_last", "pictures", "replay", "rollover", "through"}),
+    "compaction": frozenset(
+        {"boundary", "kept_after", "kept_all", "kept_last", "pictures", "replay", "rollover", "through"}
+    ),
     "context_edit": frozenset({"edit", "target"}),
     "custom_message": frozenset({"custom_type"}),
 }

@@ -31,9 +31,11 @@ from treering.importers.claude_entries import (
     Traits,
     blocks_of,
     is_boundary,
+    is_local_command,
     is_node,
     is_side,
     is_unlinked,
+    kept_of,
     told_by,
     traits_of,
     writer_of,
@@ -77,6 +79,7 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
     tasks: dict[bytes, str]
     steps: dict[str, _Step]
     newest: dict[str, str]
+    kept: dict[str, str]
     chosen: str
     named: bool
 
@@ -101,6 +104,7 @@ class Course:
         self._tasks: dict[bytes, str] = {}  # nodes that started subagents, by what these were told
         self._steps: dict[str, _Step] = {}
         self._newest: dict[str, str] = {}  # by writer
+        self._kept: dict[str, str] = {}  # the last message that a compaction keeps, and what it stands behind then
         self._chosen = ""
         self._named = False
 
@@ -117,6 +121,7 @@ class Course:
             tasks=self._tasks,
             steps=self._steps,
             newest=self._newest,
+            kept=self._kept,
             chosen=self._chosen,
             named=self._named,
         )
@@ -127,7 +132,7 @@ class Course:
         self._runs = {name: runs[place] for name, place in known.run_of.items()}
         self._answers = {name: runs[place] for name, place in known.answers.items()}
         self._anchors, self._renamed, self._tasks = known.anchors, known.renamed, known.tasks
-        self._steps, self._newest = known.steps, known.newest
+        self._steps, self._newest, self._kept = known.steps, known.newest, known.kept
         self._chosen, self._named = known.chosen, known.named
 
     def add(self, entry: Mapping[str, object]) -> Spot:
@@ -141,13 +146,16 @@ class Course:
             speaks = text_of(entry.get("type")) in SPEAKERS
             parent = (self._before(entry) or "") if is_unlinked(entry) else text_of(entry.get("parentUuid"))
             self._steps[own] = _Step(parent, speaks, speaks and not is_side(entry))
+        kept = kept_of(entry) if is_boundary(entry) else None
+        if kept is not None:
+            self._kept[kept.last] = kept.after
         if entry.get("type") == "last-prompt":
             self._chosen = text_of(entry.get("leafUuid"))
         self._named = self._named or (entry.get("type") == "custom-title" and bool(text_of(entry.get("customTitle"))))
         if again:
             self._anchors[name] = own
             return Spot(name, own, note=True)
-        if is_node(entry) or (told_by(entry) and self._goes_along(entry, above)):
+        if is_node(entry) or is_local_command(entry) or (told_by(entry) and self._goes_along(entry, above)):
             return self._add_node(entry, name, above, missing)
         return self._add_note(entry, name, above)
 
@@ -173,6 +181,8 @@ class Course:
             self._anchors[name] = parent
             self._named = self._named or (kind == "title" and brief.get("by") != "ai")
             return
+        if "kept_last" in brief:
+            self._kept[text_of(brief["kept_last"])] = text_of(brief.get("kept_after"))
         traits = Traits(
             text_of(brief.get("answer")),
             role == "tool" or "queued" in brief or kind == "custom_message",
@@ -211,6 +221,8 @@ class Course:
             named = text_of(entry.get("logicalParentUuid"))
         if named and named != entry.get("uuid"):
             found = self._find(named)
+            behind = None if boundary else self._find(self._kept.get(named))
+            found = behind if behind in self._runs else found
             if found in self._runs or found in self._anchors:
                 return found, None
             return (None if boundary else self._before(entry)), named

@@ -2,7 +2,7 @@
 
 Claude Code and its SDK write one JSON object for each event. What was said is a node: entries of the types `user` and
 `assistant`, prompts that were queued while the model worked, the boundaries of compactions, and what the program tells
-the model by an attachment. All else is a note beside the tree. Where they stand is decided by
+the model by an attachment or a local command. All else is a note beside the tree. Where they stand is decided by
 `treering.importers.claude_course`.
 
 Rule: nothing is lost. `write_entry` gives back the entry of a draft, equal in all its values and in their order.
@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from treering.checkpoint.policies.claude_kept import NAMES_MAX, names_of
 from treering.format.register import one_line
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import RAW, as_bytes
@@ -80,11 +81,19 @@ def is_queued(entry: Mapping[str, object]) -> bool:
     return attached.get("type") == "queued_command" and typed and isinstance(attached.get("prompt"), str | list)
 
 
-def told_by(entry: Mapping[str, object]) -> str:
-    """Return what an attachment tells the model, nothing for all else.
+def is_local_command(entry: Mapping[str, object]) -> bool:
+    """Tell a command that the user gave to the program, or its output, which the model is told of."""
+    local = entry.get("type") == "system" and entry.get("subtype") == "local_command"
+    return local and bool(text_of(entry.get("content")))
 
-    Newer versions of Claude Code keep the text beside it. What is known of older ones is worded here.
+
+def told_by(entry: Mapping[str, object]) -> str:
+    """Return what an attachment or a local command tells the model, nothing for all else.
+
+    Newer versions of Claude Code keep the text of an attachment beside it. What is known of older ones is worded here.
     """
+    if is_local_command(entry):
+        return text_of(entry["content"])
     if entry.get("type") != "attachment":
         return ""
     rendered = entry.get("rendered")
@@ -213,8 +222,8 @@ def traits_of(entry: Mapping[str, object]) -> Traits:
     """Return what decides to which run an entry belongs."""
     answer = _word(fields_of(entry.get("message")).get("id")) if entry.get("type") == "assistant" else ""
     injected = entry.get("isMeta") is True and "sourceToolUseID" in entry
-    attached = entry.get("type") == "attachment"
-    return Traits(answer, is_result(entry) or attached or injected, writer_of(entry))
+    beside = entry.get("type") == "attachment" or is_local_command(entry)
+    return Traits(answer, is_result(entry) or beside or injected, writer_of(entry))
 
 
 def writer_of(entry: Mapping[str, object]) -> str:
@@ -259,7 +268,7 @@ def read_entry(entry: Fields, spot: Spot, time_ms: int | None) -> Draft:
 
 def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
     attached = fields_of(entry.get("attachment"))
-    queued = is_queued(entry)
+    queued, kind = is_queued(entry), text_of(entry.get("type"))
     payload = {"role": "user", "content": attached["prompt"]} if queued else entry["message"]
     brief |= {"queued": True} if traits_of(entry).joins and not is_result(entry) else {}
     brief |= {"side": writer_of(entry)} if is_side(entry) else {}
@@ -271,6 +280,8 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
         brief |= {"answer": answer} if answer else {}
         brief |= {"model": model} if model and model != _NO_MODEL else {}
         brief |= {"context": False} if model == _NO_MODEL and entry.get("isApiErrorMessage") is True else {}
+    brief |= {"context": False} if entry.get("isVirtual") is True else {}
+    brief |= {"as": kind} if not queued and fields_of(payload).get("role") != kind else {}
     links = {"spawned_by": spot.spawned_by} if spot.spawned_by else {}
     links |= {"source_parent": spot.missing} if spot.missing else {}
     links |= {"subagent": f"agent-{agent}"} if (agent := _agent_in(entry)) else {}
@@ -287,8 +298,8 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
 
 
 def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
-    """Return an attachment as a message of the program's own."""
-    kind = _word(fields_of(entry.get("attachment")).get("type"))
+    """Return an attachment or a local command as a message of the program's own."""
+    kind = _word(fields_of(entry.get("attachment")).get("type") or entry.get("subtype"))
     brief |= {"custom_type": kind} | ({"side": writer_of(entry)} if is_side(entry) else {})
     draft = Draft(
         kind="custom_message",
@@ -328,6 +339,7 @@ def _derived(draft: Draft) -> Fields:
         "parentUuid": draft.parent,
         "timestamp": write_time(draft.time_ms),
         "message": draft.payload,
+        "content": fields_of(draft.payload).get("content"),
         "rendered": [{"content": fields_of(draft.payload).get("content")}],
     }
 
@@ -370,19 +382,41 @@ def _kind(entry: Fields) -> str:
 
 def _boundary_brief(entry: Fields) -> Fields:
     """Return what the context must know of a compaction: the size before it, and which messages stay, and where."""
-    facts = fields_of(entry.get("compactMetadata")) or fields_of(entry.get("compact_metadata"))
+    facts = _boundary_facts(entry)
     tokens = facts.get("preTokens", facts.get("pre_tokens"))
-    brief: Fields = {"tokens_before": tokens} if isinstance(tokens, int) else {}
+    kept = kept_of(entry)
+    return {
+        **({"tokens_before": tokens} if isinstance(tokens, int) else {}),
+        **({"kept": kept.first, "kept_last": kept.last, "kept_after": kept.after} if kept else {}),
+        **({"kept_all": names_of(kept.names)} if kept and 0 < len(kept.names) <= NAMES_MAX else {}),
+        "boundary": True,
+    }
+
+
+class Kept(NamedTuple):
+    """Which messages a compaction keeps."""
+
+    first: str
+    last: str
+    after: str
+    """What they stand behind: mostly the summary."""
+    names: tuple[str, ...]
+    """All of them; empty if only the first and the last are named."""
+
+
+def kept_of(entry: Mapping[str, object]) -> Kept | None:
+    """Return what the boundary of a compaction keeps; None if that is nothing."""
+    facts = _boundary_facts(entry)
     segment, listed = fields_of(facts.get("preservedSegment")), fields_of(facts.get("preservedMessages"))
     uuids = listed.get("uuids")
-    ends = (
-        [uuids[0], uuids[-1]]
-        if isinstance(uuids, list) and uuids
-        else [segment.get("headUuid"), segment.get("tailUuid")]
-    )
-    words = [*map(_word, ends), _word(listed.get("anchorUuid") or segment.get("anchorUuid"))]
-    names = ("kept", "kept_last", "kept_after")
-    return brief | (dict(zip(names, words, strict=True)) if all(words) else {}) | {"boundary": True}
+    names = tuple(map(_word, uuids)) if isinstance(uuids, list) else ()
+    ends = (names[0], names[-1]) if names else (_word(segment.get("headUuid")), _word(segment.get("tailUuid")))
+    kept = Kept(*ends, _word(listed.get("anchorUuid") or segment.get("anchorUuid")), names)
+    return kept if all(kept[:3]) else None
+
+
+def _boundary_facts(entry: Mapping[str, object]) -> Fields:
+    return fields_of(entry.get("compactMetadata")) or fields_of(entry.get("compact_metadata"))
 
 
 def write_entry(draft: Draft) -> Fields:

@@ -106,7 +106,7 @@ class Standing(Generic[R]):
         Providers take it: calls of tools that have no result are left out, and results that have no call. `open_calls`
         tells which calls wait for their results, `recorded_context` shows everything.
         """
-        return whole(recorded(self._reader))
+        return whole(self._reader, recorded(self._reader))
 
     @property
     def recorded_context(self) -> tuple[ContextItem, ...]:

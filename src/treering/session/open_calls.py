@@ -7,7 +7,7 @@ from typing import NamedTuple
 from treering.calls import interrupted, pairing
 from treering.errors import UsageError
 from treering.session.basis import Wish
-from treering.session.pairs import recorded
+from treering.session.pairs import recorded, whole
 from treering.session.reader import Reader
 from treering.session.verbs import flush, record
 from treering.session.writer import Writer
@@ -35,7 +35,7 @@ def open_calls(reader: Reader) -> Steps[tuple[OpenCall, ...]]:
     provider takes a result for them any more.
     """
     yield from ()
-    items = recorded(reader)
+    items = whole(reader, recorded(reader), keep_open=True)
     found = pairing(item.message for item in items).open
     return tuple(OpenCall(each.call.id, each.call.name, each.call.arguments, items[each.at].node) for each in found)
 
@@ -61,7 +61,7 @@ def close_open_calls(writer: Writer, /, reason: str) -> Steps[tuple[str, ...]]:
     yield from flush(writer)
     if writer.begun:
         yield from writer.anchor()
-    items = recorded(writer)
+    items = whole(writer, recorded(writer), keep_open=True)
     found = pairing(item.message for item in items).open
     answers = interrupted([(items[each.at].message, each.call) for each in found], reason)
     if not answers:

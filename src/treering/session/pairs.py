@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from treering.calls import pairing, whole_pairs
+from treering.calls import pairing
+from treering.checkpoint.policies.walk import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
 from treering.session.reader import ContextItem, Reader
@@ -31,13 +32,20 @@ def _put_off(writer: Writer) -> tuple[ContextItem, ...]:
     return tuple(ContextItem(draft.id or "", draft.payload) for draft in shown)
 
 
-def whole(items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:
-    """Return a context without what providers refuse; see `treering.calls.whole_pairs`."""
-    left = whole_pairs([item.message for item in items], keep_open=keep_open)
+def whole(reader: Reader, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:
+    """Return a context without what providers refuse, in the order in which it is sent: the policy says how.
+
+    Args:
+        reader: The session.
+        items: The context as it was recorded.
+        keep_open: Leave in the calls that a next message can answer.
+    """
+    policy, messages = reader.policy, [item.message for item in items]
+    found = (
+        policy.sent(messages, keep_open=keep_open) if isinstance(policy, Walk) else sent(messages, keep_open=keep_open)
+    )
     return tuple(
-        item if message is item.message else ContextItem(item.node, message)
-        for item, message in zip(items, left, strict=True)
-        if message is not None or item.message is None
+        items[at] if message is messages[at] else ContextItem(items[at].node, message) for at, message in found
     )
 
 

@@ -217,7 +217,7 @@ def context_at(reader: Reader, identifier: str | None, *, recorded: bool = False
     """
     restored = yield from reader.restore(identifier)
     items = reader.messages(restored.context, restored.lines)
-    return items if recorded else whole(items)
+    return items if recorded else whole(reader, items)
 
 
 def notes(reader: Reader, kind: str | None = None, *, on_path: bool = False) -> Steps[tuple[Note, ...]]:

@@ -342,7 +342,7 @@ def _explicit_context(
     names = [_node_of(wanted) for wanted in context]
     there = {item.node: item for item in state.context.items}
     before = writer.messages(state.context, state.lines)
-    shown, sent = dict(before), dict(whole(before))
+    shown, sent = dict(before), dict(whole(writer, before))
     seen = state.context
     others = yield from _shown_alone(writer, [name for name in names if name not in there])
     there |= {item.node: item for item in others.context.items}

@@ -23,8 +23,10 @@ import msgspec
 
 from treering.checkpoint.context import Context
 from treering.checkpoint.policies.blocks import Block, blocks_of, role_of, text_of
+from treering.checkpoint.policies.claude_kept import kept_by
+from treering.checkpoint.policies.claude_sent import sent
 from treering.checkpoint.policies.walk import Walk
-from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
+from treering.checkpoint.policy import Recorded, Seen, Sent, register_policy, register_view
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
 
@@ -66,7 +68,7 @@ class Claude(Walk):
         if not brief.get("boundary"):
             return super().build(path, recorded)
         after = path[latest + 1 :]
-        kept = _segment(path[:latest], brief)
+        kept = kept_by(brief, path[:latest], after, recorded)
         at = next((place + 1 for place, row in enumerate(after) if row.id == brief.get("kept_after")), 0)
         shown = [*after[:at], *kept, *after[at:]]
         return Context(tuple(item for row in shown for item in self.items(row)), self.settings(path))
@@ -78,20 +80,16 @@ class Claude(Walk):
             return None if "kept" in brief else Context((), self.settle(context.settings, skeleton))
         return super().extend(context, skeleton)
 
+    def sent(self, messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
+        """Return what Claude Code sends of the messages of a context, in its order."""
+        return sent(messages, keep_open=keep_open)
+
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
         """Return the settings behind a node: an answer names its model, and so does a change made elsewhere."""
         if skeleton.kind != "model_change" and (skeleton.kind != "message" or skeleton.role != "assistant"):
             return settings
         model = read_brief(skeleton).get("model")
         return settings if model is None or model == settings.get("model") else settings | {"model": model}
-
-
-def _segment(path: Sequence[Skeleton], brief: Mapping[str, object]) -> Sequence[Skeleton]:
-    """The nodes of a path that a boundary keeps: from the first to the last one that it names."""
-    places = {row.id: at for at, row in enumerate(path)}
-    first, last = places.get(str(brief.get("kept"))), places.get(str(brief.get("kept_last")))
-    row = [] if first is None or last is None else path[first : last + 1]
-    return [each for each in row if not read_brief(each).get("summary")]  # older compactions contribute nothing
 
 
 def in_claude(message: Fields) -> Fields:
@@ -156,8 +154,10 @@ def _input(arguments: object) -> Fields:
     return arguments if isinstance(arguments, dict) else {"value": arguments}
 
 
-def _message(payload: object, _seen: Seen) -> object:
-    return in_claude(fields_of(payload)) if isinstance(payload, dict) else {"role": "user", "content": text_of(payload)}
+def _message(payload: object, seen: Seen) -> object:
+    if not isinstance(payload, dict):
+        return {"role": "user", "content": text_of(payload)}
+    return in_claude(payload | {"role": seen.brief["as"]} if "as" in seen.brief else payload)
 
 
 def _custom_message(payload: object, _seen: Seen) -> object:

@@ -15,11 +15,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from treering.calls import whole_pairs
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.policy import Recorded
+from treering.checkpoint.policy import Recorded, Sent
 from treering.format.record import Skeleton, read_brief
 
 _NO_BRIEF = b"{}"
+
+
+def sent(messages: Sequence[object], *, keep_open: bool) -> list[Sent]:
+    """Return messages in their order, without calls that have no result, and without results that have no call."""
+    whole = whole_pairs(messages, keep_open=keep_open)
+    return [Sent(at, left) for at, left in enumerate(whole) if left is not None or messages[at] is None]
 
 
 class Walk:
@@ -118,6 +125,15 @@ class Walk:
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Return the settings under the program's own names."""
         return dict(settings)
+
+    def sent(self, messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
+        """Return what goes to a model of the messages of a context, in the order in which it goes.
+
+        Args:
+            messages: As they were recorded.
+            keep_open: Leave in the calls that a next message can answer.
+        """
+        return sent(messages, keep_open=keep_open)
 
     def is_own(self, item: Item) -> bool:
         """Tell whether an item is the message of its node, and not one that the program made or altered."""

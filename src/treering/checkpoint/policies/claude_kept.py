@@ -1,0 +1,64 @@
+"""What a boundary of Claude Code keeps of the messages before it.
+
+Rule 1: it names messages one by one, or the first and the last one of a row. If one of them is missing, none stays.
+Rule 2: what it names need not stand above it: a message may have been written later, beside it. A row goes from its
+last message up to its first, and no other boundary lies between.
+
+Names are long and briefs are short, so that a brief has digests of those that are named one by one.
+"""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64encode
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from treering.checkpoint.policy import Recorded
+from treering.format.record import Skeleton
+
+NAMES_MAX: Final = 32
+"""So many fit into a brief; of longer lists the first and the last count."""
+_CHARACTERS: Final = 6
+_BYTES: Final = 4
+
+
+def names_of(nodes: Iterable[str]) -> str:
+    """Return digests of ids, as a brief has them."""
+    digests = (blake2b(node.encode("utf-8", "surrogatepass"), digest_size=_BYTES).digest() for node in nodes)
+    return "".join(urlsafe_b64encode(digest).decode()[:_CHARACTERS] for digest in digests)
+
+
+def kept_by(
+    brief: Mapping[str, object], above: Sequence[Skeleton], below: Sequence[Skeleton], recorded: Recorded | None
+) -> list[Skeleton]:
+    """Return the nodes that a boundary keeps, in the order in which they are shown.
+
+    Args:
+        brief: Of the boundary.
+        above: The path down to it.
+        below: The path behind it.
+        recorded: All nodes, if they are at hand: what was written later is not on the path.
+    """
+    first, last, names = brief.get("kept"), brief.get("kept_last"), brief.get("kept_all")
+    rows = {row.id: row for row in above}
+    if recorded is not None and isinstance(first, str) and below:
+        rows |= {row.id: row for row in recorded.between(first, below[-1].id)}
+    if isinstance(names, str):
+        named = {names_of([row.id]): row for row in rows.values()}
+        found = [named.get(names[at : at + _CHARACTERS]) for at in range(0, len(names), _CHARACTERS)]
+        kept = [row for row in found if row is not None]
+        return kept if len(kept) == len(found) else []
+    return _row_of(rows, first, last)
+
+
+def _row_of(rows: Mapping[str, Skeleton], first: object, last: object) -> list[Skeleton]:
+    """Return the nodes from `first` to `last`; none if the way up from `last` does not lead there."""
+    found: list[Skeleton] = []
+    cursor = rows.get(last) if isinstance(last, str) else None
+    while cursor is not None and cursor.kind != "compaction":
+        found.append(cursor)
+        if cursor.id == first:
+            return found[::-1]
+        cursor = rows.get(cursor.parent) if cursor.parent is not None else None
+    return []
