@@ -167,7 +167,8 @@ def test_a_message_of_another_shape_is_sent_in_operators() -> None:
     with store.session("s") as session:
         call = {"type": "tool_use", "id": "c1", "name": "ls", "input": {"path": "."}}
         session.append(treering.assistant([{"type": "text", "text": "yes"}, call]))
-        message: Any = session.context[-1].message
+        session.append(treering.tool("one file", call="c1"))
+        message: Any = session.context[-2].message
     assert message["contents"] == [
         {"type": "text", "content": "yes"},
         {"type": "tool_call", "id": "c1", "name": "ls", "args": {"path": "."}, "metadata": {}},

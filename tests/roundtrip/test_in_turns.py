@@ -109,6 +109,34 @@ def test_a_fork_has_what_came_later_in_the_same_words(name: str, tmp_path: Path)
     desk.store.close()
 
 
+@pytest.mark.parametrize("name", ["claude", "kit", "omp", "operator", "pi"])
+def test_what_was_recorded_here_keeps_its_words_when_settings_change(name: str, tmp_path: Path) -> None:
+    """An answer is written with the model that gave it, and not with the one that is set when the file is written."""
+    desk = Desk(name, tmp_path, Random(f"{name} settings"))
+    desk.author.begin()
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        for model in ("first", "second"):
+            session.set_model(model, provider="theirs")
+            session.append(treering.assistant("here", id=f"by-{model}"))
+            session.record_usage(input=5)
+            written = desk.exported()
+            found = {_id_of(record): record for record in map(json.loads, written.splitlines())}
+            if model == "first":
+                before = found
+        session.set_model("third", provider="others")
+    found = {_id_of(record): record for record in map(json.loads, desk.exported().splitlines())}
+    assert {each: names for each, record in before.items() if (names := changed(found[each], record))} == {}
+    words = {model: json.dumps(found[f"by-{model}"]).replace(f"by-{model}", "") for model in ("first", "second")}
+    if name != "operator":  # it does not say who gave an answer
+        assert all(model in words[model] for model in words)
+    desk.store.close()
+
+
+def _id_of(record: Mapping[str, Any]) -> str:
+    return str(record.get("id", record.get("uuid", record["type"])))
+
+
 def records(data: bytes) -> list[dict[str, Any]]:
     """The records of a file of lines that have ids."""
     return [record for line in data.splitlines() if "id" in (record := json.loads(line))]

@@ -21,6 +21,7 @@ from uuid import NAMESPACE_URL, UUID, uuid5
 from treering.checkpoint.policies.claude import BRANCH_SUMMARY, SUMMARY, in_claude
 from treering.checkpoint.policy import Seen, render
 from treering.exporters.claude_unsent import unsent
+from treering.exporters.in_force import at, in_force
 from treering.exporters.lines import record_bytes
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
@@ -91,6 +92,7 @@ class _Composer:
         """Compactions: what a later one keeps has none of them."""
         self._envelope: Fields = {"userType": "external", "cwd": view.info.cwd, "version": _VERSION, "gitBranch": ""}
         self._hidden: set[str] = view.perform(_hidden)
+        self._settings = view.perform(in_force)
 
     def compose(self) -> Composed:
         drafts = [stored.draft for stored in stored_drafts(self._view, NAME)]
@@ -238,7 +240,7 @@ class _Composer:
     def _entry(self, draft: Draft, name: str, parent: str | None, message: Fields) -> Fields:
         said = message.get("role") == "assistant"
         meta = {} if said or draft.role in ("user", "tool", "toolResult", "human") else {"isMeta": True}
-        model = str(fields_of(draft.brief).get("model") or self._view.settings.get("model") or "unknown")
+        model = str(fields_of(draft.brief).get("model") or at(self._settings, draft, None).get("model") or "unknown")
         return {
             "parentUuid": parent,
             "isSidechain": False,

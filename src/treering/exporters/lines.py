@@ -19,6 +19,7 @@ from typing import Final
 
 import msgspec
 
+from treering.exporters.in_force import at, in_force
 from treering.exporters.stored import Stored, header_in, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.format.values import Fields, fields_of
@@ -109,6 +110,9 @@ class _Composer:
         """Notes that were. In an earlier export the program may have gone on below them."""
         self._first: dict[str, str] = {}
         """Of nodes that are several entries: the first of these."""
+        self._settings = view.perform(in_force)
+        self._newest: str | None = None
+        """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
         self._old = 0
         """Version of the imported file, 0 if there was none."""
@@ -197,6 +201,7 @@ class _Composer:
 
     def _take(self, stored: Stored) -> None:
         draft = stored.draft
+        self._newest = draft.id if draft.type == "node" else self._newest
         if draft.type == "edit":
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
@@ -243,7 +248,7 @@ class _Composer:
     def _take_own(self, draft: Draft) -> None:
         parent = self._parent(_without_origin(draft))
         for piece in self._apart(_without_origin(draft)):
-            made = self._target.adapt(piece, self._view.settings)
+            made = self._target.adapt(piece, at(self._settings, draft, self._newest))
             if (reason := self._why_unseen(draft, made)) is not None:
                 self._unseen[str(draft.id)] = (draft.kind, reason)
             elif made is None:

@@ -86,7 +86,7 @@ class _Omp:
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
         """Return a record of ours as oh-my-pi would have written it."""
         adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
-        made = adapt(draft, settings)
+        made = adapt(draft, _as_two(settings))
         if made is not None and made.kind == "message":
             self._look_at(made)
         return made
@@ -126,6 +126,12 @@ class _Omp:
             "failed_turn": (len(self._failed), "the program does not send turns that failed"),
         }
         return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
+
+
+def _as_two(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Return settings with the default model of a session of oh-my-pi as provider and model, as others have it."""
+    provider, _, model = str(fields_of(settings.get("models")).get("default") or "").rpartition("/")
+    return {"provider": provider, "model": model, **settings} if model else settings
 
 
 def _as_it_is(draft: Draft, _settings: Mapping[str, object]) -> Draft:

@@ -89,7 +89,7 @@ class LineExporter(Protocol):
 
         Args:
             draft: A node or note.
-            settings: Those in force at the head.
+            settings: Those in force there.
         """
 
     def apart(self, message: Fields) -> list[Fields]:
