@@ -133,6 +133,64 @@ def test_what_was_recorded_here_keeps_its_words_when_settings_change(name: str, 
     desk.store.close()
 
 
+@pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
+def test_the_program_goes_on_below_what_an_extension_noted_here(name: str, tmp_path: Path) -> None:
+    """There it is an entry of the tree, and here a note: what follows has all above it, and the session goes along."""
+    desk = Desk(name, tmp_path, Random(f"{name} extension"))
+    desk.author.begin()
+    desk.author.astray = 0
+    desk.author.write("message")
+    desk.take()
+    for turn in range(2):
+        with desk.store.session(desk.session) as session:
+            session.append(f"here {turn}")
+            session.record_extension("mine", {"n": turn})
+        export(desk.store.view(desk.session), desk.author.path, format=name, overwrite=True)
+        desk.author.write("message")
+        desk.take()
+        view = desk.store.view(desk.session)
+        assert len([*view.path()]) == 3 + 2 * turn
+        assert (view.problems(), [*view.heads]) == ((), ["main"])
+        assert desk.exported() == desk.given()
+    desk.store.close()
+
+
+@pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
+def test_a_label_of_the_program_below_one_from_here(name: str, tmp_path: Path) -> None:
+    """Both are beside the tree here, and in the file all that follows hangs on them."""
+    desk = Desk(name, tmp_path, Random(f"{name} labels"))
+    desk.author.begin()
+    desk.author.astray = 0
+    desk.author.write("message", "message")
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        session.label(session.node or "", "here")
+    export(desk.store.view(desk.session), desk.author.path, format=name, overwrite=True)
+    desk.author.write("label", "message")
+    desk.take()
+    assert desk.exported() == desk.given()
+    desk.store.close()
+
+
+def test_a_title_given_here_is_written_once_and_before_later_ones(tmp_path: Path) -> None:
+    """An entry of Claude Code with a title has no id: it comes back as one of the program's."""
+    desk = Desk("claude", tmp_path, Random("titles"))
+    desk.author.begin()
+    desk.take()
+    for title in ("first", "second"):
+        with desk.store.session(desk.session) as session:
+            session.set_title(title)
+        export(desk.store.view(desk.session), desk.author.path, format="claude", overwrite=True)
+        desk.author.write("assistant", "user")
+        desk.take()
+        assert desk.exported() == desk.given()
+    desk.author.write("custom-title")
+    desk.take()
+    assert desk.exported() == desk.given()
+    assert desk.store.view(desk.session).info.title == "Mine"
+    desk.store.close()
+
+
 def _id_of(record: Mapping[str, Any]) -> str:
     return str(record.get("id", record.get("uuid", record["type"])))
 

@@ -154,6 +154,8 @@ class _Composer:
     def _take_entry(self, draft: Draft) -> None:
         """Write an entry of Claude Code as it was."""
         entry = write_entry(draft)
+        if entry.get("type") == "custom-title":
+            self._settle_titles(text_of(entry.get("customTitle")))
         amended = draft.type == "node" and draft.id in self._amended
         if amended:
             entry = {**entry, "message": in_claude(fields_of(self._amended[draft.id]))}
@@ -190,6 +192,15 @@ class _Composer:
             return
         self._changed = True
         self._later.append({"type": "custom-title", "customTitle": title, "sessionId": self._session})
+
+    def _settle_titles(self, given: str) -> None:
+        """Write the titles that were recorded here before one of the file; it may be the first of these, come back."""
+        if self._later and self._later[0]["customTitle"] == given:
+            del self._later[0]
+            return
+        for entry in self._later:
+            self._write(entry)
+        self._later.clear()
 
     def _take_own(self, draft: Draft) -> None:
         self._changed = True

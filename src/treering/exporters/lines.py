@@ -227,7 +227,7 @@ class _Composer:
             return
         self._later = [edit for edit in self._later if edit.kind in _EDITS]
         named = (draft.links or {}).get("source_parent") in {note.id for note in notes}
-        below = draft.parent if named and isinstance(draft.parent, str | None) else self._last
+        below = draft.parent if named and draft.type == "node" and isinstance(draft.parent, str | None) else self._last
         for note in notes:
             self._write(msgspec.structs.replace(note, source=None), below)
             below = note.id

@@ -15,7 +15,7 @@ has no path: it is known by its records alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -33,7 +33,7 @@ from treering.importers.origin import Origin, Reading, name_of_path, origin_of, 
 from treering.importers.source import ImportSource, Problem, closing_of
 from treering.importers.spool import is_stream, settled
 from treering.session.blocking import Session
-from treering.session.extending import SideHead, missing, record_foreign
+from treering.session.extending import SideHead, missing, notes_among, record_foreign
 from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
 from treering.session.store import LoadFacts, Store
 from treering.transcript.node import Draft
@@ -277,18 +277,19 @@ class Intake:
                     return None
                 reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
-            done, written = _add_new(session, known, reading, all_new=begins)
+            done, written, asides = _add_new(session, known, reading, all_new=begins)
+            leaf = asides.get(source.leaf, source.leaf)
             follows = stood in (known.leaf, *written)
             ended = _add_closing(session, source)
             side = None
             if follows and ended:
                 session.rewind(ended[-1].id or "")
-            elif follows and session.node != source.leaf:
-                session.checkout(source.leaf)
-            elif not follows and source.leaf != known.leaf:
-                side = SideHead(known.head or _free_head(session, known.format), source.leaf)
+            elif follows and session.node != leaf:
+                session.checkout(leaf)
+            elif not follows and leaf != known.leaf:
+                side = SideHead(known.head or _free_head(session, known.format), leaf)
             drafts = _besides(session, known, reading)
-            origin = self._read_to(known, file, reading)
+            origin = msgspec.structs.replace(self._read_to(known, file, reading), leaf=leaf)
             if side is not None:
                 origin = msgspec.structs.replace(origin, head=side.name)
             if not follows:
@@ -351,7 +352,9 @@ def _is_export_of(session: Session, source: ImportSource) -> bool:
     return len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
 
 
-def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
+def _add_new(
+    session: Session, known: Origin, reading: Reading, *, all_new: bool
+) -> tuple[int, list[str | None], dict[str | None, str | None]]:
     """Record the new records, each part together with how far it goes: a kill in between does no harm.
 
     Args:
@@ -361,20 +364,32 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
         all_new: What follows was not read before; else some of it was, and then it is not recorded again.
 
     Returns:
-        How many they were, and where the session stood when it was written to the file, if it was.
+        How many they were; where the session stood when it was written to the file, if it was; and of notes from here
+        that are nodes in the file, the nodes above them.
     """
-    done, stands = 0, dict[str, str | None]()
+    done, stands, asides = 0, dict[str, str | None](), dict[str | None, str | None]()
     again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
         done += len(new)
+        notes = session.perform(notes_among, [draft.id for draft in ours if draft.type == "node"])
         for draft in ours:
-            place = _place(draft, new=draft in new)
-            stands[str(draft.id)] = stands.get(place or "", place)
+            place = _place(draft, new=draft in new or draft.id in notes)
+            stands[str(draft.id)] = place = stands.get(place or "", place)
+            asides |= {draft.id: place} if draft.id in notes else {}
+        new = [_hung(draft, asides) for draft in new]
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
-    return done, [*stands.values()][-1:]
+    return done, [*stands.values()][-1:], asides
+
+
+def _hung(draft: Draft, asides: Mapping[str | None, str | None]) -> Draft:
+    """Return a draft that hangs on a node, where the file has a node and a note stands here."""
+    parent = draft.parent
+    if draft.type != "node" or not isinstance(parent, str) or parent not in asides:
+        return draft
+    return msgspec.structs.replace(draft, parent=asides[parent], links={"source_parent": parent} | (draft.links or {}))
 
 
 def _place(draft: Draft, *, new: bool) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -52,6 +52,12 @@ def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
     notes = {note.id for note in index.graph.annotations.notes()}
     recorded = (index.graph, index.all_checkpoints, notes)
     return [draft for draft in drafts if not any(draft.id in each for each in recorded)]
+
+
+def notes_among(writer: Writer, names: Collection[str | None]) -> Steps[set[str]]:
+    """Return which of some ids are those of notes."""
+    index = yield from writer.index()
+    return {note.id for note in index.graph.annotations.notes()} & set(names)
 
 
 def _standing(side: SideHead, identifier: str) -> Record:
