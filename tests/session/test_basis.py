@@ -153,6 +153,23 @@ def test_a_message_that_is_shown_again_comes_with_the_newest_state(backend: Back
     assert states(backend.store()) == {"main": {"count": 11}}
 
 
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        lambda session: session.checkout(session.node),
+        lambda session: session.commit(label="a good place"),
+        lambda session: session.commit(state=session.state),
+    ],
+    ids=["checkout", "label", "state"],
+)
+def test_what_others_only_repeated_is_no_news(backend: Backend, repeat: Callable[[Session], object]) -> None:
+    """A newer checkpoint that says what the caller was shown is in nobody's way."""
+    first, second = pair(backend.store(), count=10)
+    repeat(first)
+    second.commit(state={"count": 11}, expect=second.node)
+    assert (second.head, states(backend.store())) == ("main", {"main": {"count": 11}})
+
+
 def test_who_goes_elsewhere_sees_what_is_there(backend: Backend) -> None:
     """A checkout of where the session stands brings the state that others left there."""
     first, second = pair(backend.store(), count=10)

@@ -363,6 +363,17 @@ def test_a_checkpoint_pruned_by_another_is_not_built_upon(backend: Backend, seal
             session.tidy(everything=True)
 
 
+def test_bodies_that_were_given_up_are_no_damage(backend: Backend) -> None:
+    """A segment without them, beside a tail that still has them, is as sound as the other way round."""
+    session = backend.store().session("s")
+    for number in range(4):
+        session.commit([f"m{number}"], state={"a": "x" * 500 * (number % 2)}, context=[])
+    session.seal()
+    assert session.prune(Keep(last=1)).plan.droppable
+    session.tidy(everything=True)
+    assert backend.store().verify("s") == []
+
+
 def test_what_an_old_context_costs_grows_with_its_length_and_not_with_its_square(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
 from treering.checkpoint.body import BODY, read_form
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.delta import apply_body
 from treering.format.erasure import Burials, Erasure
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Record, decode_record
@@ -288,20 +290,23 @@ class Ghost:
         """Whoever commits state on a head was shown the newest checkpoint that others made there."""
         if self.volatile:
             return  # what was shown may have vanished
-        places: dict[str, int] = {}
-        newest: dict[str, list[Record]] = {}
+        records: dict[str, Record] = {}
+        made: dict[str, Checkpoint] = {}
         for line in log:
             if b'"type":"checkpoint"' not in line:
                 continue
             record = decode_record(line)
-            said = bytes(read_form(record.body, BODY).set.get(SHOWN, b""))
-            shown = places.get(said.decode().strip('"'), -1)
-            author = record.by.partition(".")[0]
-            passed = [each for each in newest.get(record.head, ()) if each.at > shown >= 0]
-            if unseen := [each.id for each in passed if each.by.partition(".")[0] != author]:
-                self.problems.append(f"state is committed on {record.head} by who did not see {unseen}: {record.id}")
-            places[record.id] = record.at
-            newest.setdefault(record.head, []).append(record)
+            said = bytes(read_form(record.body, BODY).set.get(SHOWN, b"")).decode().strip('"')
+            known = made[said].state if said in made else None
+            for each in list(records.values()) if known is not None else ():
+                if each.head != record.head or each.at <= records[said].at:
+                    continue
+                if each.by.partition(".")[0] == record.by.partition(".")[0]:
+                    known = made[each.id].state
+                elif made[each.id].state != known:
+                    self.problems.append(f"state is committed on {record.head} by who did not see {each.id}")
+            records[record.id] = record
+            made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
 
     def _check_lives(self, current: str) -> None:
         for life in self.created - self.dead.keys() - {current}:

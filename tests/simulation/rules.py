@@ -894,7 +894,7 @@ RULES = (
         "    if says_state and not knows:\n",
         "    if False:\n",
         SESSION,
-        seed=408,
+        seed=722,
     ),
     Rule(
         "shown-stays",
@@ -903,7 +903,7 @@ RULES = (
         "            self._move_along(blindly=self.behind)",
         "            self._move_along()",
         SESSION,
-        seed=614,
+        seed=722,
     ),
     Rule(
         "own-is-not-common",
@@ -912,7 +912,7 @@ RULES = (
         "        return self._folded() if self.behind else super()._common_state()\n",
         "        return super()._common_state()\n",
         SESSION,
-        seed=614,
+        seed=295,
     ),
     Rule(
         "own-is-no-conflict",

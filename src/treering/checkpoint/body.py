@@ -27,6 +27,7 @@ from msgspec import UNSET, Raw, UnsetType
 from treering.checkpoint.context import ItemForm
 from treering.errors import CorruptError
 from treering.format.erasure import is_erased
+from treering.format.record import Record
 from treering.format.values import decode, encode
 
 Forms = list[str | ItemForm]
@@ -68,6 +69,16 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     manager: Raw | UnsetType = UNSET
     manager_at: str | None = None
     pending: int = 0
+
+
+def is_pruned(record: Record) -> bool:
+    """Whether it is a checkpoint of which nothing is left, because it was given up."""
+    if record.type != "checkpoint":
+        return False
+    try:
+        return read_form(record.body, BODY).pruned
+    except CorruptError:
+        return False
 
 
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from treering.checkpoint.body import is_pruned
 from treering.checkpoint.checkpoint import chain_of, entry_of
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
 from treering.format.blobs import blob_refs_in
@@ -224,12 +225,12 @@ class _Check:
             self._replay.take(lines, first)
         for at, line in enumerate(lines, first):
             try:
-                decode_record(line, key=key)
+                record = decode_record(line, key=key)
             except CorruptError as error:
                 self._find(error, key, first=at, end=at + 1)
                 continue
             digest = hashlib.sha256(line).hexdigest()
-            if self._digests.setdefault(at, digest) != digest and b'"pruned":true' not in line:
+            if not is_pruned(record) and self._digests.setdefault(at, digest) != digest:
                 self._find(_differs(at, key), key, first=at, end=at + 1)
             self._rows.setdefault(at, skeleton_of(line))
             self._blobs |= dict.fromkeys(blob_refs_in(line), at)

@@ -4,7 +4,7 @@ Rule 1: a handle stands on a node and on a checkpoint: those that its caller was
 refreshed or gone elsewhere in, and what it recorded since. What others record meanwhile changes neither.
 Rule 2: nodes go behind the node in hand. If others took the head along, they begin a head of their own.
 Rule 3: a checkpoint that says something (state, context, a label, ...) goes on the checkpoint in hand. If the head has
-a newer one, it begins a head of its own: what it says may have been made of what the newer one replaced.
+a newer one that says something else, it begins a head of its own: it may have been made of what that replaced.
 Rule 4: what says nothing of the kind is in nobody's way. A checkpoint that a schedule makes is made of the newest one.
 Rule 5: a caller who was promised another place (`expect`, `expect_checkpoint`) is told, and nothing is recorded.
 """
@@ -107,13 +107,23 @@ def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bo
         raise _moved(writer, what, wish.expect_checkpoint, newest)
     if newest == known and there == writer.at_node:
         return Place(name, there)
-    knows = wish.merge or wish.expect_checkpoint is not HERE or newest == known
+    restored = yield from writer.restore(there, head=name)
+    told = wish.merge or wish.expect_checkpoint is not HERE
+    knows = told or newest == known or (there == writer.at_node and _says_the_same(writer, restored))
     if says_state and not knows:
         if wish.expect is not HERE:
             raise _moved(writer, f"others committed state on head {name!r} since you looked", known, newest)
         yield from _require_there(writer)
         return _beside(writer)
-    return Place(name, there, newest=(yield from writer.restore(there, head=name)), caught_up=knows)
+    return Place(name, there, newest=restored, caught_up=knows)
+
+
+def _says_the_same(writer: Writer, newest: Restored) -> bool:
+    """Whether others only repeated what the caller was shown: by going elsewhere and back, or under a label."""
+    mine, theirs = writer.shown, newest.checkpoint
+    if mine is None or theirs is None or writer.state.context != newest.context:
+        return False
+    return (mine.state, mine.manager) == (theirs.state, theirs.manager)
 
 
 def _beside(writer: Writer) -> Place:
