@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.session.backends import KINDS, Backend, backend_of, kill
+from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend
 from tests.session.test_many_verbs import Walk, all_of
 
 import treering
@@ -20,6 +20,7 @@ from treering.format import record, register
 from treering.journal import append, limits, merge
 from treering.session.blocking import Session
 from treering.session.store import Place, Store
+from treering.storage.run import run
 
 ROOM = 24 * 1024
 
@@ -373,3 +374,108 @@ def test_what_was_put_off_may_be_more_than_an_append_holds(backend: Backend) -> 
     view = backend.store().view("s")
     assert shown(view) == [*said, "a turn", "put off"]
     assert view.state == {"step": 1}
+
+
+def test_at_its_true_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More than 64 MiB of messages are recorded, resumed, edited, compacted and closed like any others."""
+    monkeypatch.undo()
+    backend = memory_backend()
+    assert register.room() == 56 * 1024 * 1024
+    session = backend.store().session("s")
+    words = "words and " * 25_000
+    nodes: list[str] = []
+    for start in range(0, 280, 40):
+        session.append(*[f"{start + number} {words}" for number in range(40)])
+    kill(session)
+    session = backend.store().session("s")
+    assert len(session.context) == 280
+    nodes = [item.node for item in session.context]
+    session.retract(nodes[7])
+    session.commit(["a turn"], state={"step": 1})
+    session.close()
+    session = backend.store().session("s")
+    assert [item.node for item in session.context][:280] == [*nodes[:7], *nodes[8:], session.node]
+    session.branch("aside", at=nodes[200])
+    session.compact("all of it")
+    session.close()
+    store, counting = backend.counted()
+    assert len(store.view("s").context) == 1
+    assert counting.counts == {"Get": 2}
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_shared_sessions_beyond_the_room(backend: Backend, seed: int) -> None:
+    """Handles that seal, edit and move beside each other: all that was acknowledged is there, and each sees its own."""
+    rng = random.Random(seed)
+    handles = [backend.store().session("s", shared=True) for _ in range(2)]
+    said: list[str] = []
+    for number in range(50):
+        session = rng.choice(handles)
+        verb = rng.choice(["append"] * 4 + ["commit", "amend", "retract", "checkout", "branch", "seal", "refresh"])
+        words = text(number, rng.choice([10, 2000, 4000]))
+        nodes = [row.id for row in session.nodes()]
+        if verb == "append" or not nodes:
+            said.append(session.append(words))
+        elif verb == "commit":
+            said += session.commit([words], state={rng.choice("xyz"): text(number, 3000)}).nodes
+        elif verb == "amend":
+            session.amend(rng.choice(nodes), {"role": "user", "content": words})
+        elif verb == "retract":
+            session.retract(rng.choice(nodes))
+        elif verb == "checkout":
+            session.checkout(rng.choice(nodes))
+        elif verb == "branch":
+            session.branch(f"{verb} {number}", at=rng.choice(nodes))
+        else:
+            getattr(session, verb)()
+        assert len(session.context) == len(session.context_at(session.node)) if session.node else True
+    for session in handles:
+        session.refresh()
+        told = [(item.node, item.message) for item in session.context]
+        assert told == [(item.node, item.message) for item in session.context_at(session.node)]
+        session.close()
+    assert set(said) <= {row.id for row in backend.store().view("s").nodes()}
+    assert [found.message for found in backend.store().verify("s") if found.severity == "damage"] == []
+
+
+def test_what_is_left_out_is_found_by_its_position(backend: Backend) -> None:
+    """A resume reads the segments that hold it, however many others there are."""
+    session = backend.store().session("s")
+    for number in range(40):
+        session.append(f"before {number}")
+        session.seal()
+    session.compact("all of that")
+    for number in range(20):
+        session.append(treering.user(text(number)))
+    session.close()
+    store, counting = backend.counted()
+    said = shown(store.view("s"))
+    assert said[1:] == [text(number) for number in range(20)]
+    held = counting.counts["Get"]
+    assert counting.counts["List"] == 1
+    assert held < 25
+    session = store.session("s")
+    counting.reset()
+    session.append("more")
+    session.seal()
+    assert counting.counts["Get"] <= 1
+    kill(session)
+    assert shown(backend.store().view("s")) == [*said, "more"]
+
+
+def test_messages_that_could_not_be_read_are_read_by_the_next_look(backend: Backend) -> None:
+    """Another handle sealed, so the context is read again; that fails; the error says so, and `refresh` mends it."""
+    ours, theirs = (backend.store().session("s", shared=True) for _ in range(2))
+    for number in range(20):
+        ours.append(treering.user(text(number)))
+    theirs.refresh()
+    theirs.branch("aside")
+    theirs.seal()
+    theirs.append("beside")
+    reader = ours._known
+    run(reader.look_again(), backend.driver())
+    assert reader.state.lacks_lines
+    with pytest.raises(treering.UnavailableError, match="refresh"):
+        _ = ours.context
+    ours.refresh()
+    assert len(ours.context) == 20

@@ -964,8 +964,8 @@ RULES = (
         "carry-what-fits",
         "Whoever writes latest leaves out what it has no room for; it can always be written.",
         "session/state.py",
-        "    return (line, *_last_of([*state.lines.values()], left))\n",
-        "    return (line, *state.lines.values())\n",
+        "        if (left := left - len(line)) < 0:\n",
+        "        if False:\n",
         test="tests/session/test_room.py",
     ),
     Rule(

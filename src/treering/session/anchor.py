@@ -91,6 +91,8 @@ class Anchored(Keeper):
 
     def anchor(self) -> Steps[None]:
         """Know the context and the state where this handle stands, whatever others did to its head."""
+        if not self.anchored:
+            yield from self.fetch_lines()
         if self.anchored:
             return
         index = yield from self.index()

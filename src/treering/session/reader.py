@@ -214,6 +214,7 @@ class Reader:
     def mend(self) -> Steps[None]:
         """If the records alone do not tell the context, read what does from the graph."""
         for _ in range(LOOKS_MAX):
+            yield from self.fetch_lines()
             if not self.state.adrift:
                 return
             head, tip = self.state.head, self.state.tip
@@ -221,6 +222,20 @@ class Reader:
             if (self.state.head, self.state.tip) == (head, tip):  # else it had to look again, and the head moved on
                 self.adopt(restored)
         raise UnavailableError("others write faster than we can look", kind="busy", key=self.keys.tail)
+
+    def fetch_lines(self) -> Steps[None]:
+        """Read the records of the context that `latest` had no room for, if it tells where all of them stand."""
+        state = self.state
+        places = {node: state.places.get(node) for node in state.context.nodes if node not in state.lines}
+        known = {node: at for node, at in places.items() if at is not None}
+        if not places or len(known) < len(places):
+            return
+        lines = yield from self.lines_at([*known.values()])
+        found = {node: lines[at] for node, at in known.items() if decode_record(lines[at]).id == node}
+        if self.state is state:  # else it had to look again
+            state.lines |= found
+            state.borrowed |= found.keys()
+            yield from self.fetch_shown_blobs()
 
     def adopt(self, restored: Restored) -> None:
         """Make the state one that stands at `restored`."""
@@ -288,7 +303,18 @@ class Reader:
     # what the model sees
 
     def messages(self, context: Context, lines: dict[str, bytes]) -> tuple[ContextItem, ...]:
-        """The messages of a context whose records and blobs are at hand."""
+        """The messages of a context whose records and blobs are at hand.
+
+        Raises:
+            UnavailableError: A record could not be read when it was looked for.
+        """
+        if any(item.node not in lines for item in context.items):
+            raise UnavailableError(
+                "not all messages of the context could be read when they were looked for",
+                kind="context",
+                key=self.keys.latest,
+                remedy="call refresh",
+            )
         return tuple(
             ContextItem(item.node, self._message(item.view, item.message, lines[item.node])) for item in context.items
         )

@@ -22,7 +22,7 @@ from treering.checkpoint.policies import default
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
-from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
+from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of, skeleton_of_record
 from treering.format.register import Card, Latest, room
 from treering.session.tally import Tally, recorded
 from treering.transcript.heads import Heads, decode_heads
@@ -53,9 +53,13 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     parent_gone: bool = False
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
+    places: list[int] = []
+    """Positions of the records of the context that are left out, node by node in its order; -1: not known."""
     policy: str = ""
     """Where there is no room for the context and the checkpoint: the policy that extends it."""
 
+
+_PLACE_BYTES = 17  # of a position and a comma
 
 _STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
 
@@ -76,6 +80,8 @@ class SessionState:
         """The node that the context belongs to."""
         self.lines: dict[str, bytes] = {}
         """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
+        self.places: dict[str, int] = {}
+        """Positions of records of the context that are not among the lines, as far as they are known."""
         self._whole: Context | None = None
         """A context that lacks no lines: it was looked through, or grew out of one."""
         self.borrowed: frozenset[str] = frozenset()
@@ -287,15 +293,28 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
     left = room() - len(line := _state_line(state))
     if left < 0:
         return (encode_adrift(state),)
-    return (line, *_last_of([*state.lines.values()], left))
+    if not state.lacks_lines and sum(map(len, state.lines.values())) <= left:
+        return (line, *state.lines.values())
+    return _encode_in_part(state, left)
 
 
-def _last_of(lines: list[bytes], size: int) -> list[bytes]:
-    """As many as fit, from the last one on."""
-    left, start = size, len(lines)
-    while start and (left := left - len(lines[start - 1])) >= 0:
-        start -= 1
-    return lines[start:]
+def _encode_in_part(state: SessionState, left: int) -> tuple[bytes, ...]:
+    """The same where records are left out: those that came in first. The positions of the others are told."""
+    shown = dict.fromkeys(state.context.nodes)
+    left -= _PLACE_BYTES * len(shown)
+    kept: dict[str, bytes] = {}
+    for node, line in reversed(state.lines.items()):
+        if (left := left - len(line)) < 0:
+            break
+        kept[node] = line
+    places = [_place_of(state, node) for node in shown if node not in kept]
+    known = max(places, default=-1) >= 0
+    return (_state_line(state, places if known else ()), *reversed(kept.values()))
+
+
+def _place_of(state: SessionState, node: str) -> int:
+    line = state.lines.get(node)
+    return state.places.get(node, -1) if line is None else skeleton_of(line).at
 
 
 def encode_adrift(state: SessionState) -> bytes:
@@ -312,7 +331,7 @@ def encode_adrift(state: SessionState) -> bytes:
     return write_form(line) + b"\n"
 
 
-def _state_line(state: SessionState) -> bytes:
+def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
     newest = state.checkpoint
     same = newest is not None and newest.context == state.context
     line = StateLine(
@@ -325,6 +344,7 @@ def _state_line(state: SessionState) -> bytes:
         parent_gone=state.parent_gone,
         usage=state.usage,
         last_usage=state.last_usage,
+        places=[*places],
     )
     return write_form(line) + b"\n"
 
@@ -354,6 +374,9 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
     state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
     state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
+    if line.places:
+        missing = [node for node in dict.fromkeys(state.context.nodes) if node not in state.lines]
+        state.places = {node: at for node, at in zip(missing, line.places, strict=False) if at >= 0}
     return state
 
 
