@@ -96,7 +96,7 @@ def test_pages_and_filters(filled: Program) -> None:
 
 def test_verify_and_stats_look_at_everything(filled: Program) -> None:
     """Damage in a namespace is found, and told with it."""
-    assert "checked 7 sessions in 5 namespaces: sound" in filled("verify").err
+    assert "checked 7 sessions, 6 of them in 4 namespaces: sound" in filled("verify").err
     assert len(filled.json("stats")["sessions"]) == 7
     assert {tuple(row["namespace"]) for row in filled.json("stats")["sessions"]} >= set(PARTS[:4])
     (tail,) = (filled.store / "ns/ann/ns").rglob("tail.jsonl")
@@ -118,7 +118,7 @@ def test_search_finds_in_all(filled: Program, tmp_path: Path, monkeypatch: pytes
     assert newest == sorted(newest, reverse=True)
     done = filled("search", "prompt", "--index", tmp_path / "index")
     assert [row[0] for row in done.rows] == ids(0)
-    assert "3 namespaces in this store not searched" in done.err
+    assert "4 namespaces in this store not searched" in done.err
 
 
 def test_continue_takes_the_last_one_wherever_it_is(filled: Program, tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_nothing_below_is_deleted_unasked(filled: Program) -> None:
         assert "did you mean --namespace=ann session-1?" in done.err
     done = filled("retain", "--keep-newest", 1, "--min-idle", "0h", "--yes")
     assert [row[0] for row in done.rows] == ids(0)
-    assert "3 namespaces in this store left alone: --all-namespaces" in done.err
-    assert "3 namespaces in this store left alone" in filled("purge", "--yes").err
+    assert "4 namespaces in this store left alone: --all-namespaces" in done.err
+    assert "4 namespaces in this store left alone" in filled("purge", "--yes").err
     assert len(filled.json("ls")["sessions"]) == 7
     filled("rm", "session-1", "--namespace", "ann", "--yes")
     assert len(filled.json("ls")["sessions"]) == 6

@@ -40,6 +40,7 @@ from treering.transcript.node import user
 POLICY = "default@1"
 PARTS = tuple(bytes([number]) * 80 for number in range(3))
 KEYS = "abc"  # of the state
+_CARD_EVERY = 4  # texts between two moments at which a card is due
 TEXT = re.compile(rb"text \d+(?!\d)")
 
 
@@ -184,6 +185,8 @@ class Agents(Actors):
             self._rewind, self._refresh, self._seal, self._edit, self._fork,
         )  # fmt: skip
         do = self.rng.choices(does, self.weights)[0]
+        if not self._marks % _CARD_EVERY:
+            writer._card_ms = 1  # it is long ago that the card was written
         try:
             yield from do(writer)
         except NotFoundError as error:

@@ -587,6 +587,14 @@ RULES = (
     ),
     # erase
     Rule(
+        "announce-nothing",
+        "What a card announces of records is no part of the fold until latest accounts for them.",
+        "session/tally.py",
+        "    return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)",
+        "    return card",
+        SESSION,
+    ),
+    Rule(
         "erase-tail-first",
         "Erasing swaps the tail before latest follows.",
         "journal/erase.py",

@@ -58,8 +58,8 @@ def verify(context: click.Context, *, as_json: bool, session: str | None, strict
             for finding in check.findings:
                 _print(out, check, finding)
         beside = f" and {counted(len(parcels), 'parcel')}" if parcels else ""
-        parts = {check.namespace for check in checks if check.namespace}
-        where = f" in {counted(len({check.namespace for check in checks}), 'namespace')}" if parts else ""
+        inner = [check.namespace for check in checks if check.namespace]
+        where = f", {len(inner)} of them in {counted(len(set(inner)), 'namespace')}" if inner else ""
         said = counted(bad, "finding") if bad else "sound"
         out.say(f"checked {counted(len(sessions), 'session')}{beside}{where}: {said}")
     context.exit(exits.CORRUPT if bad else 0)

@@ -98,7 +98,7 @@ def parts_of(store: Store) -> list[Store]:
 
 def tell_left_alone(out: Output, store: Store) -> None:
     """Say how many namespaces a command passed over."""
-    if left := len(store.namespaces()):
+    if left := len(parts_of(store)) - 1:
         out.say(f"{counted(left, 'namespace')} in this store left alone: --all-namespaces")
 
 

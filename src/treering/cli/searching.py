@@ -114,7 +114,7 @@ def search(
         _print(out, rows)
     else:
         out.table((), map(_row, rows))
-    if index_file is not None and session is None and (left := len(store.namespaces())):
+    if index_file is not None and session is None and (left := len(parts_of(store)) - 1):
         out.say(f"{counted(left, 'namespace')} in this store not searched: the file of --index is of one alone")
 
 
