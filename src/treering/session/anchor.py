@@ -32,9 +32,14 @@ class Anchored(Keeper):
     # where it stands
 
     @property
+    def head(self) -> str:
+        """The head that this handle stands on."""
+        return self.at_head
+
+    @property
     def node(self) -> str | None:
         """The node that this handle stands on, wherever others took its head."""
-        return self.at_node if self.begun else self.state.tip
+        return self.at_node
 
     @property
     def at_checkpoint(self) -> str | Here | None:

@@ -164,16 +164,6 @@ class AsyncSession(_AsyncReads[Writer]):
         """There was no session of this name: this handle begins it, or will with its first record."""
         return self._reader.is_new
 
-    @property
-    def head(self) -> str:
-        """Name of the head in hand."""
-        return self._reader.at_head
-
-    @property
-    def node(self) -> str | None:
-        """The node this session stands on; None before the first one."""
-        return self._reader.at_node
-
     async def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session.
 

@@ -171,16 +171,6 @@ class Session(_Reads[Writer]):
         """There was no session of this name: this handle begins it, or will with its first record."""
         return self._reader.is_new
 
-    @property
-    def head(self) -> str:
-        """Name of the head in hand."""
-        return self._reader.at_head
-
-    @property
-    def node(self) -> str | None:
-        """The node this session stands on; None before the first one."""
-        return self._reader.at_node
-
     def close(self) -> None:
         """Record what was put off, let `latest` account for everything, and let others have the session.
 

@@ -142,7 +142,7 @@ class Standing(Generic[R]):
     @property
     def head(self) -> str:
         """Name of the head in hand."""
-        return self._reader.state.head
+        return self._reader.head
 
     @property
     def node(self) -> str | None:

@@ -92,6 +92,11 @@ class Reader:
         return self._view is not None
 
     @property
+    def head(self) -> str:
+        """The head that is followed."""
+        return self.state.head
+
+    @property
     def node(self) -> str | None:
         """The node that the followed head stands on."""
         return self.state.tip
