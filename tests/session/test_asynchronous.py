@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering import Keep, SessionHeldError
+from treering.session.async_store import AsyncStore
 from treering.session.store import Place
+from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch
+from treering.storage.requests import Answer, Append, Batch
 from treering.storage.wrapper import DriverWrapper
 
 # What is done to a session: a verb and its arguments; texts in braces name nodes and checkpoints recorded before.
@@ -218,7 +221,6 @@ async def test_sessions_of_one_store_run_beside_each_other() -> None:
 
 async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> None:
     """A task cancelled in the middle of an append leaves a session that goes on; the message is there once or never."""
-    from treering.session.async_store import AsyncStore
 
     class Hanging(DriverWrapper):
         hang = asyncio.Event()
@@ -248,6 +250,46 @@ async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> No
     view = backend.store().view("s")
     assert texts(view.context) == said
     assert [view.get(row.id).payload["content"] for row in view.nodes()] == said  # type: ignore[index]
+
+
+async def test_whoever_is_cancelled_leaves_nothing_under_way(tmp_path: Path) -> None:
+    """On a disk a cancelled call ends when its write has: who holds the session next is alone with it."""
+    gate, begun = threading.Event(), threading.Event()
+
+    class Slow(LocalDriver):
+        writing = 0
+
+        def execute(self, batch: Batch) -> tuple[Answer, ...]:
+            if not any(isinstance(each, Append) for each in batch):
+                return super().execute(batch)
+            self.writing += 1
+            begun.set()
+            gate.wait()
+            try:
+                return super().execute(batch)
+            finally:
+                self.writing -= 1
+
+    driver = Slow(tmp_path)
+    gate.set()
+    session = await AsyncStore(Place(driver)).session("s")
+    await session.append("a")
+    gate.clear()
+    begun.clear()
+    task = asyncio.create_task(session.append("cut"))
+    await asyncio.to_thread(begun.wait)
+    for _ in range(3):  # whoever is impatient
+        task.cancel()
+        await asyncio.sleep(0)
+    assert not task.done()
+    gate.set()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert driver.writing == 0
+    await session.close()
+    with treering.open(tmp_path).session("s") as other:
+        other.append("b")
+        assert texts(other.context) == ["a", "cut", "b"]
 
 
 async def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:

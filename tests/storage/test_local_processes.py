@@ -191,6 +191,17 @@ def test_who_is_refused_learns_of_the_newest_holder_only(root: Path) -> None:
     assert "holder='short'" in str(refused.value)
 
 
+def test_a_process_that_closes_nothing_ends_in_silence(root: Path) -> None:
+    """What is still open when the interpreter has taken its modules down is left to the system."""
+    code = """
+driver = LocalDriver(sys.argv[1])
+version = ask(driver, Put(sys.argv[2], b"head\\n", expect=ABSENT)).version
+ask(driver, Append(sys.argv[2], b"line\\n", version))
+os.kept = driver, driver.hold("sessions/x/hold", shared=False, holder="us")
+"""
+    assert not finish(start(code, root, LOG, before=("sh", "-c", 'exec "$@" 2>&1', "sh")))
+
+
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_an_append_is_one_write_and_one_sync(root: Path, tmp_path: Path) -> None:

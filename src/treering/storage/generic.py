@@ -45,6 +45,7 @@ from treering.storage.requests import (
     Version,
     Written,
 )
+from treering.storage.threads import in_thread
 
 # Requests of one batch under way at once, on filesystems that wait for a network.
 _THREADS_MAX = 16
@@ -86,9 +87,7 @@ class GenericDriver:
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Like `execute`, in a thread."""
-        import asyncio
-
-        return await asyncio.to_thread(self.execute, batch)
+        return await in_thread(self.execute, batch)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
         """Return None: the user promised that nobody else is there."""

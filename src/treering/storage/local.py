@@ -46,6 +46,7 @@ from treering.storage.requests import (
     Version,
     Written,
 )
+from treering.storage.threads import in_thread
 
 # Folders known to be durable, remembered to save syncs; forgetting them costs only time.
 _SETTLED_MAX = 10_000
@@ -79,9 +80,7 @@ class LocalDriver:
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Like `execute`, in a thread."""
-        import asyncio
-
-        return await asyncio.to_thread(self.execute, batch)
+        return await in_thread(self.execute, batch)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
         """Lock the file `key` until released or until this process ends, however it ends; see `Driver.hold`."""

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import sys
 import threading
 import weakref
+from collections.abc import Callable
 from io import FileIO
 from typing import Protocol
 
@@ -86,8 +88,8 @@ class FileHold:
                 fd, self._fd = self._fd, -1  # before it is closed: closed twice, it may be somebody else's by then
                 os.close(fd)
 
-    def __del__(self) -> None:
-        if getattr(self, "_fd", -1) >= 0:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "_fd", -1) >= 0 and not is_finalizing():  # at the end of a process the modules go first
             self.release()
 
     def forget(self) -> None:

@@ -20,8 +20,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import sys
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
@@ -297,8 +299,8 @@ class _Log:
                 self.lock.close()
                 os.close(fd)
 
-    def __del__(self) -> None:
-        if getattr(self, "lock", None):
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "lock", None) and not is_finalizing():  # at the end of a process the modules go first
             self.close()
 
 

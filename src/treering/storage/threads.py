@@ -1,0 +1,31 @@
+"""Run blocking calls for asynchronous code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[A], T], argument: A) -> T:
+    """Call a function in a thread. Whoever is cancelled meanwhile is so when the call has ended, and not before.
+
+    A thread cannot be stopped. If it were left behind, it would write to a session that its caller has closed by then
+    and others may hold, or into a folder that was removed.
+    """
+    import asyncio  # takes longer to import than all of ours, and blocking code does without it
+
+    call = asyncio.ensure_future(asyncio.to_thread(function, argument))
+    cancelled: asyncio.CancelledError | None = None
+    while not call.done():
+        try:
+            await asyncio.wait((call,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return call.result()
+    if not call.cancelled():
+        call.exception()  # looked at, so that nobody is told that it was not
+    raise cancelled
