@@ -158,9 +158,11 @@ def test_a_policy_is_found_where_there_is_no_room_for_the_checkpoint_that_names_
     session.append("behind the last checkpoint")
     session.close()
     again = backend.store().session("s")
-    again.commit([treering.user("more")], label="made by the same rules")
-    assert again.history()
     assert again._known.policy.name == "pi-1.5"
+    again.commit([treering.user("more")], label="made by the same rules")
+    again.erase(again.path()[0])  # `latest` is written anew of what it says itself
+    kill(again)
+    assert backend.store().view("s")._reader.policy.name == "pi-1.5"
 
 
 def test_too_much_for_one_append_is_refused_before_anything_is_stored(backend: Backend) -> None:
@@ -479,3 +481,35 @@ def test_messages_that_could_not_be_read_are_read_by_the_next_look(backend: Back
         _ = ours.context
     ours.refresh()
     assert len(ours.context) == 20
+
+
+def test_a_session_that_is_loaded_may_be_larger_than_the_room(backend: Backend) -> None:
+    """As one that was recorded here."""
+    store = backend.store()
+    nodes = [f"n{number}" for number in range(40)]
+    parents = [None, *nodes]
+    drafts = [treering.user(text(number), id=node, parent=parents[number]) for number, node in enumerate(nodes)]
+    store.load("loaded", drafts, leaf=lambda: nodes[-1])
+    session = store.session("loaded")
+    session.commit(["a turn"], state={"step": 1})
+    session.close()
+    assert shown(backend.store().view("loaded")) == [*(text(number) for number in range(40)), "a turn"]
+    assert not store.verify("loaded")
+
+
+def test_state_beyond_the_room_is_pruned_erased_copied_and_repaired(backend: Backend) -> None:
+    """What maintenance does with a `latest` that lacks the checkpoint."""
+    session = backend.store().session("s")
+    for number in range(40):
+        session.commit([text(number)], state={"key": text(number, 3000), f"key {number}": text(number, 700)})
+    session.prune(Keep(last=2))
+    session.erase(state=["key"])
+    session.close()
+    store = backend.store()
+    view = store.view("s")
+    assert view.state == {f"key {number}": text(number, 700) for number in range(40)}
+    store.copy("s", name="copy")
+    store.repair("s", into="mended")
+    assert [store.view(name).state for name in ("copy", "mended")] == [view.state, view.state]
+    assert [shown(store.view(name)) for name in ("copy", "mended")] == [shown(view), shown(view)]
+    assert not store.verify("s")

@@ -14,9 +14,11 @@ from treering.format import register
 from treering.format.record import Record
 from treering.format.register import Card
 from treering.session.state import SessionState, encode_adrift
+from treering.session.tally import CARD, FACTS, ORIGIN
 
 CARD_RESERVE_BYTES = 1024
 """Of a card, for what comes by itself: counts, times, the first prompt, names of an ordinary head and node."""
+ON_CARD = {("node", "model_change"), *(("note", kind) for kind in (*FACTS, ORIGIN, CARD))}
 NAME_CHARS_ORDINARY = 200
 """Together, of a head and a node."""
 JSON_BYTES_MAX = 6  # of one character
@@ -43,7 +45,7 @@ def require_room(state: SessionState, records: Sequence[Record]) -> None:
 
 def _touches_card(record: Record) -> bool:
     named = len(record.id) + len(record.head) + len(record.target or "")
-    return record.type == "note" or record.kind == "model_change" or named > NAME_CHARS_ORDINARY
+    return (record.type, record.kind) in ON_CARD or named > NAME_CHARS_ORDINARY
 
 
 def _is_crowded(state: SessionState, records: Sequence[Record]) -> bool:

@@ -345,6 +345,7 @@ def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
         usage=state.usage,
         last_usage=state.last_usage,
         places=[*places],
+        policy=state.policy.name if newest is None and state.context_at == UNKNOWN else "",
     )
     return write_form(line) + b"\n"
 
