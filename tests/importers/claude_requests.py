@@ -60,7 +60,7 @@ def shown(path: Path) -> list[Row]:
     try:
         view = store.view(Intake(store).take(path, format="claude").session)
         attached = _attached(path.read_bytes())
-        return compared(_rows(item.message for item in view.context if item.node not in attached))
+        return compared(_rows(item.message for item in view.recorded_context if item.node not in attached))
     finally:
         store.close()
 

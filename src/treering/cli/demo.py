@@ -186,8 +186,8 @@ def _resume(settings: Settings, show: Show, story: Story, name: str, worked: Wor
         show.claim(
             "the agent knows what it knew", holds=session.state == last.state, found=f"step {session.state['step']}"
         )
-        seen = [item.node for item in session.context]
-        show.claim("the model sees the turn that was cut off", holds=seen == list(path), found=f"{len(seen)} items")
+        seen = [item.node for item in session.recorded_context]
+        show.claim("the context holds the turn that was cut off", holds=seen == list(path), found=f"{len(seen)} items")
         session.compact("Dry run over October: the first orders were converted, then it was cut off.", kept=None)
         session.commit(
             [treering.assistant("The dry run was cut off; I start it again.")], state={"step": worked.turns + 1}
