@@ -224,6 +224,8 @@ READING: dict[str, Verb] = {
     "follow": Verb(lambda call: _of_nodes([next(call.view.follow(first=0))])),
     "sessions": Verb(lambda call: _rows(call.store.sessions().rows)),
     "each_session": Verb(lambda call: _rows(call.store.each_session())),
+    "sessions, below": Verb(lambda call: _rows(call.store.sessions(below=True).rows)),
+    "namespaces": Verb(lambda call: list(call.store.namespaces())),
     "recent": Verb(lambda call: getattr(call.store.recent(), "id", None) is not None),
     "verify": Verb(lambda call: call.store.verify("s")),
     "verify_all": Verb(lambda call: sorted(call.store.verify_all(), key=str)),
@@ -236,7 +238,7 @@ SENDS_NOTHING = {
     "namespace",
     # of a session: they are about what is at hand, or a lock that S3 does not have
     "claim", "release", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads", "usage",
-    "checkpoint_id", "last_usage", "erased_state",
+    "checkpoint_id", "last_usage", "erased_state", "is_new", "location", "open_calls", "recorded_context",
     # how verbs are run, each of which is one of those above
     "perform",
 }  # fmt: skip

@@ -277,6 +277,21 @@ def test_on_a_disk_the_last_active_session_comes_first(tmp_path: Path) -> None:
     assert found.id == "working"
 
 
+@pytest.mark.parametrize("text", ["short", "long " * 2000])
+def test_a_loaded_session_is_as_old_as_it_says(tmp_path: Path, text: str) -> None:
+    """Its log is made behind its card, and holds no record until something is appended."""
+    store = Store(Place(LocalDriver(tmp_path)))
+    draft = treering.user("old", time_ms=1_000_000)
+    store.load("s", [draft], leaf=lambda: None, origin=lambda: {"session": "s", "active_ms": 1_000_000})
+    written(tmp_path, "s", card=2000, log=3000)
+    assert row_of(store, "s").updated_ms == 1_000_000
+    session = store.session("s")
+    session.append(text)
+    kill(session)
+    written(tmp_path, "s", card=2000, log=4000)
+    assert row_of(store, "s").updated_ms == 4_000_000
+
+
 def test_on_a_disk_pages_go_on_where_they_ended(tmp_path: Path) -> None:
     """In the order of activity."""
     store = Store(Place(LocalDriver(tmp_path)))

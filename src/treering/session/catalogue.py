@@ -17,7 +17,7 @@ from treering.storage.run import checked, list_all, list_each
 
 CARDS_AT_ONCE_MAX = 64  # ranged GETs of one batch; S3 clients keep about as many connections
 _BEFORE_TAIL = "tai"  # the key of a tail is the next one
-_HEADER_BYTES = 4096  # the first line of a log, unless much was erased
+_HEADER_BYTES_MAX = 4096  # of the first line of a log, unless much was erased; then there are records
 
 
 class Sessions(NamedTuple):
@@ -131,11 +131,11 @@ def _with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
     """What is known with the time of the logs, of those that were written after the card and hold a record."""
     answers = yield tuple(map(_log_of, listings))
     logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
-    newer = [log for log in logs if log is not None]
-    heads = yield tuple(Get(log.key, start=0, end=_HEADER_BYTES, register=True) for log in newer)
-    written = {log.key for log, head in zip(newer, heads, strict=True) if _holds_records(head)}
+    newer = [log for log in logs if log is not None and log.size <= _HEADER_BYTES_MAX]
+    heads = yield tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in newer)
+    empty = {log.key for log, head in zip(newer, heads, strict=True) if not _holds_records(head)}
     return [
-        listing._replace(tail_ms=log.modified_ms) if log is not None and log.key in written else listing
+        listing._replace(tail_ms=log.modified_ms) if log is not None and log.key not in empty else listing
         for listing, log in zip(listings, logs, strict=True)
     ]
 
