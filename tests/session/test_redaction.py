@@ -27,8 +27,8 @@ LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
         "history", "get", "original", "path", "children", "siblings", "leaves", "tree", "nodes", "problems", "labels",
-        "checkpoints", "checkpoint", "context_at", "notes", "extensions", "last_compaction", "stored", "refresh",
-        "lines", "follow", "perform",
+        "checkpoints", "checkpoint", "context_at", "notes", "open_calls", "extensions", "last_compaction", "stored",
+        "refresh", "lines", "follow", "perform",
     }
 )  # fmt: skip
 TEXTLESS = frozenset({"claim", "release", "flush", "seal", "tidy", "prune", "close"})
@@ -59,6 +59,9 @@ def message(role: str, text: str) -> dict[str, object]:
     return {"role": role, "content": [{"type": "text", "text": text}, call], "tool_calls": openai, "more": deep(text)}
 
 
+ASKED = treering.assistant([{"type": "tool_use", "id": "c1", "name": "ls", "input": {}}])
+
+
 def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], object]]:
     """Every verb that takes texts, with a text wherever it takes one."""
     node = str(session.node)
@@ -73,6 +76,7 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
             metadata={"m": [text]},
         ),
         "compact": lambda: session.compact(text, kept=node, state={"s": text}, files_read=[text]),
+        "close_open_calls": lambda: (session.append(ASKED), session.close_open_calls(text)),
         "set_model": lambda: session.set_model(text, provider=text),
         "set_thinking": lambda: session.set_thinking(text),
         "set_mode": lambda: session.set_mode({"mode": text}),
