@@ -364,7 +364,9 @@ class _Composer:
 
     def _write_end(self, node: str, parent: str | None) -> str:
         """Write a note of the program below an entry that others stand below, so that it ends a chain."""
-        name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end"))
+        name = str(
+            uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._entries)}")
+        )  # an earlier one may be there
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
         del entry["message"]

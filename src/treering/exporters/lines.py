@@ -108,6 +108,8 @@ class _Composer:
         """Nodes that were recorded here."""
         self._notes_here: set[str | None] = set()
         """Notes that were. In an earlier export the program may have gone on below them."""
+        self._hang: dict[str, str | None] = {}
+        """Of entries that others name as their parent: the node at or above them, as the first node below tells it."""
         self._first: dict[str, str] = {}
         """Of nodes that are several entries: the first of these."""
         self._settings = view.perform(in_force)
@@ -154,6 +156,11 @@ class _Composer:
         self._there = {_own_id(each.draft) for each in records if each.imported}
         self._nodes_here = {draft.id for draft in own if draft.type == "node"}
         self._notes_here = {draft.id for draft in own if draft.type == "note"}
+        for each in reversed(records):
+            named = (each.draft.links or {}).get("source_parent") if each.imported else None
+            below = each.draft.parent if each.draft.type == "node" else self._hang.get(str(each.draft.id), _NOWHERE)
+            if named is not None and isinstance(below, str | None) and below != _NOWHERE:
+                self._hang[named] = below
         self._renamed = {
             str(each.draft.id): _own_id(each.draft)
             for each in records
@@ -227,7 +234,7 @@ class _Composer:
             return
         self._later = [edit for edit in self._later if edit.kind in _EDITS]
         named = (draft.links or {}).get("source_parent") in {note.id for note in notes}
-        below = draft.parent if named and draft.type == "node" and isinstance(draft.parent, str | None) else self._last
+        below = self._hang.get(str((draft.links or {}).get("source_parent")), self._last) if named else self._last
         for note in notes:
             self._write(msgspec.structs.replace(note, source=None), below)
             below = note.id

@@ -33,7 +33,7 @@ from treering.importers.origin import Origin, Reading, name_of_path, origin_of, 
 from treering.importers.source import ImportSource, Problem, closing_of
 from treering.importers.spool import is_stream, settled
 from treering.session.blocking import Session
-from treering.session.extending import SideHead, missing, notes_among, record_foreign
+from treering.session.extending import SideHead, missing, nodes_below, notes_among, record_foreign
 from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
 from treering.session.store import LoadFacts, Store
 from treering.transcript.node import Draft
@@ -278,6 +278,7 @@ class Intake:
                 reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
             done, written, asides = _add_new(session, known, reading, all_new=begins)
+            asides |= _asides(session, {source.leaf} - asides.keys(), known)
             leaf = asides.get(source.leaf, source.leaf)
             follows = stood in (known.leaf, *written)
             ended = _add_closing(session, source)
@@ -378,10 +379,20 @@ def _add_new(
             place = _place(draft, new=draft in new or draft.id in notes)
             stands[str(draft.id)] = place = stands.get(place or "", place)
             asides |= {draft.id: place} if draft.id in notes else {}
+        parents: set[str | None] = {each.parent for each in new if each.type == "node" and isinstance(each.parent, str)}
+        asides |= _asides(session, parents - asides.keys(), known)
         new = [_hung(draft, asides) for draft in new]
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
     return done, [*stands.values()][-1:], asides
+
+
+def _asides(session: Session, names: set[str | None], known: Origin) -> dict[str | None, str | None]:
+    """Return of ids that are those of notes from here: on what stands in the file below them, or where that ended."""
+    ours = {name for name in names if _is_ours(name)}
+    notes = session.perform(notes_among, ours) if ours else set()
+    found = session.perform(nodes_below, notes) if notes else {}
+    return {note: found.get(note, known.leaf) for note in notes}
 
 
 def _hung(draft: Draft, asides: Mapping[str | None, str | None]) -> Draft:

@@ -60,6 +60,13 @@ def notes_among(writer: Writer, names: Collection[str | None]) -> Steps[set[str]
     return {note.id for note in index.graph.annotations.notes()} & set(names)
 
 
+def nodes_below(writer: Writer, notes: Collection[str]) -> Steps[dict[str, str | None]]:
+    """Return of notes, as far as nodes of a file name them as their parents, on what these hang here."""
+    index = yield from writer.index()
+    named = ((row.links.get("source_parent", ""), row.parent) for row in index.graph if row.links)
+    return {note: parent for note, parent in named if note in notes}
+
+
 def _standing(side: SideHead, identifier: str) -> Record:
     brief = Raw(values.encode({"current": False}))
     return Record(
