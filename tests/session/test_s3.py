@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from tests.servers import S3Server
@@ -59,6 +60,30 @@ def test_a_session_lives_on_s3(reopen: Callable[[], Store]) -> None:
     other = treering.open(f"memory://{os.urandom(6).hex()}")
     store.copy("s", other)
     assert list(other.view("s").lines()) == list(store.view("s").lines())
+
+
+def test_a_backup_goes_to_a_bucket_and_back(reopen: Callable[[], Store], tmp_path: Path) -> None:
+    """From a folder to S3 while it grows, from there to a folder, and on from it: nothing differs, erasures travel."""
+    store, there = treering.open(tmp_path / "store"), reopen()
+    with store.namespace("ann").session("s") as session:
+        for turn in range(3):
+            secret = session.append(f"q{turn}")
+            session.commit(["x" * 300_000], state={"turn": turn})
+            session.seal()
+            assert not store.backup(there).failed
+        session.erase(secret)
+    for _ in range(2):
+        assert not store.backup(there).failed
+    restored = treering.open(tmp_path / "restored")
+    assert [row.action for row in reopen().backup(restored).rows] == ["copied"]
+    for each in (there, restored):
+        assert list(each.namespace("ann").view("s").lines()) == list(store.namespace("ann").view("s").lines())
+        assert each.namespace("ann").verify("s") == []
+    with restored.namespace("ann").session("s") as session:
+        session.append("goes on")
+    (row,) = restored.backup(there).rows
+    assert (row.action, row.objects) == ("copied", 2)
+    assert list(there.namespace("ann").view("s").lines()) == list(restored.namespace("ann").view("s").lines())
 
 
 def test_the_second_writer_is_told_at_its_first_append(reopen: Callable[[], Store]) -> None:
