@@ -28,6 +28,7 @@ _STAND_INS: Final = frozenset(
 )
 _THINKING: Final = frozenset({"thinking", "redacted_thinking"})
 _MADE_UP: Final = ("[Tool call interrupted: ", "[Tool result missing due to internal error]")
+_NEW: Final[Row] = ("user", {"type": "text", "text": PROMPT})
 _NO_ANSWER: Final = "No response requested."
 _REMINDER: Final = "<system-reminder>"
 
@@ -45,13 +46,14 @@ def sent(messages: Iterable[Mapping[str, Any]]) -> list[Row]:
 def compared(rows: Iterable[Row]) -> list[Row]:
     """Return rows without the line breaks at which prompts were put together."""
     rows = list(rows)
-    following = [*rows[1:], ("user", {"type": "text"})]  # the new prompt
-    return [
-        (role, block | {"text": block["text"].removesuffix("\n")})
-        if role == after == "user" and block.get("type") == next_.get("type") == "text"
-        else (role, block)
-        for (role, block), (after, next_) in zip(rows, following, strict=True)
-    ]
+    return [_joined(row, following) for row, following in zip(rows, [*rows[1:], _NEW], strict=False)]
+
+
+def _joined(row: Row, following: Row) -> Row:
+    (role, block), (after, behind) = row, following
+    if role == after == "user" and block.get("type") == behind.get("type") == "text":
+        return role, block | {"text": block["text"].removesuffix("\n")}
+    return row
 
 
 def shown(path: Path) -> list[Row]:
@@ -60,7 +62,7 @@ def shown(path: Path) -> list[Row]:
     try:
         view = store.view(Intake(store).take(path, format="claude").session)
         attached = _attached(path.read_bytes())
-        return compared(_rows(item.message for item in view.recorded_context if item.node not in attached))
+        return compared(_rows(item.message for item in view.context if item.node not in attached))
     finally:
         store.close()
 
@@ -74,15 +76,20 @@ def recorded() -> dict[str, list[Row]]:
 def _without_made_up(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return messages without calls for which the program makes up a result, and what was thought before them alone."""
     results = [block for message in messages for block in _blocks(message) if block.get("type") == "tool_result"]
-    open_ = {block["tool_use_id"] for block in results if str(block.get("content")).startswith(_MADE_UP)}
+    open_ = {block.get("tool_use_id") for block in results if str(block.get("content")).startswith(_MADE_UP)}
     kept: list[Mapping[str, Any]] = []
     for message in messages:
-        blocks = [block for block in _blocks(message) if not open_ & {block.get("id"), block.get("tool_use_id")}]
+        blocks = [block for block in _blocks(message) if _call_of(block) not in open_]
         if len(blocks) == len(_blocks(message)):
             kept.append(message)
         elif not all(block.get("type") in _THINKING for block in blocks):
             kept.append({**message, "content": blocks})
     return kept
+
+
+def _call_of(block: Mapping[str, Any]) -> object:
+    """The call that a block is, or is the result of; of others, the block's type."""
+    return block.get({"tool_use": "id", "tool_result": "tool_use_id"}.get(str(block.get("type")), "type"))
 
 
 def _blocks(message: Mapping[str, Any]) -> list[dict[str, Any]]:
