@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from treering.format.values import fields_of
+from treering.format.values import encode, fields_of
 from treering.importers.claude_entries import (
     LINKED,
     SPEAKERS,
@@ -66,6 +66,14 @@ class _Step(NamedTuple):
     main: bool
 
 
+class _Said(NamedTuple):
+    """What must be known of a message if its `uuid` comes again."""
+
+    parent: str | None
+    words: bytes
+    """A digest of them."""
+
+
 class Known(msgspec.Struct, frozen=True, array_like=True):
     """What a course knows behind an entry, so that another one can go on there."""
 
@@ -80,6 +88,7 @@ class Known(msgspec.Struct, frozen=True, array_like=True):
     steps: dict[str, _Step]
     newest: dict[str, str]
     kept: dict[str, str]
+    said: dict[str, _Said]
     chosen: str
     named: bool
 
@@ -105,6 +114,7 @@ class Course:
         self._steps: dict[str, _Step] = {}
         self._newest: dict[str, str] = {}  # by writer
         self._kept: dict[str, str] = {}  # the last message that a compaction keeps, and what it stands behind then
+        self._said: dict[str, _Said] = {}  # of each message with a `uuid`
         self._chosen = ""
         self._named = False
 
@@ -122,6 +132,7 @@ class Course:
             steps=self._steps,
             newest=self._newest,
             kept=self._kept,
+            said=self._said,
             chosen=self._chosen,
             named=self._named,
         )
@@ -132,14 +143,14 @@ class Course:
         self._runs = {name: runs[place] for name, place in known.run_of.items()}
         self._answers = {name: runs[place] for name, place in known.answers.items()}
         self._anchors, self._renamed, self._tasks = known.anchors, known.renamed, known.tasks
-        self._steps, self._newest, self._kept = known.steps, known.newest, known.kept
+        self._steps, self._newest, self._kept, self._said = known.steps, known.newest, known.kept, known.said
         self._chosen, self._named = known.chosen, known.named
 
     def add(self, entry: Mapping[str, object]) -> Spot:
         """Return the place of the next entry."""
         own = text_of(entry.get("uuid"))
         above, missing = self._above(entry)
-        again = self._is_again(entry, own)
+        again, before = self._is_again(entry, own), self._corrected(entry, own)
         name = self._new_id() if again else self._free_name(own)
         if own and text_of(entry.get("type")) in LINKED:
             self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
@@ -156,7 +167,10 @@ class Course:
             self._anchors[name] = own
             return Spot(name, own, note=True)
         if is_node(entry) or is_local_command(entry) or (told_by(entry) and self._goes_along(entry, above)):
-            return self._add_node(entry, name, above, missing)
+            spot = self._add_node(entry, name, above, missing) if before is None else self._correct(entry, name, before)
+            if own:
+                self._said[name] = _Said(spot.parent, _words(entry))
+            return spot
         return self._add_note(entry, name, above)
 
     def recall(
@@ -191,10 +205,24 @@ class Course:
         run = self._answers.get(traits.answer) or (self._runs.get(parent or "") if traits.joins else None)
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
 
+    def _corrected(self, entry: Mapping[str, object], own: str) -> str | None:
+        """The node that says in other words what an entry says: it has its `uuid`, and follows the same entry."""
+        node = self._find(own)
+        parent, before, said = text_of(entry.get("parentUuid")), self._steps.get(own), self._said.get(node or "")
+        if before is None or said is None or is_unlinked(entry) or not (before.parent == parent != own):
+            return None
+        return node if is_node(entry) and said.words != _words(entry) else None
+
+    def _correct(self, entry: Mapping[str, object], name: str, before: str) -> Spot:
+        """Add a node beside the one that it is written for anew: what names either follows this one from here on."""
+        run, parent = self._runs[before], self._said[before].parent
+        self._settle(name, parent, traits_of(entry), run if run.tip == before else None)
+        return Spot(name, parent, note=False)
+
     def _is_again(self, entry: Mapping[str, object], own: str) -> bool:
         """Tell whether a node was written before: its `uuid` is known, and follows the same entry there."""
         parent, before = text_of(entry.get("parentUuid")), self._steps.get(own)
-        if own not in self._runs or before is None or own in self._renamed:
+        if own not in self._runs or before is None or own in self._renamed or self._corrected(entry, own) is not None:
             return False
         return is_unlinked(entry) or before.parent == parent != own
 
@@ -337,6 +365,12 @@ def _told(entry: Mapping[str, object]) -> Iterable[str]:
 def _task(entry: Mapping[str, object]) -> str:
     """By what one can know the call that began a sidechain, from its first entry."""
     return text_of(entry.get("parent_tool_use_id")) or text_of(fields_of(entry.get("message")).get("content"))
+
+
+def _words(entry: Mapping[str, object]) -> bytes:
+    """Return a digest of what an entry says, without what is counted of it."""
+    content = fields_of(entry.get("message")).get("content")
+    return blake2b(encode(content), digest_size=8).digest()
 
 
 def _digest(text: str) -> bytes:
