@@ -243,6 +243,19 @@ def test_a_look_of_another_layout_is_passed_over(
     assert len(parsed) > 20
 
 
+def test_what_another_reader_knew_is_passed_over(tmp_path: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though nobody raised the number of the layout."""
+    given = pi(20)
+    path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
+    path.write_bytes(b"".join(given[:-1]))
+    with monkeypatch.context() as patch:
+        patch.setattr(reader.Reader, "state", lambda _: b"\x92\x01\x02")
+        Intake(store, looks=looks).take(path)
+    path.write_bytes(b"".join(given))
+    assert Intake(store, looks=looks).take(path).records == 1
+    assert store.verify("s-1") == []
+
+
 def test_another_store_has_its_own_place(tmp_path: Path, looks: Looks) -> None:
     """A look that came further than a store did is of no use there."""
     given = pi(20)

@@ -13,8 +13,9 @@ It sees the results of calls on every branch that goes on from the answer, for e
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
 
@@ -23,6 +24,7 @@ from treering.checkpoint.policy import Seen, render
 from treering.exporters.claude_unsent import unsent
 from treering.exporters.in_force import at, in_force
 from treering.exporters.lines import record_bytes
+from treering.exporters.sheaf import Sheaf, broken
 from treering.exporters.stored import stored_drafts
 from treering.exporters.target import Composed, LeftOut
 from treering.format.values import Fields, fields_of
@@ -31,6 +33,7 @@ from treering.importers.claude_course import Course
 from treering.importers.claude_entries import LINKED, Spot, is_unlinked, texts_of, write_entry
 from treering.importers.entry import BEFORE, RAW, as_bytes, framed
 from treering.importers.formats import find_format
+from treering.importers.lines import decode
 from treering.importers.pi import write_time
 from treering.importers.reader import text_of
 from treering.session.blocking import View
@@ -62,7 +65,7 @@ _ENVELOPE: Final = ("userType", "entrypoint", "cwd", "version", "gitBranch")
 
 
 def compose(view: View) -> Composed:
-    """Make a file of Claude Code of a session; the whole of it is in memory once."""
+    """Make a file of Claude Code of a session."""
     return _Composer(view).compose()
 
 
@@ -75,8 +78,8 @@ class _Composer:
         """Records may be entries of Claude Code: no other program's header says otherwise."""
         self._session = _uuid_of(view.info.id)
         self._forked_from = ""
-        self._lines: list[bytes] = []
-        self._entries: list[Fields] = []
+        self._before = b""
+        self._lines = Sheaf()
         self._changed = False
         self._links: dict[str | None, str | None] = {None: None}
         """Of each node: the `uuid` that those below it name as their parent."""
@@ -95,24 +98,24 @@ class _Composer:
         self._settings = view.perform(in_force)
 
     def compose(self) -> Composed:
-        drafts = [stored.draft for stored in stored_drafts(self._view, NAME)]
-        self._amended = {draft.target: draft.payload for draft in drafts if draft.kind == "amend"}
-        for draft in drafts:
-            self._take(draft)
+        edits = (stored.draft for stored in stored_drafts(self._view, NAME))
+        self._amended = {draft.target: draft.payload for draft in edits if draft.kind == "amend"}
+        for stored in stored_drafts(self._view, NAME):
+            self._take(stored.draft)
         for entry in self._later:
             self._write(entry)
-        if not self._entries:  # a file without an entry is none
+        if not self._lines:  # a file without an entry is none
             self._write({"type": "mode", "mode": "normal", "sessionId": self._session})
         course, spots = self._read_again()
         if self._changed or course.leaf() != self._view.node:
             course, spots = self._settle(course, spots)
-        pairs = zip(self._entries, spots, strict=True)
+        pairs = zip(self._entries(), spots, strict=True)
         cut = sum(spot.parent is not None and not spot.note and is_unlinked(entry) for entry, spot in pairs)
         self._left.update({("no_parent", True): cut} if cut else {})
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
         left += unsent(item.message for item in self._view.recorded_context)
         return Composed(
-            data=[*_broken(self._lines)],
+            data=broken(chain([self._before] if self._before else [], self._lines), ended=False),
             entry_ids=["" if spot.note else spot.id for spot in spots],
             labels=None,
             left_out=left,
@@ -148,7 +151,7 @@ class _Composer:
             self._forked_from, self._changed = str(facts.get("session_id", "")), True
         else:
             self._session = str(facts.get("session_id", self._session)).partition("/")[0]
-        self._lines += [as_bytes((note.source or {}).get(BEFORE))]
+        self._before += as_bytes((note.source or {}).get(BEFORE))
         self._left.update([("agent", False)] if "agent" in fields_of(facts.get("extra")) else [])
 
     def _take_entry(self, draft: Draft) -> None:
@@ -176,8 +179,11 @@ class _Composer:
         self._written[str(draft.id)] = first
 
     def _write(self, entry: Fields, line: bytes | None = None) -> None:
-        self._entries.append(entry)
         self._lines.append(encode(entry) + b"\n" if line is None else line)
+
+    def _entries(self) -> Iterator[Fields]:
+        """Yield what was written so far."""
+        return (fields_of(decode(line.strip())[0]) for line in self._lines)
 
     # what was recorded here
 
@@ -320,7 +326,7 @@ class _Composer:
     def _read_again(self) -> tuple[Course, list[Spot]]:
         """Return the places that the entries have for those who read the file."""
         course = Course(Ids())
-        return course, [course.add(entry) for entry in self._entries]
+        return course, [course.add(entry) for entry in self._entries()]
 
     def _settle(self, course: Course, spots: list[Spot]) -> tuple[Course, list[Spot]]:
         """See to it that Claude Code goes on where the session stands, on the same way; else report it."""
@@ -356,16 +362,16 @@ class _Composer:
 
     def _write_last_prompt(self, node: str) -> None:
         uuid = self._links[node]
-        if any(entry.get("parentUuid") == uuid for entry in self._entries if text_of(entry.get("type")) in LINKED):
+        if any(entry.get("parentUuid") == uuid for entry in self._entries() if text_of(entry.get("type")) in LINKED):
             uuid = self._write_end(node, uuid)
-        prompts = (text for entry in reversed(self._entries) if entry.get("type") == "user" for text in texts_of(entry))
-        text = next(prompts, "")[:_PROMPT_CHARACTERS_MAX]
+        said = (texts for entry in self._entries() if entry.get("type") == "user" and (texts := texts_of(entry)))
+        text = next((texts[0] for texts in deque(said, maxlen=1)), "")[:_PROMPT_CHARACTERS_MAX]
         self._write({"type": "last-prompt", "lastPrompt": text, "leafUuid": uuid, "sessionId": self._session})
 
     def _write_end(self, node: str, parent: str | None) -> str:
         """Write a note of the program below an entry that others stand below, so that it ends a chain."""
         name = str(
-            uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._entries)}")
+            uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._lines)}")
         )  # an earlier one may be there
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
@@ -418,9 +424,3 @@ def _uuid_of(name: str) -> str:
         return str(UUID(name))
     except ValueError:
         return str(uuid5(NAMESPACE_URL, name))
-
-
-def _broken(lines: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield lines, each behind a line break: one that was the last of a file may have had none."""
-    for number, line in enumerate(lines):
-        yield line if not line or line.endswith(b"\n") or number == len(lines) - 1 else line + b"\n"

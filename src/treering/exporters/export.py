@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from treering.exporters.target import Composed, LeftOut, find_exporter
 from treering.importers import SessionFile, read
 from treering.importers.formats import find_format
 from treering.importers.omp_blobs import FOLDER, find_folder
+from treering.importers.session_file import read_outline
 from treering.session.blocking import View
 from treering.session.reader import Reader
 from treering.storage.requests import Steps
@@ -72,7 +73,7 @@ def export(
     try:
         made += _write_parts(place, composed)
         made.append(_write_beside(place, composed.data))
-        left_out, same = _check(view, read(made[-1], format=format), composed)
+        left_out, same = _check(view, _read_again(made[-1], format, composed), composed)
         made[-1].replace(place)
     except BaseException:
         for each in made:
@@ -95,13 +96,22 @@ def _write_parts(place: Path, composed: Composed) -> Iterator[Path]:
             yield written.replace(folder / name)
 
 
-def _write_beside(place: Path, data: list[bytes]) -> Path:
+def _write_beside(place: Path, data: Iterable[bytes]) -> Path:
     descriptor, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.", suffix=place.suffix)
-    with os.fdopen(descriptor, "wb") as file:
-        file.writelines(data)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except BaseException:
+        Path(name).unlink()
+        raise
     return Path(name)
+
+
+def _read_again(path: Path, format: str, composed: Composed) -> SessionFile:  # noqa: A002
+    """Read what was written: its words only if these are compared, as they are where entries have no ids."""
+    return read(path, format=format) if composed.messages is not None else read_outline(path, format)
 
 
 def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[LeftOut], bool]:
@@ -116,9 +126,9 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     if composed.messages is not None:
         _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
     expected = view.perform(_expected, find_format(file.format).POLICIES[0])
-    found = [message.entry for message in file.context(file.leaf).messages]
-    shown = [name for name in found if name not in composed.pieces]
-    unread = _unread(file)
+    leaf = file.leaf
+    shown = [name for name in file.shown(leaf) if name not in composed.pieces]
+    unread = _unread(file, leaf)
     left_out = [*composed.left_out, *unread, *_unseen(composed, expected), *_otherwise(view, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
     if not same and composed.ambiguous:
@@ -129,15 +139,18 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     return left_out, same and not any(left.seen for left in left_out)
 
 
-def _unread(file: SessionFile) -> list[LeftOut]:
+def _unread(file: SessionFile, leaf: str | None) -> list[LeftOut]:
     """Tell of entries that the program cannot read, though they are its own: with them it loses more."""
     rules = find_format(file.format).RULES
     if rules.reads is None:
         return []
-    path = set(file.path(file.leaf))
+    path = set(file.path(leaf))
     ends = [end.encode() for end in rules.ends]
-    bad = [entry for entry in file.entries if any(end in entry.raw for end in ends) or not rules.reads(entry.record)]
-    found = Counter((entry.type or "unknown", rules.refuses or entry.id in path) for entry in bad)
+    found = Counter(
+        (entry.type or "unknown", rules.refuses or entry.id in path)
+        for entry in file.each_entry()
+        if any(end in entry.raw for end in ends) or not rules.reads(entry.record)
+    )
     reason = _REFUSED if rules.refuses else _PASSED_OVER
     return [LeftOut(kind, count, reason, seen) for (kind, seen), count in found.items()]
 

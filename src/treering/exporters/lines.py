@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from treering.exporters.in_force import at, in_force
-from treering.exporters.stored import Stored, header_in, is_fork, stored_drafts
+from treering.exporters.sheaf import Sheaf, broken
+from treering.exporters.stored import Stored, is_fork, stored_drafts
 from treering.exporters.target import Composed, LeftOut, LineExporter
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
@@ -61,7 +63,7 @@ _LEAF: Final = "leaf"
 
 
 def compose_lines(view: View, target: LineExporter, encode: Encode | None = None) -> Composed:
-    """Make the file of a session; the whole of it is in memory once.
+    """Make the file of a session. Memory: ids and the like, and what was amended.
 
     Args:
         view: The session.
@@ -80,7 +82,7 @@ class _Composer:
         self._encode = encode
         self._format: Format = find_format(target.FORMAT)
         self._header: bytes = b""
-        self._lines: list[bytes] = []
+        self._lines = Sheaf()
         self._held: list[bytes] = []
         """JSON that is no record, until an entry follows: as the last line it would be where the program goes on."""
         self._ids: list[str | None] = []
@@ -124,11 +126,8 @@ class _Composer:
         """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
 
     def compose(self) -> Composed:
-        records, self._stand_ins = _reunited(stored_drafts(self._view, self._target.FORMAT))
-        self._amended = {each.draft.target: each.draft for each in records if each.draft.kind == "amend"}
-        self._look_over(records)
-        self._open(records)
-        for each in records:
+        self._open(self._look_over())
+        for each in self._records():
             self._take(each)
         if not self._changed and not self._stands_at(self._view.node):
             return _Composer(self._view, self._target, self._encode, changed=True).compose()
@@ -138,9 +137,9 @@ class _Composer:
         labels = {name: text for name, text in self._view.labels().items() if name in self._nodes}
         circular = any(problem.kind == "cycle" for problem in self._view.problems())
         ambiguous = circular or (bool(self._renamed) and not self._changed)
-        lines, new = [self._header, *self._lines], self._changed or self._forked
+        lines, new = chain([self._header], self._lines), self._changed or self._forked
         return Composed(
-            data=[*_broken([_legible(line, self._format.RULES) for line in lines] if new else lines, ended=new)],
+            data=broken((_legible(line, self._format.RULES) for line in lines) if new else lines, ended=new),
             entry_ids=self._ids,
             labels=labels,
             left_out=[*left, *self._target.not_sent()],
@@ -149,28 +148,37 @@ class _Composer:
             ambiguous=ambiguous,
         )
 
-    def _look_over(self, records: list[Stored]) -> None:
-        """Find out whether anything was recorded here that goes into a file."""
-        own = [each.draft for each in records if not each.imported]
-        self._changed = self._changed or any(draft.type != "note" or draft.kind not in _NOT_WRITTEN for draft in own)
-        self._there = {_own_id(each.draft) for each in records if each.imported}
-        self._nodes_here = {draft.id for draft in own if draft.type == "node"}
-        self._notes_here = {draft.id for draft in own if draft.type == "note"}
-        for each in reversed(records):
-            named = (each.draft.links or {}).get("source_parent") if each.imported else None
-            below = each.draft.parent if each.draft.type == "node" else self._hang.get(str(each.draft.id), _NOWHERE)
-            if named is not None and isinstance(below, str | None) and below != _NOWHERE:
-                self._hang[named] = below
-        self._renamed = {
-            str(each.draft.id): _own_id(each.draft)
-            for each in records
-            if each.imported and _own_id(each.draft) != each.draft.id
-        }
+    def _records(self) -> Iterator[Stored]:
+        return _reunited(stored_drafts(self._view, self._target.FORMAT), self._stand_ins)
+
+    def _look_over(self) -> Draft | None:
+        """Find out what must be known of all records before the first one is written; return the header's note."""
+        header, named = None, list[tuple[str, Draft]]()
+        for each in self._records():
+            draft = each.draft
+            if draft.kind == "amend":
+                self._amended[draft.target] = draft
+            header = draft if draft.type == "note" and draft.kind == "import" else header
+            if not each.imported:
+                self._look_at_own(draft)
+                continue
+            self._there.add(own := _own_id(draft))
+            self._renamed |= {str(draft.id): own} if own != draft.id else {}
+            if (above := (draft.links or {}).get("source_parent")) is not None:
+                named.append((above, msgspec.structs.replace(draft, payload=None, source=None)))
+        for above, draft in reversed(named):
+            below = draft.parent if draft.type == "node" else self._hang.get(str(draft.id), _NOWHERE)
+            if isinstance(below, str | None) and below != _NOWHERE:
+                self._hang[above] = below
+        return header
+
+    def _look_at_own(self, draft: Draft) -> None:
+        self._changed = self._changed or draft.type != "note" or draft.kind not in _NOT_WRITTEN
+        {"node": self._nodes_here, "note": self._notes_here}.get(draft.type, set()).add(draft.id)
 
     # the header
 
-    def _open(self, records: list[Stored]) -> None:
-        note = header_in(records)
+    def _open(self, note: Draft | None) -> None:
         payload = fields_of(note.payload if note is not None else None)
         raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
         if payload.get("format") != self._target.FORMAT or not raw:
@@ -325,7 +333,8 @@ class _Composer:
 
     def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
         """Add an entry; those of old files follow one another, whatever they name as their parent."""
-        self._lines += self._held
+        for line in self._held:
+            self._lines.append(line)
         self._held.clear()
         name, own = draft.id or "", _own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
@@ -383,22 +392,25 @@ class _Composer:
         return self._node_at(self._last) == node
 
 
-def _reunited(records: Iterable[Stored]) -> tuple[list[Stored], set[str]]:
+def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
     """Give notes their ids back where nodes stand in for them; these come before them and are not written.
 
-    Returns:
-        The records without these nodes, and the ids of the notes.
+    Args:
+        records: All, in their order.
+        names: Gets the ids of the notes.
     """
-    found: list[Stored] = []
-    names: set[str] = set()
+    held: Stored | None = None
     for each in records:
-        last = found[-1].draft if found else None
+        last = held.draft if held is not None else None
         if last is not None and (last.brief or {}).get("stand_in") and each.imported and _own_id(each.draft) == last.id:
-            found[-1] = each._replace(draft=msgspec.structs.replace(each.draft, id=last.id))
+            held = each._replace(draft=msgspec.structs.replace(each.draft, id=last.id))
             names.add(str(last.id))
-        else:
-            found.append(each)
-    return found, names
+            continue
+        if held is not None:
+            yield held
+        held = each
+    if held is not None:
+        yield held
 
 
 def _hidden(reader: Reader) -> Steps[set[str]]:
@@ -480,17 +492,6 @@ def _legible(line: bytes, rules: Rules) -> bytes:
     for end in rules.ends:
         text = text.replace(end, f"\\u{ord(end):04x}")
     return text.encode()
-
-
-def _broken(lines: list[bytes], *, ended: bool) -> Iterator[bytes]:
-    """Yield lines, each with a line break at its end: the last of a file may have none, and then stays without.
-
-    Args:
-        lines: The header and the entries.
-        ended: The last one gets a break, too. Programs append, and would write onto that line.
-    """
-    for number, line in enumerate(lines):
-        yield line if line.endswith(b"\n") or (number == len(lines) - 1 and not ended) else line + b"\n"
 
 
 def _bare(draft: Draft) -> Draft:

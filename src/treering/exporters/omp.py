@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from hashlib import sha256
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -34,7 +35,7 @@ def compose(view: View) -> Composed:
     target = _Omp()
     composed = compose_lines(view, target, target.encode)
     slot = _slot(view)
-    return msgspec.structs.replace(composed, data=[*([slot] if slot else []), *composed.data], parts=target.parts)
+    return msgspec.structs.replace(composed, data=chain([slot], composed.data), parts=target.parts)
 
 
 def _slot(view: View) -> bytes:

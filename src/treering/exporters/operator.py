@@ -45,10 +45,12 @@ def compose(view: View) -> Composed:
 
 def _flat_lines(view: View) -> list[bytes] | None:
     """Return the lines of a flat file in whose session nothing happened; None for any other session."""
+    header = header_in(stored_drafts(view, FLAT, types=("note",)))
+    if header is None or not _is_flat(header):
+        return None
     records = [*stored_drafts(view, FLAT)]
-    header = header_in(records)
     nodes = [each for each in records if each.draft.type == "node"]
-    if header is None or not _is_flat(header) or not all(each.imported for each in nodes) or _is_moved(view, nodes):
+    if not all(each.imported for each in nodes) or _is_moved(view, nodes):
         return None
     if any(each.draft.kind not in ("import", "link", "damage", "message") for each in records):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Final, Protocol, cast
 
@@ -39,8 +39,8 @@ class LeftOut(msgspec.Struct, frozen=True):
 class Composed(msgspec.Struct, frozen=True, kw_only=True):
     """A file, ready to be written."""
 
-    data: list[bytes]
-    """Its bytes, in parts."""
+    data: Iterable[bytes]
+    """Its bytes, in parts; read once."""
     entry_ids: list[str | None] | None
     """The ids of its entries in order, as a reader must find them; None if the file has none."""
     labels: dict[str, str] | None

@@ -200,7 +200,7 @@ class ClaudeSource:
         course = Course(ids)
         reader = _Reader(course, ids, self._log, self.header.created_ms)
         with self._open() as stream:
-            reader.go_on(growth.begin(stream, 0))
+            growth.begin(stream, 0, reader.go_on)
             yield None, [header_note(self.header, b"", before=self._before)]
             for value in growth.values(self._log.report, is_entry, reader.state):
                 yield reader.read(value)
@@ -227,10 +227,8 @@ class _Reader:
         """Return all that the entries before have to do with the next one."""
         return _state_encoder.encode(_State(self._course.known, self._ids.made, self._time))
 
-    def go_on(self, state: bytes | None) -> None:
-        """Go on where another reader of the same file stood; None: it begins."""
-        if state is None:
-            return
+    def go_on(self, state: bytes) -> None:
+        """Go on where another reader of the same file stood."""
         known = _state_decoder.decode(state)
         self._course.go_on(known.course)
         self._ids.made, self._time = known.made, known.time

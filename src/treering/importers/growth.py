@@ -73,7 +73,8 @@ class GrowingSource(ImportSource, Protocol):
     def records(self, growth: Growth | None = None) -> Iterator[tuple[Entry | None, list[Draft]]]:
         """Yield the header's record, and then those from where `growth` begins; see `ImportSource.records`.
 
-        The reader's state is taken from `Growth.begin` and handed out by the function given to `Growth.values`.
+        The reader's state is taken in by the function given to `Growth.begin`, as a whole or not at all, and handed out
+        by the one given to `Growth.values`.
         """
 
 
@@ -108,23 +109,25 @@ class Growth:
         self._stream: io.BufferedIOBase = io.BytesIO()
         self._hashed = _Hashed(self._stream, 0, 0)
 
-    def begin(self, stream: io.BufferedIOBase, begin: int) -> bytes | None:
-        """Begin to read; return what a reader knew at the place where `values` goes on, None at the beginning.
+    def begin(self, stream: io.BufferedIOBase, begin: int, go_on: Callable[[bytes], None]) -> None:
+        """Begin to read: where the last look ended, or at the beginning.
 
         Args:
             stream: Stands at the beginning of the file, and is read by nobody else from now on.
             begin: Offset of the first byte that counts.
+            go_on: Gives the reader what one knew where the last look ended.
         """
         self._stream, self._begin, look, self.look = stream, begin, self.look, None
         self._hashed = _Hashed(stream, begin, self._end)
         if look is not None and (look.begin, look.format, look.layout) == (begin, self._name, LAYOUT):
             self._hashed.pass_to(look.offset)
             if self._hashed.digest == look.digest:
-                self.look, self._hashed.lines = look, look.line
-                return look.state
+                with suppress(msgspec.MsgspecError):  # another version of the reader knew other things
+                    go_on(look.state)
+                    self.look, self._hashed.lines = look, look.line
+                    return
         stream.seek(0)
         self._hashed = _Hashed(stream, begin, self._end)
-        return None
 
     def values(self, report: Report, is_record: IsRecord, state: Callable[[], bytes]) -> Iterator[Value]:
         """Yield the values of the file; see `read_values`.

@@ -141,7 +141,7 @@ class LinesSource:
         growth = growth or Growth(self.dialect.name)
         with self._open() as stream, _Recall(self._open, self.dialect) as recall:
             reader = Reader(self.dialect, self.header, self._log, recall)
-            reader.go_on(growth.begin(stream, self._begin))
+            growth.begin(stream, self._begin, reader.go_on)
             yield None, [header_note(self.header, self._header_raw, before=self._before, after=self._header_after)]
             for value in growth.values(self._log.report, self.dialect.is_entry, reader.state):
                 yield from reader.read(value)
@@ -235,10 +235,8 @@ class Reader:
         )  # fmt: skip
         return _state_encoder.encode(state)
 
-    def go_on(self, state: bytes | None) -> None:
-        """Go on where another reader of the same file stood; None: it begins."""
-        if state is None:
-            return
+    def go_on(self, state: bytes) -> None:
+        """Go on where another reader of the same file stood."""
         known = _state_decoder.decode(state)
         self.chain.go_on(known.chain)
         self.numbered, self.outside, self._offsets = known.numbered, known.outside, known.offsets

@@ -13,14 +13,15 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import cmp_to_key
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import msgspec
 
+from treering.checkpoint.context import Context
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import UsageError
@@ -104,23 +105,44 @@ def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFil
     return file
 
 
+def read_outline(path: Path, format: str) -> SessionFile:  # noqa: A002
+    """Read a session file but for what was said in it: `entries` have no bytes, and records only where they are labels.
+
+    Raises:
+        UsageError: It is no session file of this format.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    found = find_format(format)
+    return SessionFile(found, found.open_source(path), outline=True)
+
+
 class SessionFile:
     """A session file, read whole."""
 
     def __init__(
-        self, found: Format, source: ImportSource, read_as: Callable[[Format], SessionFile | None] | None = None
+        self,
+        found: Format,
+        source: ImportSource,
+        read_as: Callable[[Format], SessionFile | None] | None = None,
+        *,
+        outline: bool = False,
     ) -> None:
         self._format = found
+        self._source = source if outline else None
         self._read_as = read_as
         self._others: dict[str, SessionFile] = {}
         self.entries: list[Entry] = []
         """In the order of the file; without the header, and without types that are no entries."""
+        self._last: Entry | None = None
+        """The last one, whole."""
         self._drafts: list[list[Draft]] = []
         self._header_note: Draft | None = None
         for entry, drafts in source.records():
             if entry is not None:
-                self.entries.append(entry)
-                self._drafts.append(drafts)
+                self._last = entry
+                self.entries.append(self._outlined(entry) if outline else entry)
+                self._drafts.append([_without_payload(draft) for draft in drafts] if outline else drafts)
             elif self._header_note is None:
                 self._header_note = drafts[0]
         if ending := closing_of(source):
@@ -131,6 +153,18 @@ class SessionFile:
         """What was skipped or mended."""
         self._index = {entry.id: at for at, entry in enumerate(self.entries) if entry.id != ""}
         self._nodes: _Nodes | None = None
+
+    def _outlined(self, entry: Entry) -> Entry:
+        label = self._format.RULES.label
+        labels = label is not None and entry.type == label[0]
+        return msgspec.structs.replace(entry, raw=b"", record=entry.record if labels else {})
+
+    def each_entry(self) -> Iterator[Entry]:
+        """Yield the entries whole; of an outline they are read again, one at a time."""
+        if self._source is None:
+            yield from self.entries
+        else:
+            yield from (entry for entry, _ in self._source.records() if entry is not None)
 
     def _end(self, drafts: list[Draft]) -> None:
         """Let how a program stands be an entry behind all others, though no record says it."""
@@ -153,7 +187,7 @@ class SessionFile:
     @property
     def leaf(self) -> str | None:
         """The entry at which the program would go on; None is the place before the first one."""
-        return self._format.restore(self.entries)
+        return self._format.restore(self.entries if self._source is None else _Again(self))
 
     @property
     def entry_ids(self) -> list[str | None]:
@@ -275,6 +309,11 @@ class SessionFile:
         name = policy or self._format.POLICIES[0]
         return self._as_read_for(name)._shown(leaf, find_policy(name))  # noqa: SLF001  # of the same class
 
+    def shown(self, leaf: str | None) -> list[str | None]:
+        """Return the entries of which there are messages in the context at one of them, by the program's own rules."""
+        context = self._context(leaf, find_policy(self._format.POLICIES[0]))
+        return [self.entries[self._recorded().find(item.node)[2]].id for item in context.items]
+
     def _as_read_for(self, policy: str) -> SessionFile:
         """This file, or the same as the program reads it whose policy that is."""
         owner = None if policy in self._format.POLICIES or self._read_as is None else format_with(policy)
@@ -284,7 +323,7 @@ class SessionFile:
             self._others[owner.NAME] = self._read_as(owner) or self
         return self._others[owner.NAME]
 
-    def _shown(self, leaf: str | None, chosen: Policy) -> FileContext:
+    def _context(self, leaf: str | None, chosen: Policy) -> Context:
         at = self._index.get(leaf) if leaf is not None else None
         if at is None and leaf is not None and self._format.RULES.unknown == "last" and self.entries:
             at = len(self.entries) - 1
@@ -292,9 +331,11 @@ class SessionFile:
         path = self._meant([row for place in self._places(at) for row in nodes.of_entry(place)])
         kept = self._drafts[at][-1] if at is not None and self._drafts[at] else None
         if kept is not None and kept.type == CHECKPOINT:
-            context = checkpoint_of(kept).context
-        else:
-            context = chosen.build(path, nodes)
+            return checkpoint_of(kept).context
+        return chosen.build(path, nodes)
+
+    def _shown(self, leaf: str | None, chosen: Policy) -> FileContext:
+        context, nodes = self._context(leaf, chosen), self._recorded()
         messages = []
         for item in context.items:
             row, draft, place = nodes.find(item.node)
@@ -332,6 +373,30 @@ class SessionFile:
         if self._nodes is None:
             self._nodes = _Nodes(self._drafts)
         return self._nodes
+
+
+class _Again(Sequence[Entry]):
+    """The entries of an outline, whole: going through them reads the file again."""
+
+    def __init__(self, file: SessionFile) -> None:
+        self._file = file
+
+    def __len__(self) -> int:
+        return len(self._file.entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+        if at == -1 and self._file._last is not None:  # noqa: SLF001  # of the same module; nearly all ask for this one
+            return self._file._last  # noqa: SLF001
+        return [*self._file.each_entry()][at]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return self._file.each_entry()
 
 
 class _Nodes:
@@ -377,6 +442,10 @@ def _skeleton(at: int, draft: Draft) -> Skeleton:
     return Skeleton(
         at, "node", draft.kind, draft.id or "", parent, "", draft.role, None, time, draft.links, brief, 0, False
     )
+
+
+def _without_payload(draft: Draft) -> Draft:
+    return msgspec.structs.replace(draft, payload=None, source=None)
 
 
 def _rendered(view: str, row: Skeleton, draft: Draft) -> object:

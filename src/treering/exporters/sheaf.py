@@ -1,0 +1,53 @@
+"""Lines of a file to come: in memory while they are few, else in a temporary file."""
+
+from __future__ import annotations
+
+import tempfile
+import weakref
+from array import array
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+from typing import Final
+
+MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Nearly all sessions are smaller, and then nothing is written twice."""
+
+
+class Sheaf:
+    """Lines in their order. They can be gone through at any time, once at a time, and are gone with this object."""
+
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX)  # noqa: SIM115  # closed in the next line
+        weakref.finalize(self, self._file.close)
+        self._ends = array("q", [0])
+
+    def append(self, line: bytes) -> None:
+        """Add a line behind all others."""
+        self._file.seek(self._ends[-1])
+        self._file.write(line)
+        self._ends.append(self._ends[-1] + len(line))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield the lines. Add none meanwhile."""
+        self._file.seek(0)
+        for start, end in pairwise(self._ends):
+            yield self._file.read(end - start)
+
+
+def broken(lines: Iterable[bytes], *, ended: bool) -> Iterator[bytes]:
+    """Yield lines, each with a line break at its end: the last of a file may have none, and then stays without.
+
+    Args:
+        lines: The header and the entries.
+        ended: The last one gets a break, too. Programs append, and would write onto that line.
+    """
+    before: bytes | None = None
+    for line in lines:
+        if before is not None:
+            yield before if before.endswith(b"\n") else before + b"\n"
+        before = line
+    if before is not None:
+        yield before if before.endswith(b"\n") or not ended else before + b"\n"
