@@ -126,8 +126,9 @@ class Growth:
                     go_on(look.state)
                     self.look, self._hashed.lines = look, look.line
                     return
-        stream.seek(0)
-        self._hashed = _Hashed(stream, begin, self._end)
+        if self._hashed.at:
+            stream.seek(0)
+            self._hashed = _Hashed(stream, begin, self._end)
 
     def values(self, report: Report, is_record: IsRecord, state: Callable[[], bytes]) -> Iterator[Value]:
         """Yield the values of the file; see `read_values`.
