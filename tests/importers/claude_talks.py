@@ -349,6 +349,12 @@ TALKS: Final[Mapping[str, list[Step]]] = {
     "a compaction that keeps the summary of another": [
         *_TALK, compacts("c"), *_ON, compacts("d", **listed("cs", "four", "A4", anchor="ds")), asks("five"), says("A5"),
     ],
+    "a compaction that keeps a segment across another": [
+        *_TALK, compacts("c"), *_ON, compacts("d", **segment("three", "A4", anchor="ds")), asks("five"), says("A5"),
+    ],
+    "a compaction that keeps a segment with the summary of another": [
+        *_TALK, compacts("c"), *_ON, compacts("d", **segment("cs", "A4", anchor="ds")), asks("five"), says("A5"),
+    ],
     "a boundary without a summary": [*_TALK, compacts("c"), lambda talk: talk.entries.pop()],
     # the chain
     "a branch": [*_TALK, asks("two b", after="A1"), says("B2")],

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from treering.errors import UsageError
 from treering.format.values import encode, fields_of
 from treering.importers.claude_entries import (
     LINKED,
@@ -370,7 +371,10 @@ def _task(entry: Mapping[str, object]) -> str:
 def _words(entry: Mapping[str, object]) -> bytes:
     """Return a digest of what an entry says, without what is counted of it."""
     content = fields_of(entry.get("message")).get("content")
-    return blake2b(encode(content), digest_size=8).digest()
+    try:
+        return blake2b(encode(content), digest_size=8).digest()
+    except UsageError:
+        return b""  # too deep to be recorded as it is, and not told from another such one
 
 
 def _digest(text: str) -> bytes:
