@@ -66,14 +66,14 @@ def test_state_set_by_a_tool_is_stored_with_the_next_message(backend: Backend) -
 
 
 def test_requests_of_a_turn(backend: Backend) -> None:
-    """Making an agent costs two reads, a message one request, the end of an invocation one."""
+    """Making an agent costs two reads, a message one request, the end of an invocation one; the first one a LIST."""
     agent_on(backend)("first")
     store, counts = backend.counted()
     agent = managed(TreeringSessionManager(store, "s"), [ADD, "3"])
     assert (counts.total, counts.counts["Get"]) == (2, 2)
     counts.reset()
     agent("one and two?")
-    assert (counts.total, counts.counts["Get"]) == (5, 0)
+    assert (counts.total, counts.counts["Get"], counts.counts["List"]) == (6, 0, 1)
 
 
 def test_resuming_writes_nothing(backend: Backend) -> None:

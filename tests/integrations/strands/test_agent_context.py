@@ -76,7 +76,7 @@ def test_a_window_that_slides_costs_one_request_a_turn() -> None:
     counts.reset()
     for _ in range(2):
         again("go on")
-    assert (counts.total, counts.counts["Get"]) == (6, 0)
+    assert (counts.total, counts.counts["Get"], counts.counts["List"]) == (7, 0, 1)
 
 
 def test_a_summary_is_kept_and_not_made_again(backend: Backend) -> None:
@@ -243,7 +243,7 @@ def test_a_repair_costs_nothing_of_its_own(backend: Backend) -> None:
     again = managed(TreeringSessionManager(store, "s"))
     counts.reset()
     again("go on")
-    assert (counts.total, counts.counts["Get"]) == (3, 0)
+    assert (counts.total, counts.counts["Get"], counts.counts["List"]) == (4, 0, 1)
 
 
 def test_a_call_that_was_overtaken_is_closed_where_it_stands(backend: Backend) -> None:

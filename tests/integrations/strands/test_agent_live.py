@@ -75,8 +75,8 @@ async def test_requests_of_a_live_turn() -> None:
     counts.reset()
     async with agent:
         await talk(agent, "again")
-        assert (counts.total, counts.counts["Get"]) == (3, 0)
-    assert (counts.total, counts.counts["Get"]) == (4, 0)
+        assert (counts.total, counts.counts["Get"], counts.counts["List"]) == (4, 0, 1)
+    assert (counts.total, counts.counts["Get"]) == (5, 0)
 
 
 async def test_a_tool_of_a_live_agent_is_recorded_with_its_result(backend: Backend) -> None:
