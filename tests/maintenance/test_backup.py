@@ -18,7 +18,7 @@ from treering.format.segment import read_segment
 from treering.maintenance.backup import BackedUp, Backup
 from treering.session.parcels import delete_parcel, get_parcel, put_parcel
 from treering.session.store import Place, Store
-from treering.storage.requests import Answer, Batch, Delete, Driver, Put
+from treering.storage.requests import Answer, Batch, Delete, Driver, Hold, Put
 from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
 
@@ -359,6 +359,7 @@ def test_a_killed_backup_leaves_the_moment_before_and_is_finished_by_the_next(so
         restored = memory_backend()
         assert one(target.store().backup(restored.store())).error == ""
         assert lines(restored.store()) == lines(target.store())
+        assert sound(restored.store())
         assert one(source.store().backup(target.store())).error == ""
         assert lines(target.store()) == lines(source.store())
         assert sound(target.store())
@@ -445,6 +446,23 @@ def test_what_a_session_lost_is_not_lost_in_the_backup(target: Backend) -> None:
     assert one(source.store().backup(target.store(), delete=True)).action == "copied"
     assert lines(target.store()) == lines(source.store())
     assert sound(target.store())
+
+
+def test_a_session_of_two_moments_is_told_and_not_backed_up(target: Backend) -> None:
+    """An older copy restored over newer segments is refused, also by a backup that has nothing of it yet."""
+    source = memory_backend()
+    with source.store().session("a") as session:
+        session.append("one")
+    early = source.snapshot()
+    with source.store().session("a") as session:
+        session.append("two")
+        session.seal()
+    for key, data in early.items():
+        source.driver().execute((Put(key, data),))
+    row = one(source.store().backup(target.store()))
+    assert row.action == "failed"
+    assert "older" in row.error
+    assert target.store().sessions().rows == ()
 
 
 def test_damage_in_the_store_never_replaces_what_is_sound(target: Backend) -> None:
@@ -595,6 +613,14 @@ def test_another_process_works_meanwhile(tmp_path: Path) -> None:
     assert sound(there)
 
 
+class Unheld(Watching):
+    """A store that knows no holds, like S3."""
+
+    def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
+        """Return None."""
+        return None
+
+
 def test_two_backups_at_once_do_no_harm() -> None:
     """One of two that run into the same place at once ends well, and what is there is sound."""
     for at in range(1, 25):
@@ -609,9 +635,11 @@ def test_two_backups_at_once_do_no_harm() -> None:
             if count == at:
                 with source.store().session("a") as session:
                     session.append("newer")
-                source.store().backup(target.store())
+                source.store().backup(Store(Place(Unheld(target.driver(), lambda _batch, _count: None))))
 
-        source.store().backup(Store(Place(Watching(target.driver(), act))))
+        driver = Unheld(target.driver(), act)
+        source.store().backup(Store(Place(driver)))
+        assert driver.count < at or said(target.store())[-1] == "newer"
         source.store().backup(target.store())
         assert lines(target.store()) == lines(source.store())
         assert sound(target.store())
