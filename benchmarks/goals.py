@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from benchmarks import imports
 from benchmarks.measure import Cell, Results, Spread, number, spread
 from benchmarks.stage import DISK, SLOW
 from benchmarks.table import BARE, DECODE, GET, JSONL, OURS, SQLITE, STRANDS_S3, STRANDS_SNAPSHOTS
@@ -112,6 +113,17 @@ def _storage(floor: str) -> Callable[[Results], Spread]:
     return value
 
 
+def _import(program: str, above: str, below: str) -> Callable[[Results], Spread]:
+    """Compare two things that are done with a session file of another program."""
+
+    def value(results: Results) -> Spread:
+        named = [f"{program}: {name}" for name in (above, below)]
+        size = _largest(results, "import", named[0], DISK)
+        return results.ratio(*(Cell("import", name, DISK, size) for name in named), metric="cpu")
+
+    return value
+
+
 GOALS = (
     Goal(
         "Resuming is flat on disk", "longest session / shortest; both have the same context", 1.2, _flat("resume", DISK)
@@ -176,4 +188,18 @@ GOALS = (
         1.3,
         _at(1_000, "new process, closely", OURS, DECODE),
     ),
+    Goal(
+        "A first import costs little beside parsing",
+        "processor of the import of a session of pi / json.loads of each line",
+        8,
+        _import("pi", imports.FIRST, imports.PARSE),
+    ),
+    Goal("... also of a session of Claude Code", "the same", 8, _import("claude", imports.FIRST, imports.PARSE)),
+    Goal(
+        "One more record costs little beside a hash",
+        "processor of the import of one more record of pi / SHA-256 of the file",
+        5,
+        _import("pi", imports.ONE_MORE, imports.HASH),
+    ),
+    Goal("... also behind a session of Claude Code", "the same", 5, _import("claude", imports.ONE_MORE, imports.HASH)),
 )

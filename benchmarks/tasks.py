@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 import zstandard
 
-from benchmarks import workload
+from benchmarks import foreign, imports, workload
 from benchmarks.measure import Cell, Figures, alternate
 from benchmarks.stage import DISK, MOMENT, S3, SLOW, Stage, weigh
 from benchmarks.table import (
@@ -65,6 +65,8 @@ class Scale(NamedTuple):
     listed: int
     cold: tuple[str, ...]
     """Who is started in new processes; most of that is importing, so one of each family is enough."""
+    imported: int
+    """Megabytes of a session file of another program."""
     rounds: int
     seconds: float
     """How long the rounds of one task may take; see `alternate`."""
@@ -82,6 +84,7 @@ FULL = Scale(
     stored=(100, 200, 500, 1_000),
     listed=1_000,
     cold=(*COLD, OPENAI, LANGGRAPH, STRANDS_SNAPSHOTS, LANGGRAPH_OBJECTS),
+    imported=100,
     rounds=25,
     seconds=20,
 )
@@ -93,6 +96,7 @@ QUICK = Scale(
     stored=(100, 1_000),
     listed=100,
     cold=COLD,
+    imported=30,
     rounds=9,
     seconds=4,
 )
@@ -319,6 +323,21 @@ def _taking_turns(workers: list[Worker], where: Where) -> set[str]:
     return acknowledged
 
 
+def _import(stage: Stage, scale: Scale, task: str) -> Rounds:
+    return alternate(import_cells(stage.folder, scale.imported, task, stage.environment), scale.rounds, scale.seconds)
+
+
+def import_cells(
+    folder: Path, size: int, task: str, environment: Mapping[str, str]
+) -> dict[Cell, Callable[[], Figures]]:
+    """Return what is measured with session files of so many megabytes."""
+    cells: dict[Cell, Callable[[], Figures]] = {}
+    for program in foreign.PROGRAMS:
+        made = imports.actions(folder, program, size, environment)
+        cells |= {Cell(task, f"{program}: {name}", DISK, size): do for name, do in made.items()}
+    return cells
+
+
 TASKS = {
     "append": Task("One durable message of 1,000 bytes after the other, as an agent records them.", _append),
     "append, closely": Task("The same beside the disk alone and beside SQLite, in many more rounds.", _append_closely),
@@ -342,5 +361,6 @@ TASKS = {
     "invocation on S3": Task("402 messages one by one, each durable before the next.", _invocation),
     "storage": Task("Bytes on disk with a checkpoint at every turn, whose model sees 40 messages.", _storage),
     "storage, real": Task("The same with the messages of a real session.", _storage_real),
+    "import": Task("Import session files of so many megabytes, and what one does with them; whole processes.", _import),
     "two writers": Task("Two processes append 20 messages each to one session, in turn.", _two_writers),
 }
