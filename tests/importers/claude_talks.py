@@ -355,6 +355,9 @@ TALKS: Final[Mapping[str, list[Step]]] = {
     "a compaction that keeps a segment with the summary of another": [
         *_TALK, compacts("c"), *_ON, compacts("d", **segment("cs", "A4", anchor="ds")), asks("five"), says("A5"),
     ],
+    "a boundary that keeps messages, without a summary": [
+        *_TALK, compacts("c", **listed("two", "A2", "three", "A3")), lambda talk: talk.entries.pop(),
+    ],
     "a boundary without a summary": [*_TALK, compacts("c"), lambda talk: talk.entries.pop()],
     # the chain
     "a branch": [*_TALK, asks("two b", after="A1"), says("B2")],

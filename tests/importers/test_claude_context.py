@@ -14,6 +14,7 @@ ON_PURPOSE: Final[Mapping[str, str]] = {
     "a call without a result in one entry with text": "the text stays; the program drops the whole entry",
     "a result behind an answer": "call and result stay; the program drops both, or makes up another result",
     "the input of a call as text": "the API takes objects alone",
+    "a boundary that keeps messages, without a summary": "nothing stands for what is not kept, so all is shown",
     "an entry twice, elsewhere": "what was said first stays where it was said",
 }
 """Sessions that show something else than the program sends, and what."""
