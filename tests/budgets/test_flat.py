@@ -39,8 +39,9 @@ def counted(folder: Path) -> tuple[Store, CountingDriver]:
 def resumed(folder: Path, count: int) -> CountingDriver:
     """Resume a session and look at all that there is to restore."""
     store, counts = counted(folder)
+    closing = [each["content"] for each in workload.closing()]
     with store.session(f"s-{count}", create=False) as session:
-        assert [item.message["content"] for item in session.context] == [each["content"] for each in workload.closing()]
+        assert [item.message["content"] for item in session.recorded_context] == closing
         assert session.state == {"step": (count - 1) // 2}
     return counts
 

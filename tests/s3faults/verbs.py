@@ -122,6 +122,12 @@ def _load(call: Call) -> None:
     call.store.load("loaded", drafts, leaf=lambda: None, facts={"title": "L"})
 
 
+def _close_calls(call: Call) -> None:
+    asked = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    call.session.append(assistant([asked], id="asked"))
+    call.session.close_open_calls("killed")
+
+
 def _put_off(call: Call) -> None:
     call.session.append("put off")
     call.session.flush()
@@ -148,6 +154,14 @@ def _retain(call: Call) -> None:
             raise UnavailableError(row.error)
 
 
+def _backup(call: Call) -> object:
+    done = call.store.backup(Store(Place(MemoryDriver())))
+    for row in done.rows:
+        if row.error or row.missing:
+            raise UnavailableError(row.error or str(row.missing))
+    return sorted((row.name, row.records) for row in done.rows)
+
+
 def _rows(rows: Iterable[SessionInfo]) -> object:
     found = sorted(rows, key=lambda row: row.id)
     for row in found:
@@ -165,6 +179,7 @@ WRITING: dict[str, Verb] = {
     "commit, context": _write(lambda call: call.session.commit(["X"], context=[call.there.nodes[0]])),
     "flush": _write(_put_off)._replace(durability="turn"),
     "compact": _write(lambda call: call.session.compact("X", kept=call.there.nodes[1])),
+    "close_open_calls": _write(_close_calls, steps=True),
     "set_model": _write(lambda call: call.session.set_model("m")),
     "set_thinking": _write(lambda call: call.session.set_thinking("high")),
     "set_mode": _write(lambda call: call.session.set_mode("plan")),
@@ -227,6 +242,7 @@ READING: dict[str, Verb] = {
     "sessions, below": Verb(lambda call: _rows(call.store.sessions(below=True).rows)),
     "namespaces": Verb(lambda call: list(call.store.namespaces())),
     "recent": Verb(lambda call: getattr(call.store.recent(), "id", None) is not None),
+    "backup": Verb(_backup),
     "verify": Verb(lambda call: call.store.verify("s")),
     "verify_all": Verb(lambda call: sorted(call.store.verify_all(), key=str)),
     "verify_parcels": Verb(lambda call: sorted(call.store.verify_parcels(), key=str)),

@@ -18,6 +18,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Here
 
 if TYPE_CHECKING:
+    from treering.checkpoint.checkpoint import Checkpoint
     from treering.session.reader import Restored
     from treering.session.writer import Writer
 
@@ -120,10 +121,11 @@ def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bo
 
 def _says_the_same(writer: Writer, newest: Restored) -> bool:
     """Whether others only repeated what the caller was shown: by going elsewhere and back, or under a label."""
-    mine, theirs = writer.shown, newest.checkpoint
-    if mine is None or theirs is None or writer.state.context != newest.context:
-        return False
-    return (mine.state, mine.manager) == (theirs.state, theirs.manager)
+    return writer.state.context == newest.context and _state_of(writer.shown) == _state_of(newest.checkpoint)
+
+
+def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | None]:
+    return (checkpoint.state, checkpoint.manager) if checkpoint is not None else ({}, None)
 
 
 def _beside(writer: Writer) -> Place:
