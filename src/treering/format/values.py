@@ -120,8 +120,9 @@ def _is_itself(value: Any, depth: int) -> bool:
     """Tell whether a value is JSON as it is, but for lone surrogates in it. Most are, and need not be copied."""
     parts: Iterable[Any] = (value,)
     if type(value) is dict:
-        if _has_tag(value):
-            return False
+        for key in value:
+            if type(key) is not str or "$" in key:  # it may have to be written as a tag, or look like one
+                return False
         parts = value.values()
     elif type(value) is list:
         parts = value
@@ -130,19 +131,11 @@ def _is_itself(value: Any, depth: int) -> bool:
         if kind is str:
             continue
         if kind is dict or kind is list:
-            if depth < 2 or not _is_itself(part, depth - 1):
+            if depth < 2 or (part and not _is_itself(part, depth - 1)):
                 return False
-        elif not _is_json(part):
+        elif part is not None and not _is_json(part):
             return False
     return True
-
-
-def _has_tag(fields: dict[Any, Any]) -> bool:
-    """Tell whether a dict may have to be written as a tag, or look like one."""
-    for key in fields:  # noqa: SIM110  # a generator would cost more
-        if type(key) is not str or "$" in key:
-            return True
-    return False
 
 
 def _is_json(value: Any) -> bool:

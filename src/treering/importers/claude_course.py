@@ -18,7 +18,7 @@ A course can be carried on from what is stored, see `Course.recall`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from hashlib import blake2b
+from hashlib import blake2b, sha256
 from typing import Final, NamedTuple
 
 import msgspec
@@ -45,6 +45,7 @@ from treering.importers.reader import text_of
 
 _STARTS_AGENT: Final = frozenset({"Task", "Agent"})
 """Tools that start a subagent."""
+_encoder: Final = msgspec.json.Encoder()
 
 
 class _Run:
@@ -151,7 +152,9 @@ class Course:
         """Return the place of the next entry."""
         own = text_of(entry.get("uuid"))
         above, missing = self._above(entry)
-        again, before = self._is_again(entry, own), self._corrected(entry, own)
+        came = own in self._steps  # hardly any does so twice
+        before = self._corrected(entry, own) if came else None
+        again = came and before is None and self._is_again(entry, own)
         name = self._new_id() if again else self._free_name(own)
         if own and text_of(entry.get("type")) in LINKED:
             self._steps.pop(own, None)  # of two with one uuid, the later one counts, and its place
@@ -209,8 +212,8 @@ class Course:
     def _corrected(self, entry: Mapping[str, object], own: str) -> str | None:
         """The node that says in other words what an entry says: it has its `uuid`, and follows the same entry."""
         node = self._find(own)
-        parent, before, said = text_of(entry.get("parentUuid")), self._steps.get(own), self._said.get(node or "")
-        if before is None or said is None or is_unlinked(entry) or not (before.parent == parent != own):
+        parent, said = text_of(entry.get("parentUuid")), self._said.get(node or "")
+        if said is None or is_unlinked(entry) or not (self._steps[own].parent == parent != own):
             return None
         return node if is_node(entry) and said.words != _words(entry) else None
 
@@ -222,10 +225,9 @@ class Course:
 
     def _is_again(self, entry: Mapping[str, object], own: str) -> bool:
         """Tell whether a node was written before: its `uuid` is known, and follows the same entry there."""
-        parent, before = text_of(entry.get("parentUuid")), self._steps.get(own)
-        if own not in self._runs or before is None or own in self._renamed or self._corrected(entry, own) is not None:
+        if own not in self._runs or own in self._renamed:
             return False
-        return is_unlinked(entry) or before.parent == parent != own
+        return is_unlinked(entry) or self._steps[own].parent == text_of(entry.get("parentUuid")) != own
 
     def _free_name(self, own: str) -> str:
         if own and own not in self._runs and own not in self._anchors:
@@ -245,7 +247,7 @@ class Course:
         before then, and so does this.
         """
         named = text_of(entry.get("parentUuid"))
-        boundary = is_boundary(entry) and not named
+        boundary = not named and is_boundary(entry)
         if boundary:
             named = text_of(entry.get("logicalParentUuid"))
         if named and named != entry.get("uuid"):
@@ -372,9 +374,14 @@ def _words(entry: Mapping[str, object]) -> bytes:
     """Return a digest of what an entry says, without what is counted of it."""
     content = fields_of(entry.get("message")).get("content")
     try:
-        return blake2b(encode(content), digest_size=8).digest()
-    except UsageError:
-        return b""  # too deep to be recorded as it is, and not told from another such one
+        data = _encoder.encode(content)
+    except (UnicodeEncodeError, RecursionError, msgspec.MsgspecError, OverflowError):
+        try:
+            data = encode(content)
+        except UsageError:
+            return b""  # too deep to be recorded as it is, and not told from another such one
+    # SHA-256 has instructions of its own in most processors
+    return sha256(data).digest()[:8]
 
 
 def _digest(text: str) -> bytes:

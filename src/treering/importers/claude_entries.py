@@ -221,9 +221,13 @@ class Traits(NamedTuple):
 def traits_of(entry: Mapping[str, object]) -> Traits:
     """Return what decides to which run an entry belongs."""
     answer = _word(fields_of(entry.get("message")).get("id")) if entry.get("type") == "assistant" else ""
+    return Traits(answer, _goes_along(entry) or is_result(entry), writer_of(entry))
+
+
+def _goes_along(entry: Mapping[str, object]) -> bool:
+    """Tell what came while a model worked: it goes with what it follows, though it need not answer a call."""
     injected = entry.get("isMeta") is True and "sourceToolUseID" in entry
-    beside = entry.get("type") == "attachment" or is_local_command(entry)
-    return Traits(answer, is_result(entry) or beside or injected, writer_of(entry))
+    return injected or entry.get("type") == "attachment" or is_local_command(entry)
 
 
 def writer_of(entry: Mapping[str, object]) -> str:
@@ -270,21 +274,18 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
     attached = fields_of(entry.get("attachment"))
     queued, kind = is_queued(entry), text_of(entry.get("type"))
     payload = {"role": "user", "content": attached["prompt"]} if queued else entry["message"]
-    brief |= {"queued": True} if traits_of(entry).joins and not is_result(entry) else {}
-    brief |= {"side": writer_of(entry)} if is_side(entry) else {}
-    brief |= {"meta": True} if is_meta(entry) else {}
-    brief |= {"summary": True} if entry.get("isCompactSummary") is True else {}
-    if entry.get("type") == "assistant":
-        message = fields_of(entry.get("message"))
-        answer, model = _word(message.get("id")), _word(message.get("model"))
-        brief |= {"answer": answer} if answer else {}
-        brief |= {"model": model} if model and model != _NO_MODEL else {}
-        brief |= {"context": False} if model == _NO_MODEL and entry.get("isApiErrorMessage") is True else {}
-    brief |= {"context": False} if entry.get("isVirtual") is True else {}
-    brief |= {"as": kind} if not queued and fields_of(payload).get("role") != kind else {}
+    _add_marks(brief, entry)
+    if kind == "assistant":
+        _add_answer(brief, entry)
+    if entry.get("isVirtual") is True:
+        brief["context"] = False
+    if not queued and fields_of(payload).get("role") != kind:
+        brief["as"] = kind
     links = {"spawned_by": spot.spawned_by} if spot.spawned_by else {}
-    links |= {"source_parent": spot.missing} if spot.missing else {}
-    links |= {"subagent": f"agent-{agent}"} if (agent := _agent_in(entry)) else {}
+    if spot.missing:
+        links["source_parent"] = spot.missing
+    if agent := _agent_in(entry):
+        links["subagent"] = f"agent-{agent}"
     draft = Draft(
         role="user" if queued else role_of(entry),
         id=spot.id,
@@ -295,6 +296,28 @@ def _message(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draf
         links=links or None,
     )
     return _with_rest(draft, entry)
+
+
+def _add_marks(brief: Fields, entry: Fields) -> None:
+    if _goes_along(entry) and not is_result(entry):
+        brief["queued"] = True
+    if is_side(entry):
+        brief["side"] = writer_of(entry)
+    if is_meta(entry):
+        brief["meta"] = True
+    if entry.get("isCompactSummary") is True:
+        brief["summary"] = True
+
+
+def _add_answer(brief: Fields, entry: Fields) -> None:
+    message = fields_of(entry.get("message"))
+    answer, model = _word(message.get("id")), _word(message.get("model"))
+    if answer:
+        brief["answer"] = answer
+    if model and model != _NO_MODEL:
+        brief["model"] = model
+    elif model and entry.get("isApiErrorMessage") is True:
+        brief["context"] = False
 
 
 def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
@@ -316,16 +339,16 @@ def _told(entry: Fields, spot: Spot, time: int | None, brief: Fields) -> Draft:
 def _agent_in(entry: Fields) -> str:
     """The subagent whose work the result of a call is; it has a file of its own."""
     found = fields_of(entry.get("toolUseResult")) or fields_of(entry.get("tool_use_result"))
-    return _word(found.get("agentId")) if is_result(entry) else ""
+    agent = _word(found.get("agentId"))
+    return agent if agent and is_result(entry) else ""
 
 
 def _with_rest(draft: Draft, entry: Fields) -> Draft:
     """Return a draft of a message with all of its entry that the draft does not tell, in the order of the fields."""
-    derived = _derived(draft)
-    rest: Fields = {}
-    for name, value in entry.items():
-        told = name in derived and _tells(name, derived[name], value)
-        rest[name] = _HERE if told else _escaped(value) if name in derived else value
+    rest = dict(entry)
+    for name, ours in _derived(draft).items():
+        if name in entry:
+            rest[name] = _HERE if _tells(name, ours, entry[name]) else _escaped(entry[name])
     if is_queued(entry):
         rest["attachment"] = fields_of(entry["attachment"]) | {"prompt": None}
     return msgspec.structs.replace(draft, source=rest)
@@ -333,14 +356,15 @@ def _with_rest(draft: Draft, entry: Fields) -> Draft:
 
 def _derived(draft: Draft) -> Fields:
     """Return the fields of an entry that a draft tells by itself."""
+    content = fields_of(draft.payload).get("content")
     return {
         "type": "assistant" if draft.role == "assistant" else "user",
         "uuid": draft.id,
         "parentUuid": draft.parent,
         "timestamp": write_time(draft.time_ms),
         "message": draft.payload,
-        "content": fields_of(draft.payload).get("content"),
-        "rendered": [{"content": fields_of(draft.payload).get("content")}],
+        "content": content,
+        "rendered": [{"content": content}],
     }
 
 
@@ -426,13 +450,11 @@ def write_entry(draft: Draft) -> Fields:
         return fields_of(decode(as_bytes(source[RAW]))[0])
     if draft.type != "node" or draft.kind not in ("message", "custom_message"):
         return fields_of(draft.payload)
-    derived = _derived(draft)
-    entry: Fields = {}
-    for name, value in source.items():
-        if name in derived and isinstance(value, str) and value.startswith(_HERE):
-            entry[name] = derived[name] if value == _HERE else value[1:]
-        else:
-            entry[name] = value
+    entry = dict(source)
+    for name, ours in _derived(draft).items():
+        value = source.get(name)
+        if isinstance(value, str) and value.startswith(_HERE):
+            entry[name] = ours if value == _HERE else value[1:]
     if draft.kind == "message" and entry.get("type") == "attachment":
         prompt = fields_of(draft.payload).get("content")
         entry["attachment"] = fields_of(entry["attachment"]) | {"prompt": prompt}

@@ -29,7 +29,7 @@ from treering.importers.lines import IsRecord, Report, Value, read_values
 from treering.importers.source import GZIP_MAGIC, ImportSource
 from treering.transcript.node import Draft
 
-LAYOUT: Final = 1
+LAYOUT: Final = 2
 """Raised with every change of what readers know, or of what they make of a record."""
 FILE_BYTES_MIN: Final = 4 * 1024 * 1024
 """Smaller files are read anew in less time than anyone notices."""

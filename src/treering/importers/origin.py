@@ -184,7 +184,9 @@ class Reading:
         raw = _raw_of(drafts) if entry is None else entry.raw
         names = repr([draft.id for draft in drafts]).encode()
         # SHA-256 has instructions of its own in most processors
-        self._digest = sha256(b"%b %d %b" % (self._digest, len(raw), names) + raw).digest()[:_DIGEST_BYTES]
+        digest = sha256(b"%b %d %b" % (self._digest, len(raw), names))
+        digest.update(raw)
+        self._digest = digest.digest()[:_DIGEST_BYTES]
         every = self.source.header.format in _EVERY_ENTRY_COUNTS
         if entry is not None and (time := _activity(drafts[-1], every=every)) is not None:
             self.active_ms = max(time, self.active_ms or time)

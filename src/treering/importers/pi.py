@@ -50,6 +50,7 @@ _NAMED_BY_PI: Final = re.compile(r"[-\dTZ]+_(.+)")  # a time and the id of the s
 NO_MESSAGES: Final = "(no messages)"
 """What a list shows of a session in which no user spoke."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 def detect(head: bytes) -> bool:
@@ -146,7 +147,7 @@ def read_time(value: object) -> int | None:
         return None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
-    return (time - _EPOCH) // timedelta(milliseconds=1)
+    return (time - _EPOCH) // _MILLISECOND
 
 
 @lru_cache(maxsize=16)  # each is asked for when an entry is read, and when it is written to compare

@@ -43,16 +43,16 @@ def encode_javascript(record: object) -> bytes:
 
 def _has_odd_number(value: Any) -> bool:
     """Tell whether there is a number in a value that JavaScript may write otherwise than msgspec."""
-    kind = type(value)
-    parts = value.values() if kind is dict else value if kind is list or kind is tuple else (value,)
-    for part in parts:  # every value of every record comes by here
+    parts = [value]
+    for part in parts:  # every value of every record comes by here: it grows by what is in them, and none is called for
         kind = type(part)
         if kind is str:
             continue
-        if kind is float:
-            if part.is_integer() or not _PLAIN_MIN <= abs(part) < _PLAIN_MAX:
-                return True
-        elif (kind is dict or kind is list or kind is tuple) and _has_odd_number(part):
+        if kind is dict:
+            parts += part.values()
+        elif kind is list or kind is tuple:
+            parts += part
+        elif kind is float and (part.is_integer() or not _PLAIN_MIN <= abs(part) < _PLAIN_MAX):
             return True
     return False
 
