@@ -192,7 +192,7 @@ def test_a_title_given_here_is_written_once_and_before_later_ones(tmp_path: Path
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
-@pytest.mark.parametrize("name", [each for each in AUTHORS if each != "evva"])  # whose messages have no ids
+@pytest.mark.parametrize("name", [each for each in AUTHORS if each != "evva"])  # it has no ids
 def test_programs_and_treering_write_in_turns(name: str, seed: int, tmp_path: Path) -> None:
     """What the program said stays as it was, in its order; what was recorded here is there once, in the same words.
 
@@ -218,6 +218,108 @@ def test_programs_and_treering_write_in_turns(name: str, seed: int, tmp_path: Pa
         written = iter(_said(desk.given()))
         assert [record for record in said if record not in written] == []
         desk.author.write(*random.choices([*desk.author.table], k=random.randrange(1, 5)))
+    desk.store.close()
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_evva_and_treering_write_in_turns(seed: int, tmp_path: Path) -> None:
+    """Its messages have no ids. What stands in the file is known by what it says, and comes back to the byte."""
+    random = Random(f"evva turns {seed}")
+    desk = Desk("evva", tmp_path, random)
+    desk.author.begin()
+    desk.author.write(*random.choices([*desk.author.table], k=4))
+    before: set[str] = set()
+    added = 4
+    for _ in range(TURNS):
+        desk.take()
+        view = desk.store.view(desk.session)
+        assert desk.exported() == desk.given()
+        new = [node for node in view.nodes() if node.id not in before and node.kind == "message"]
+        assert (len(new), [*view.heads]) == (added, ["main"])
+        with desk.store.session(desk.session) as session:
+            for write in random.choices([*HERE.values()], k=random.randrange(1, 4)):
+                write(session, random)
+        before = {node.id for node in desk.store.view(desk.session).nodes()}
+        export(desk.store.view(desk.session), desk.author.path, format="evva", overwrite=True)
+        if random.random() < 0.3:
+            desk.author.rewrite_header()
+        added = random.randrange(0, 4)
+        desk.author.write(*random.choices([*desk.author.table], k=added))
+    desk.store.close()
+
+
+def test_evva_goes_on_behind_an_export_while_the_session_goes_on_here(tmp_path: Path) -> None:
+    """What the program said comes as a branch below what was exported, and nothing of that is there twice."""
+    desk = Desk("evva", tmp_path, Random("evva at once"))
+    desk.author.begin()
+    desk.author.write("0")
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        exported = session.append("exported")
+        export(desk.store.view(desk.session), desk.author.path, format="evva", overwrite=True)
+        session.append("later")
+    desk.author.write("1")
+    desk.take()
+    view = desk.store.view(desk.session)
+    assert [*view.heads] == ["main", "evva"]
+    assert [node.parent for node in view.nodes() if node.id in view.heads.values()] == [exported, exported]
+    assert [node.kind for node in view.nodes()].count("message") == 4
+    with desk.store.session(desk.session) as session:
+        session.checkout(view.heads["evva"])
+    assert desk.exported() == desk.given()
+    desk.store.close()
+
+
+def test_evva_goes_on_without_what_was_hidden_here(tmp_path: Path) -> None:
+    """A document that does not know yet of a retracted message goes on where it ended; an export lacks the message."""
+    desk = Desk("evva", tmp_path, Random("evva hidden"))
+    desk.author.begin()
+    desk.author.write("0", "1")
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        session.retract(next(node.id for node in session.nodes() if node.kind == "message"))
+    desk.author.write("2")
+    desk.take()
+    assert len(json.loads(desk.given())["session"]["messages"]) == 3
+    assert len(json.loads(desk.exported())["session"]["messages"]) == 2
+    desk.store.close()
+
+
+def test_counters_and_model_of_evva_go_on_from_those_of_the_file(tmp_path: Path) -> None:
+    """What an export counted is not counted again, and a model that the program chose since stays chosen."""
+    desk = Desk("evva", tmp_path, Random("evva counters"))
+    desk.author.begin()
+    desk.author.write("0")
+    desk.take()
+    for turn in range(2):
+        with desk.store.session(desk.session) as session:
+            session.set_model("ours", provider="here")
+            session.append(treering.assistant("said"))
+            session.record_usage(input=10)
+        export(desk.store.view(desk.session), desk.author.path, format="evva", overwrite=True)
+        written = json.loads(desk.given())
+        assert written["model"] == "ours"
+        assert written["session"]["usage"]["InputTokens"] == 2 + 10 * (turn + 1) + turn
+        desk.author.rewrite_header()
+        desk.author.write("1")
+        desk.take()
+    with desk.store.session(desk.session) as session:
+        session.append("last")
+    assert json.loads(desk.exported())["model"] == json.loads(desk.given())["model"] != "ours"
+    desk.store.close()
+
+
+def test_a_document_of_evva_with_other_messages_is_refused(tmp_path: Path) -> None:
+    """A compaction of evva puts a brief in the place of all messages: the session has had no such beginning."""
+    desk = Desk("evva", tmp_path, Random("evva rewritten"))
+    desk.author.begin()
+    desk.author.write("0", "1")
+    desk.take()
+    document = json.loads(desk.given())
+    document["session"]["messages"] = [{"Role": "user", "Content": "in short"}]
+    desk.author.path.write_text(json.dumps(document))
+    with pytest.raises(treering.ConflictError, match="rewritten"):
+        desk.take()
     desk.store.close()
 
 

@@ -33,11 +33,13 @@ from treering.importers.evva import (
     indent,
     put_together,
 )
+from treering.importers.matching import SPELLED, WORDS, digest_of
 from treering.importers.rfc3339 import write_time
 from treering.importers.writing import encode_go
 from treering.session.blocking import View
 from treering.session.info import SessionInfo
 from treering.session.reader import Reader
+from treering.session.tally import ORIGIN
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
@@ -63,10 +65,12 @@ def compose(view: View) -> Composed:
     parts = [_bytes_of(item.node, item.view, item.message, drafts) for item in context.items]
     header = header_in(records)
     header = header if header is not None and fields_of(header.payload).get("format") == NAME else None
-    if header is not None and not _is_changed(view, records):
-        data = _as_it_was(header, parts)
+    since = _since(view, records)
+    if header is not None and not _is_changed(view, records, since, header, messages):
+        data = _as_it_was(header, _spelled(header, messages) or parts)
     else:
-        document = _document(view.info, header, context, messages, _counted(view, records, header))
+        model = _model(context, header, since)
+        document = _document(view.info, header, model, messages, _counted(view, since, header))
         data = _written(document, parts)
     left_out = [*_left(records, context), *_images(context, drafts)]
     return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
@@ -95,16 +99,64 @@ def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
     return encode(fields_of(_rendered(node, view, inline, drafts)))
 
 
-def _is_changed(view: View, records: Sequence[Stored]) -> bool:
+def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
+    """Return what was recorded here since the document was read that had all of it in it, on the way to here.
+
+    What is not a node says not whether it is in a document: if it was recorded before one was read, it counts as such.
+    """
+    path = set(view.path())
+    since: list[Draft] = []
+    above: dict[str | None, str | None] = {}
+    read_ms = None
+    for draft, imported in records:
+        if draft.type == "node":
+            above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
+        if draft.kind == ORIGIN:
+            facts = fields_of(draft.payload)
+            if facts.get("size") and facts.get("imported_ms") != read_ms:
+                read_ms, leaf = facts.get("imported_ms"), facts.get("leaf")
+                held = _way(leaf, above) if any(each.type == "node" for each in since) else set()
+                if all(each.id in held for each in since if each.type == "node" and each.id in path):
+                    since = []
+        elif not imported and draft.kind not in _NOT_WRITTEN:
+            since.append(draft)
+    return since
+
+
+def _way(leaf: Any, above: Mapping[str | None, str | None]) -> set[str | None]:
+    found: set[str | None] = set()
+    while leaf is not None and leaf not in found:
+        found.add(leaf)
+        leaf = above.get(leaf)
+    return found
+
+
+def _is_changed(
+    view: View, records: Sequence[Stored], since: Sequence[Draft], header: Draft, messages: Sequence[object]
+) -> bool:
     """Tell whether anything was recorded here that the document has, or the session stands elsewhere.
 
     A document that ended early must be ended, too.
     """
     if any(each.draft.kind == "damage" and fields_of(each.draft.payload).get("kind") == "torn" for each in records):
         return True
+    if since:
+        return True
+    words = (header.source or {}).get(WORDS)
+    if words is not None:
+        return bool(words != digest_of([fields_of(message) for message in messages]))
     nodes = [each.draft.id for each in records if each.draft.type == "node"]
-    own = (each.draft for each in records if not each.imported)
-    return view.node != (nodes[-1] if nodes else None) or any(draft.kind not in _NOT_WRITTEN for draft in own)
+    return view.node != (nodes[-1] if nodes else None)
+
+
+def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
+    """Return the bytes of messages in a document with some that were recorded here; none if it has only its own."""
+    source: Mapping[str, Any] = header.source or {}
+    if WORDS not in source:
+        return []
+    spelled = source.get(SPELLED) or {}
+    written = (encode(fields_of(message)) for message in messages)
+    return [as_bytes(spelled[str(at)]) if str(at) in spelled else data for at, data in enumerate(written)]
 
 
 def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
@@ -115,12 +167,20 @@ def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
     return put_together(rest, at, source.get("gaps", gaps_of(len(parts))), parts)
 
 
+def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fields:
+    """Return provider and model as far as the file does not say them, or they were chosen here since."""
+    if header is None:
+        chosen = [dict(context.settings)]
+    else:
+        chosen = [dict(draft.brief or {}) for draft in since if draft.kind == "model_change"]
+    return {name: text for each in chosen for name in ("provider", "model") if (text := each.get(name))}
+
+
 def _document(
-    info: SessionInfo, header: Draft | None, context: Context, messages: Sequence[object], counters: Counters
+    info: SessionInfo, header: Draft | None, model: Fields, messages: Sequence[object], counters: Counters
 ) -> Fields:
     """Return the document without its messages: that of the file, with what changed since."""
     old = _old_fields(header)
-    model = {name: text for name in ("provider", "model") if (text := context.settings.get(name))}
     made = {
         "session_id": info.id,
         "workdir": info.cwd,
@@ -146,7 +206,7 @@ def _old_fields(header: Draft | None) -> Fields:
     return {**facts, **fields_of(payload.get("extra"))} if payload else {}
 
 
-def _counted(view: View, records: Sequence[Stored], header: Draft | None) -> Counters:
+def _counted(view: View, since: Sequence[Draft], header: Draft | None) -> Counters:
     """Return the counters: those of the document, and what was spent and compacted since on the way to here."""
     session = named(fields_of(named(_old_fields(header), {"session": {}})["session"]), SESSION)
     counters = Counters(
@@ -156,7 +216,7 @@ def _counted(view: View, records: Sequence[Stored], header: Draft | None) -> Cou
         full_compact_count=session["full_compact_count"],
     )
     path = set(view.path())
-    for draft in (each.draft for each in records if not each.imported):
+    for draft in since:
         brief = draft.brief or {}
         if draft.kind == "compaction" and draft.id in path:
             counters = counters.full_compact(_number(brief, "tokens_after"))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from treering.checkpoint.policies.evva import named
+from treering.checkpoint.policies.evva import message_of, named
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
 from treering.importers.entry import Entry
@@ -343,6 +343,16 @@ class EvvaSource:
                 yield None, [damage_note(messages.aside(), "no_object", value.line, value.offset, value.raw)]
         yield from self._behind(messages)
         self.leaf = messages.leaf
+
+    @staticmethod
+    def word(message: object) -> Fields:
+        """Return a message in evva's shape, which tells it from another one."""
+        return message_of(message)
+
+    @staticmethod
+    def write(message: Fields) -> bytes:
+        """Return a message in that shape as evva writes it, indented as it stands in its document."""
+        return encode(message)
 
     def drafts(self) -> Iterator[Draft]:
         """Yield what becomes of the document as drafts, in its order."""

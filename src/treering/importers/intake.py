@@ -7,6 +7,7 @@ Rule 3: a file that no longer begins with what was imported is another session. 
 then gets another name.
 Rule 4: what a file has that was recorded here, and came into it by an export, is not recorded a second time. A session
 that stands where it stood then goes along with the program, as if it had never left.
+What has no ids is told by its words, as `treering.importers.matching` says.
 Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
 `<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later. What comes out of a pipe
 has no path: it is known by its records alone.
@@ -29,6 +30,7 @@ from treering.importers.entry import PIECE
 from treering.importers.folder import StoredFolder, is_url, located
 from treering.importers.formats import Format, detect_format, find_format
 from treering.importers.growth import Growth, Looks, grows
+from treering.importers.matching import is_nameless, matched
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
 from treering.importers.source import ImportSource, Problem, closing_of
 from treering.importers.spool import is_stream, settled
@@ -272,15 +274,18 @@ class Intake:
             known = origin_of(session.info) or known  # the card may lag behind an update that was cut short
             reading = Reading(source, file.growth(self._looks, known.units))
             begins = reading.begins_with(known)
-            if not begins:
-                if not _is_export_of(session, source):
+            match = matched(session, source, file.format.POLICIES[0], known)
+            if match is not None:
+                begins, reading = False, match
+            elif not begins:
+                if is_nameless(source) or not _is_export_of(session, source):
                     return None
                 reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
             done, written, asides = _add_new(session, known, reading, all_new=begins)
-            asides |= _asides(session, {source.leaf} - asides.keys(), known)
-            leaf = asides.get(source.leaf, source.leaf)
-            follows = stood in (known.leaf, *written)
+            asides |= _asides(session, {reading.leaf} - asides.keys(), known)
+            leaf = asides.get(reading.leaf, reading.leaf)
+            follows = stood in (known.leaf, *written, *([match.stood] if match is not None else ()))
             ended = _add_closing(session, source)
             side = None
             if follows and ended:

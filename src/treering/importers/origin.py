@@ -113,7 +113,7 @@ class Reading:
         self._growth = growth
         self._records = source.records(growth) if growth is not None and grows(source) else source.records()
         _, self.header_drafts = next(self._records)
-        self.header = blake2b(_raw_of(self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
+        self.header = self.digest_of_header()
         self._digest = b""
         if growth is not None and growth.look is not None:
             self.units, self._digest = growth.look.units, growth.look.records
@@ -122,6 +122,15 @@ class Reading:
             )
         self._damage: list[tuple[Entry | None, list[Draft]]] = []
         self._units = self._read()
+
+    def digest_of_header(self) -> str:
+        """Return what tells a header from one that was rewritten."""
+        return blake2b(_raw_of(self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
+
+    @property
+    def leaf(self) -> str | None:
+        """Where the program stands; valid at the end."""
+        return self.source.leaf
 
     @property
     def digest(self) -> str:

@@ -1,0 +1,198 @@
+"""Files whose messages have no ids: what of one stands in its session already is told by what it says.
+
+evva writes its whole document each time, and an export writes what a model sees where the session stands. So such a
+file begins with a context that the session has had, and what follows came from the program.
+
+Rule: of the places where a session or a program may have stood, the one with the most messages in the file counts, and
+what follows in the file hangs below it. A file that begins with no such context was rewritten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from hashlib import blake2b
+from itertools import count
+from typing import Final, NamedTuple, Protocol, TypeGuard
+
+import msgspec
+
+from treering.checkpoint.context import Context
+from treering.checkpoint.policy import find_policy
+from treering.format import values
+from treering.format.values import Fields
+from treering.ids import time_of
+from treering.importers.entry import Entry, as_text
+from treering.importers.origin import Origin, Reading
+from treering.importers.source import Imported, ImportSource
+from treering.session.blocking import Session
+from treering.session.index import Index
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
+from treering.transcript.node import Draft
+
+WORDS: Final = "words"
+"""In the source of a header: the digest of all messages. Some may stand in other words in the session then."""
+SPELLED: Final = "spelled"
+"""There, too: by number, the bytes of messages that an export would write in other ones."""
+
+
+class NamelessSource(ImportSource, Protocol):
+    """A file whose messages have no ids."""
+
+    @staticmethod
+    def word(message: object) -> Fields:
+        """Return a message in the shape of its program, the same for all that say the same."""
+
+    @staticmethod
+    def write(message: Fields) -> bytes:
+        """Return a message in that shape as its program writes it."""
+
+
+def is_nameless(source: ImportSource) -> TypeGuard[NamelessSource]:
+    """Tell whether messages of a file have no ids."""
+    return hasattr(source, "word")
+
+
+class Match(NamedTuple):
+    """How much of a file stands in a session, and where."""
+
+    node: str | None
+    """Where the session stood when it was written."""
+    names: list[str]
+    """The nodes that its first messages are."""
+    said: list[Fields]
+    """What these say."""
+    graph: Graph
+    """The nodes of the session."""
+
+
+def digest_of(messages: Sequence[Fields]) -> str:
+    """Return what tells a list of messages from another one; the order of fields does not count."""
+    return blake2b(b"\n".join(map(_sorted, messages)), digest_size=16).hexdigest()
+
+
+def _sorted(message: Fields) -> bytes:
+    return msgspec.json.encode(values.decode(values.encode(message)), order="deterministic")
+
+
+def find_match(
+    writer: Writer, source: NamelessSource, entries: Sequence[Entry], policy: str, known: Origin
+) -> Steps[Match | None]:
+    """Find the place in a session of which a file was written.
+
+    Args:
+        writer: The session.
+        source: The file.
+        entries: Its messages.
+        policy: That of the program.
+        known: What was read of the file before.
+
+    Returns:
+        The longest match, of several the one where the session stands; None if the file begins with no context.
+    """
+    index = yield from writer.index()
+    graph = index.graph
+    given = [_sorted(source.word(entry.record)) for entry in entries]
+    best: Match | None = None
+    for node in _places(writer, graph, known):
+        built = find_policy(policy).build(graph.path(node), graph)
+        edited = yield from writer.edited(index, built)
+        for context in (edited, built):
+            size = len(context.items)
+            if size > len(given) or (best is not None and size <= len(best.names)):
+                continue
+            said = yield from _said(writer, index, context, source)
+            if [*map(_sorted, said)] == given[:size] and (said or node in (writer.node, known.leaf)):
+                best = Match(node, [item.node for item in context.items], said, graph)
+    return best
+
+
+def _places(writer: Writer, graph: Graph, known: Origin) -> list[str | None]:
+    """Return where an export may have been written, or the program stood; first where the session stands."""
+    new = (row.id for row in graph if (time_of(row.id) or 0) >= known.imported_ms)
+    heads = writer.state.heads.heads.values()
+    places = dict.fromkeys((writer.node, known.leaf, *heads, *graph.leaves(), *new))
+    return [node for node in places if node is None or node in graph]
+
+
+def _said(writer: Writer, index: Index, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
+    lines = yield from writer.context_lines(index, context)
+    yield from writer.fetch_blobs(lines.values(), context)
+    return [source.word(item.message) for item in writer.messages(context, lines)]
+
+
+def matched(session: Session, source: ImportSource, policy: str, known: Origin) -> Matched | None:
+    """Return a reading of a file without ids that gives its messages those of a session; None if none of it is there.
+
+    Args:
+        session: What was made of the file.
+        source: The file; if its entries have ids, there is nothing to match.
+        policy: That of its program.
+        known: What was read of it before.
+    """
+    if not is_nameless(source):
+        return None
+    entries = [entry for entry, _ in source.records() if entry is not None]
+    match = session.perform(find_match, source, entries, policy, known)
+    return Matched(source, entries, match) if match is not None else None
+
+
+class Matched(Reading):
+    """One reading of a file that was matched: its messages have the ids of the nodes that they are."""
+
+    source: NamelessSource
+
+    def __init__(self, source: NamelessSource, entries: Sequence[Entry], match: Match) -> None:
+        """Read the header, and name all messages."""
+        super().__init__(source)
+        self._match = match
+        self._new = self._free_names(source.header)
+        self._names: dict[str | None, str] = {}
+        for at, entry in enumerate(entries):
+            self._names[entry.id] = match.names[at] if at < len(match.names) else self._free(str(entry.id))
+        self._first = entries[len(match.names)].id if len(entries) > len(match.names) else None
+        self._leaf = self._names[entries[-1].id] if self._first is not None else match.node
+        said = [*match.said, *(source.word(entry.record) for entry in entries[len(match.names) :])]
+        written = zip(entries, map(source.write, said), strict=True)
+        spelled = {str(at): as_text(entry.raw) for at, (entry, data) in enumerate(written) if entry.raw != data}
+        self._note_words({WORDS: digest_of(said), SPELLED: spelled})
+
+    @property
+    def stood(self) -> str | None:
+        """Where the session stood when the file was written."""
+        return self._match.node
+
+    @property
+    def leaf(self) -> str | None:
+        """Where the program stands."""
+        return self._leaf
+
+    def _note_words(self, found: Mapping[str, object]) -> None:
+        note, *more = self.header_drafts
+        self.header_drafts = [msgspec.structs.replace(note, source={**(note.source or {}), **found}), *more]
+        self.header = self.digest_of_header()
+
+    def _count(self, entry: Entry | None, drafts: list[Draft]) -> list[Draft]:
+        found = super()._count(entry, drafts)
+        if entry is None:
+            return [msgspec.structs.replace(draft, id=self._free(str(draft.id))) for draft in found]
+        *settings, message = found
+        name = self._names[entry.id]
+        if entry.id != self._first:
+            above = message.parent if isinstance(message.parent, str) else None
+            return [msgspec.structs.replace(message, id=name, parent=self._names.get(above, above))]
+        if self._match.node is not None:
+            return [msgspec.structs.replace(message, id=name, parent=self._match.node)]
+        return [*settings, msgspec.structs.replace(message, id=name)]
+
+    def _free(self, name: str) -> str:
+        """Return an id that no node has: another one, if this one is taken."""
+        return name if name not in self._match.graph else next(self._new)
+
+    def _free_names(self, header: Imported) -> Iterator[str]:
+        for number in count():
+            seed = f"{header.session_id}/{self._match.node}/{number}".encode("utf-8", "surrogatepass")
+            name = blake2b(seed, digest_size=8).hexdigest()
+            if name not in self._match.graph:
+                yield name
