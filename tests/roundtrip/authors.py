@@ -264,6 +264,10 @@ class Author:
         for form in self.table[kind]:
             self._write(kind, form)
 
+    def add(self, kind: str, form: Record) -> None:
+        """Add one entry below the last, with just these fields."""
+        self._add(self._made(kind, self._name(), self.leaf(), form))
+
     def _write(self, kind: str, form: Record) -> None:
         ids, at = self._ids(), self.leaf()
         if ids and self.random.random() < self.astray:

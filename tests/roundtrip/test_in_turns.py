@@ -155,6 +155,40 @@ def test_the_program_goes_on_below_what_an_extension_noted_here(name: str, tmp_p
     desk.store.close()
 
 
+@pytest.mark.parametrize("here", [False, True])
+@pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
+def test_the_program_keeps_from_what_an_extension_noted_here(name: str, *, here: bool, tmp_path: Path) -> None:
+    """Kept is what is first behind it, on the path or, for kit, in the file; messages recorded here are kept, too."""
+    desk = Desk(name, tmp_path, Random(f"{name} keeps"))
+    desk.author.begin()
+    desk.author.astray = 0
+    desk.author.write("message")
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        session.append("here")
+        session.record_extension("mine", {"n": 1})
+        session.record_extension("mine", {"n": 2})
+        kept = [session.append("kept")] if here else []
+    export(desk.store.view(desk.session), desk.author.path, format=name, overwrite=True)
+    note = next(each["id"] for each in records(desk.given()) if "mine" in json.dumps(each))
+    form = next(each for each in desk.author.table["message"] if "user" in json.dumps(each))
+    for turn in range(2):
+        desk.author.add("message", form)
+        kept.append(desk.author.leaf() or "")
+        if turn:
+            desk.take()
+        compaction = dict(desk.author.table["compaction"][0])
+        keeps = compaction.keys() & NAMING
+        desk.author.add("compaction", compaction | dict.fromkeys(keeps, note))
+        desk.take()
+        view = desk.store.view(desk.session)
+        again = desk.exported()
+        assert [item.node for item in view.context][1:] == kept
+        given = {record["id"]: record for record in records(desk.given())}
+        assert [names for record in records(again)[1:] if (names := changed(record, given[record["id"]]))] == []
+    desk.store.close()
+
+
 @pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
 def test_a_label_of_the_program_below_one_from_here(name: str, tmp_path: Path) -> None:
     """Both are beside the tree here, and in the file all that follows hangs on them."""

@@ -16,7 +16,7 @@ has no path: it is known by its records alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Literal
@@ -35,7 +35,7 @@ from treering.importers.origin import Origin, Reading, name_of_path, origin_of, 
 from treering.importers.source import ImportSource, Problem, closing_of
 from treering.importers.spool import is_stream, settled
 from treering.session.blocking import Session
-from treering.session.extending import SideHead, missing, nodes_below, notes_among, record_foreign
+from treering.session.extending import SideHead, hung, missing, nodes_below, notes_among, record_foreign
 from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
 from treering.session.store import LoadFacts, Store
 from treering.transcript.node import Draft
@@ -386,7 +386,7 @@ def _add_new(
             asides |= {draft.id: place} if draft.id in notes else {}
         parents: set[str | None] = {each.parent for each in new if each.type == "node" and isinstance(each.parent, str)}
         asides |= _asides(session, parents - asides.keys(), known)
-        new = [_hung(draft, asides) for draft in new]
+        new = session.perform(hung, new, asides)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
     return done, [*stands.values()][-1:], asides
@@ -398,14 +398,6 @@ def _asides(session: Session, names: set[str | None], known: Origin) -> dict[str
     notes = session.perform(notes_among, ours) if ours else set()
     found = session.perform(nodes_below, notes) if notes else {}
     return {note: found.get(note, known.leaf) for note in notes}
-
-
-def _hung(draft: Draft, asides: Mapping[str | None, str | None]) -> Draft:
-    """Return a draft that hangs on a node, where the file has a node and a note stands here."""
-    parent = draft.parent
-    if draft.type != "node" or not isinstance(parent, str) or parent not in asides:
-        return draft
-    return msgspec.structs.replace(draft, parent=asides[parent], links={"source_parent": parent} | (draft.links or {}))
 
 
 def _place(draft: Draft, *, new: bool) -> str | None:

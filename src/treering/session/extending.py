@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -10,11 +10,13 @@ from msgspec import Raw
 
 from treering.format import values
 from treering.format.record import Record
+from treering.ids import time_of
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.session.recording import Recording, checkpoint_records
 from treering.session.verbs import flush
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
 from treering.transcript.node import Draft, Here
 
 
@@ -65,6 +67,47 @@ def nodes_below(writer: Writer, notes: Collection[str]) -> Steps[dict[str, str |
     index = yield from writer.index()
     named = ((row.links.get("source_parent", ""), row.parent) for row in index.graph if row.links)
     return {note: parent for note, parent in named if note in notes}
+
+
+def hung(writer: Writer, drafts: Sequence[Draft], asides: Mapping[str | None, str | None]) -> Steps[list[Draft]]:
+    """Return drafts of a file as they hang on nodes, where the file has a node and a note stands here.
+
+    Args:
+        writer: The session.
+        drafts: What a file has gained; all before them is recorded.
+        asides: Of notes that are nodes in the file: on what hangs here what hangs there on them.
+    """
+    index = yield from writer.index()
+    notes = {note.id: note.at for note in index.graph.annotations.notes() if time_of(note.id) is not None}
+    found: list[Draft] = []
+    above: dict[str | None, str | None] = {}
+    for each in drafts:
+        draft, parent = each, each.parent
+        if draft.type == "node" and isinstance(parent, str) and parent in asides:
+            links = {"source_parent": parent} | (draft.links or {})
+            draft = msgspec.structs.replace(draft, parent=asides[parent], links=links)
+        kept = (draft.brief or {}).get("kept")
+        if draft.type == "node" and kept in notes:
+            first = _first_behind(index.graph, notes[str(kept)], draft, above)
+            draft = msgspec.structs.replace(draft, brief={**(draft.brief or {}), "kept": first or kept})
+        if draft.type == "node":
+            above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
+        found.append(draft)
+    return found
+
+
+def _first_behind(graph: Graph, at: int, draft: Draft, above: Mapping[str | None, str | None]) -> str | None:
+    """Return the first node behind a note, which a compaction keeps from: on its path, or in the order of the file."""
+    new: list[str | None] = [*above]
+    place = draft.parent if isinstance(draft.parent, str) else None
+    path = [row for row in graph if row.at > at]
+    if "logical_parent" not in (draft.links or {}):
+        new = []
+        while place in above:
+            new.insert(0, place)
+            place = above[place]
+        path = [row for row in graph.path(place if place in graph else None) if row.at > at]
+    return next(iter([*(row.id for row in path), *new]), None)
 
 
 def _standing(side: SideHead, identifier: str) -> Record:
