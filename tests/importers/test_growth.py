@@ -21,7 +21,9 @@ from treering.importers.growth import Growth, Looks
 from treering.importers.origin import Reading
 from treering.importers.source import Imported, ProblemLog
 from treering.session.store import Place, Store
+from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Get
 
 SEEDS = 20
 FORMATS = [name for name in AUTHORS if name != "evva"]
@@ -168,6 +170,24 @@ def test_only_new_lines_are_parsed(tmp_path: Path, looks: Looks, parsed: list[by
     parsed.clear()
     assert Intake(store, looks=looks).take(path, format="pi").records == 1
     assert sorted(parsed) == sorted([given[0].strip(), given[-1].strip()])
+
+
+def test_what_was_imported_is_not_read_again(tmp_path: Path, looks: Looks) -> None:
+    """Neither its records nor their index: that would grow with the session."""
+    given = pi(2000)
+    driver = CountingDriver(MemoryDriver(), keep=True)
+    path, store = tmp_path / "a.jsonl", Store(Place(driver))
+    path.write_bytes(b"".join(given[:-2]))
+    Intake(store, looks=looks).take(path, format="pi")
+    for count in (len(given) - 1, len(given)):
+        path.write_bytes(b"".join(given[:count]))
+        driver.reset()
+        taken = Intake(store, looks=looks).take(path, format="pi")
+        assert taken.records == 1
+        assert [
+            request.key for request in driver.requests if isinstance(request, Get) and "/segments/" in request.key
+        ] == []
+        assert store.view(taken.session).node == json.loads(given[count - 1])["id"]
 
 
 def test_small_files_leave_nothing_behind(tmp_path: Path) -> None:

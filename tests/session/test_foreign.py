@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -10,8 +11,10 @@ import treering
 from treering import ContextItem, Draft, Store
 from treering.session.extending import record_foreign
 from treering.session.foreign import checkpoint_draft
+from treering.session.navigation import _ahead
 from treering.session.place import Place
 from treering.session.redaction import Redaction, redact_patterns
+from treering.session.writer import Writer
 from treering.storage.memory import MemoryDriver
 
 OLD_MS = 1_700_000_000_000
@@ -120,3 +123,44 @@ def test_a_redactor_sees_what_they_hold(*, later: bool) -> None:
         assert (session.state, session.manager) == ({"s": "[redacted]"}, {"m": ["[redacted]"]})
         made = next(entry for entry in session.checkpoints() if entry.id == "one")
         assert (made.label, made.metadata) == ("[redacted]", {"secret": "[redacted]"})
+
+
+def gain(session: Any, random: Random, number: int) -> None:
+    """Do anything beside or behind where a session stands."""
+    nodes = list(session.path())
+    kind = random.choice(["said", "said", "said", "kept", "state", "append", "retract", "amend", "branch", "commit"])
+    if kind in ("said", "kept"):
+        chain = [said(f"{number}-{place}", f"{number}-{place - 1}" if place else session.node) for place in range(3)]
+        session.perform(record_foreign, [*chain, *([kept(f"{number}-k", f"{number}-1", [])] if kind == "kept" else [])])
+    elif kind == "state":
+        session.commit([], state={"n": number})
+    elif kind == "append":
+        session.append(str(number))
+    elif kind == "commit":
+        session.commit([str(number)], state={"m": number})
+    elif kind == "branch" and nodes:
+        session.branch(f"b{number}", at=random.choice(nodes))
+    elif nodes:
+        node = random.choice([node.id for node in session.nodes()] or nodes)
+        session.retract(node) if kind == "retract" else session.amend(node, f"{number} instead")
+
+
+def test_where_a_session_goes_on_is_told_by_what_is_new() -> None:
+    """What is known without the index of a session says what the index says, wherever it says anything."""
+    told = 0
+    for seed in range(60):
+        random = Random(seed)
+        with Store(Place(MemoryDriver())).session("s") as session:
+            for number in range(random.randrange(2, 9)):
+                gain(session, random, number)
+                for node in [node.id for node in session.nodes()]:
+                    found = session.perform(_ahead, node)
+                    if found is None:
+                        continue
+                    told += node != session.node
+                    whole = session.perform(Writer.restore, node, head=session.head)
+                    assert (found.node, found.context, found.checkpoint) == (node, whole.context, whole.checkpoint)
+                    assert whole.lines.items() <= found.lines.items()
+                if (leaves := session.leaves()) and random.random() < 0.5:
+                    session.checkout(random.choice(leaves))
+    assert told > 20

@@ -50,6 +50,8 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
 
 def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
     """Return those of some drafts with ids of their own that are not recorded yet, in whatever form."""
+    if not drafts:
+        return []
     index = yield from writer.index()
     notes = {note.id for note in index.graph.annotations.notes()}
     recorded = (index.graph, index.all_checkpoints, notes)
@@ -58,6 +60,8 @@ def missing(writer: Writer, drafts: Sequence[Draft]) -> Steps[list[Draft]]:
 
 def notes_among(writer: Writer, names: Collection[str | None]) -> Steps[set[str]]:
     """Return which of some ids are those of notes."""
+    if not names:
+        return set()
     index = yield from writer.index()
     return {note.id for note in index.graph.annotations.notes()} & set(names)
 
@@ -77,6 +81,8 @@ def hung(writer: Writer, drafts: Sequence[Draft], asides: Mapping[str | None, st
         drafts: What a file has gained; all before them is recorded.
         asides: Of notes that are nodes in the file: on what hangs here what hangs there on them.
     """
+    if not asides and all(time_of(str((draft.brief or {}).get("kept"))) is None for draft in drafts):
+        return list(drafts)  # none names what was made here, so the index need not be read
     index = yield from writer.index()
     notes = {note.id: note.at for note in index.graph.annotations.notes() if time_of(note.id) is not None}
     found: list[Draft] = []

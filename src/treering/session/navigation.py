@@ -7,9 +7,11 @@ Rule 2: a move is one append: the head record and a full checkpoint. What was le
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from treering.checkpoint.context import Context
 from treering.errors import NotFoundError, UsageError
+from treering.format.record import Skeleton, skeleton_of
 from treering.session.basis import in_hand
 from treering.session.reader import Restored
 from treering.session.recording import Change, Recording
@@ -168,4 +170,46 @@ def _target(writer: Writer, node: str | None, checkpoint: str | None, head: str)
         return Restored(node, state.context, dict(state.lines), state.checkpoint)
     if checkpoint is None and node is None and heads.get(head, "") is not None:
         return Restored(None, writer.policy.build([]), {}, None)  # a fresh start; who stands there keeps its state
+    if checkpoint is None and own and (restored := (yield from _ahead(writer, node))) is not None:
+        return restored
     return (yield from writer.restore(node, checkpoint=HERE if checkpoint is None else checkpoint, head=head))
+
+
+def _ahead(writer: Writer, node: str | None) -> Steps[Restored | None]:
+    """What the session will be like at a node that was recorded just now behind the one in hand.
+
+    The context in hand and the new nodes tell it then. None where they do not: the index of the whole session does.
+    """
+    state, found = writer.state, writer.state.checkpoint
+    here = (writer.at_head, writer.at_node)
+    if found is None or (found.head, found.node) != here or state.parent_gone or state.context != found.context:
+        return None  # what another head or an edit left here may count
+    rows = [skeleton_of(line) for line in writer.view.tail.lines]
+    path = _path_to(node, writer.at_node, rows)
+    if path is None or any(row.type in ("checkpoint", "edit") and row.target in path for row in rows):
+        return None
+    context: Context | None = state.context
+    for row in path.values():
+        context = writer.policy.extend(context, row) if context is not None else None
+    if context is None or not path.keys() | state.lines.keys() >= {*context.nodes}:
+        return None
+    lines = yield from writer.lines_at([path[name].at for name in context.nodes if name in path])
+    new = {name: lines[path[name].at] for name in context.nodes if name in path}
+    yield from writer.fetch_blobs(new.values(), context)
+    return Restored(node, context, state.lines | new, found)
+
+
+def _path_to(node: str | None, start: str | None, rows: Sequence[Skeleton]) -> dict[str, Skeleton] | None:
+    """Return the nodes that lead from one to another; None if not all of them are among some records."""
+    nodes: dict[str | None, Skeleton] = {}
+    for row in rows:
+        if row.type == "node":
+            nodes.setdefault(row.id, row)
+    path: list[Skeleton] = []
+    while node != start:
+        if node not in nodes:
+            return None
+        row = nodes.pop(node)
+        path.append(row)
+        node = row.parent
+    return {row.id: row for row in reversed(path)}
