@@ -18,7 +18,7 @@ from tests.roundtrip.authors import AUTHORS, Author
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce, time_of
-from treering.importers import Intake, claude_entries, kit, omp, operator, pi, readable
+from treering.importers import Intake, claude_entries, kit, omp, operator, pi, read, readable
 
 SEEDS: Final = 12
 TURNS: Final = 4
@@ -353,6 +353,34 @@ def test_a_document_of_evva_with_other_messages_is_refused(tmp_path: Path) -> No
     document["session"]["messages"] = [{"Role": "user", "Content": "in short"}]
     desk.author.path.write_text(json.dumps(document))
     with pytest.raises(treering.ConflictError, match="rewritten"):
+        desk.take()
+    desk.store.close()
+
+
+def test_a_message_that_the_program_edited_is_hidden_when_its_edit_is(tmp_path: Path) -> None:
+    """An edit of pi stands in the place of a message: when it was retracted here, the program shows neither."""
+    desk = Desk("pi", tmp_path, Random("edits"))
+    desk.author.begin()
+    desk.author.astray = 0
+    desk.author.add("message", desk.author.table["message"][0])
+    edited = desk.author.leaf()
+    for text in ("other", "another"):
+        replacement = {"role": "user", "content": text}
+        desk.author.add("context_edit", {"targetId": edited, "replacement": replacement})
+    desk.author.add("message", desk.author.table["message"][0])
+    desk.take()
+    with desk.store.session(desk.session) as session:
+        first, second = [node.id for node in session.nodes() if node.kind == "context_edit"]
+        session.retract(first)
+        assert [item.node for item in session.context] == [second, desk.author.leaf()]
+        assert desk.exported()
+        session.retract(second)
+        assert [item.node for item in session.context] == [desk.author.leaf()]
+    last = desk.author.leaf()
+    for _ in range(2):
+        export(desk.store.view(desk.session), desk.author.path, format="pi", overwrite=True)
+        file = read(desk.author.path, format="pi")
+        assert file.shown(file.leaf) == [last]
         desk.take()
     desk.store.close()
 

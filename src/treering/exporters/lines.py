@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from treering.exporters.hidden import EDITS, hidden
 from treering.exporters.in_force import at, in_force
 from treering.exporters.sheaf import Sheaf, broken
 from treering.exporters.stored import Stored, is_fork, stored_drafts
@@ -32,8 +33,6 @@ from treering.importers.lines import decode
 from treering.importers.reader import text_of
 from treering.importers.rules import Rules
 from treering.session.blocking import View
-from treering.session.reader import Reader
-from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 _NOT_WRITTEN: Final = frozenset({"import", "origin", "link", "damage"})
@@ -51,7 +50,6 @@ _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 """Kinds that are messages to a model."""
 _KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
 """The fields that say from where on a compaction keeps."""
-_EDITS: Final = frozenset({"context_edit"})
 """What hides a message must stand below it, so it comes last."""
 _NOWHERE: Final = "nowhere"
 _WITH_IDS: Final = 2
@@ -97,7 +95,7 @@ class _Composer:
         self._later: list[Draft] = []
         self._left: Counter[tuple[str, bool]] = Counter()
         self._forked = is_fork(view.info)
-        self._hidden: set[str] = view.perform(_hidden)
+        self._hidden = view.perform(hidden)
         """Retracted nodes that a model would see otherwise, or that are on the path."""
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
@@ -237,10 +235,10 @@ class _Composer:
 
     def _settle(self, draft: Draft) -> None:
         """Write the notes that were recorded before an imported entry: of labels and titles the last one counts."""
-        notes = [note for note in self._later if note.kind not in _EDITS]
+        notes = [note for note in self._later if note.kind not in EDITS]
         if not notes:
             return
-        self._later = [edit for edit in self._later if edit.kind in _EDITS]
+        self._later = [edit for edit in self._later if edit.kind in EDITS]
         named = (draft.links or {}).get("source_parent") in {note.id for note in notes}
         below = self._hang.get(str((draft.links or {}).get("source_parent")), self._last) if named else self._last
         for note in notes:
@@ -253,9 +251,10 @@ class _Composer:
 
     def _take_edit(self, edit: Draft) -> None:
         hides = edit.kind == "retract" and edit.target in self._hidden
-        made = self._target.retract(edit) if hides else None
+        meant = self._hidden.get(str(edit.target))
+        made = self._target.retract(msgspec.structs.replace(edit, target=meant)) if hides else None
         if made is not None:
-            self._hidden.discard(str(edit.target))  # once is enough
+            del self._hidden[str(edit.target)]  # once is enough
             self._later += [made] if made.id not in self._there else []  # it came back as an entry of its own
         elif not (edit.brief or {}).get("undo"):
             self._left[edit.kind, hides] += 1
@@ -411,13 +410,6 @@ def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
         held = each
     if held is not None:
         yield held
-
-
-def _hidden(reader: Reader) -> Steps[set[str]]:
-    index = yield from reader.index()
-    path = index.graph.path(reader.state.tip)
-    shown = reader.policy.build(path, index.graph).items
-    return ({row.id for row in path} | {item.node for item in shown}) & index.graph.annotations.retracted
 
 
 def _with_id(header: Fields, name: str) -> Fields:
