@@ -9,19 +9,16 @@ from typing import NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from treering.checkpoint.context import Context, Item
 from treering.errors import NotFoundError, UsageError
-from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
-from treering.format.record import Skeleton, decode_record, encode_record, skeleton_of_record
-from treering.session.basis import ANYWHERE, Place, Wish, find_place
-from treering.session.pairs import require_calls, whole
+from treering.format.record import decode_record
+from treering.session.basis import ANYWHERE, Wish, find_place
+from treering.session.contexts import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
-from treering.session.reader import ContextItem, Reader, Restored
+from treering.session.reader import ContextItem, Reader
 from treering.session.recording import Change, Message, Recording, draft_of, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.transcript.graph import Graph
 from treering.transcript.node import HERE, Draft, Here, change, compaction
 
 _NONE: frozenset[str | None] = frozenset()
@@ -220,17 +217,17 @@ def _plan(
     wanted, as_it_is = (changed.context, changed.as_it_is) if changed is not None else (None, False)
     own: set[str | None] = set()
     if wanted is not None:
-        own = {draft.id for draft in drafts if draft.id not in known} & {_node_of(item) for item in wanted}
-        given = [item for item in wanted if _node_of(item) not in own]
-        recording.context = yield from _explicit_context(writer, given, as_it_is=as_it_is)
+        own = {draft.id for draft in drafts if draft.id not in known} & {node_of(item) for item in wanted}
+        given = [item for item in wanted if node_of(item) not in own]
+        recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.put_off = writer.waiting[:put_off]
     for draft in recording.put_off:
         recording.draft(draft)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
-        recording.context = _in_order(recording.context, [_node_of(item) for item in wanted], own)
-    if recording.compacts and recording.own_head and (yield from _compact(writer, recording, place)):
+        recording.context = in_order(recording.context, [node_of(item) for item in wanted], own)
+    if recording.compacts and recording.own_head and (yield from compacted(writer, recording, place)):
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
     if not recording.records:
@@ -332,125 +329,6 @@ def _says(body: bytes, draft: Draft) -> bool:
     if is_erased(body):
         return erased_of(body).sha256 == digest_of(same)
     return body == same or body == bytes(encode_payload(draft, inside=blobs_in(same))[0])
-
-
-def _explicit_context(
-    writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False
-) -> Steps[Context]:
-    """The context a caller wants, with the records it needs brought where two reads find them."""
-    state = writer.state
-    names = [_node_of(wanted) for wanted in context]
-    there = {item.node: item for item in state.context.items}
-    before = writer.messages(state.context, state.lines)
-    shown, sent = dict(before), dict(whole(writer, before))
-    seen = state.context
-    others = yield from _shown_alone(writer, [name for name in names if name not in there])
-    there |= {item.node: item for item in others.context.items}
-    alone = shown | dict(writer.messages(others.context, others.lines))
-    if not as_it_is:
-        given = [ContextItem(each, alone[each]) if isinstance(each, str) else each for each in context]
-        yield from require_calls(writer, given, before)
-    if others.lines:
-        yield from writer.bring(others)
-    items: list[Item] = []
-    for wanted, node in zip(context, names, strict=True):
-        item = there[node]
-        if not isinstance(wanted, str):
-            message = wanted.message
-            if writer.options.redaction is not None:
-                message = writer.options.redaction.value(message, f"context[{len(items)}]")
-            if node not in shown or message not in (shown[node], sent.get(node, shown[node])):
-                item = Item(node, item.view, values.encode(message))
-        items.append(item)
-    return seen.with_items(items)
-
-
-def _node_of(wanted: ContextItem | str) -> str:
-    return wanted if isinstance(wanted, str) else wanted.node
-
-
-def _in_order(context: Context, wanted: Sequence[str], own: Collection[str | None]) -> Context:
-    """Return `context` with those of its last items that are in `own` where they are `wanted`."""
-    new = {item.node: item for item in context.items if item.node in own}
-    hidden = [name for name in wanted if name in own and name not in new]
-    if hidden:
-        raise UsageError(f"the policy does not show this message, so no context can. node={hidden[0]!r}", kind="node")
-    rest = iter([item for item in context.items if item.node not in own])
-    placed = [new[name] if name in own else next(rest) for name in wanted]
-    return context.with_items([*placed, *rest])
-
-
-def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
-    """How the policy shows nodes that are not in the context, as later edits have them, with their records."""
-    if not nodes:
-        return Restored(writer.at_node, Context(), {}, None)
-    index = yield from writer.index()
-    items = []
-    for node in nodes:
-        alone = writer.policy.extend(Context(), index.graph.node(node)) or Context()
-        items.append(next((item for item in alone.items if item.node == node), Item(node)))
-    context = yield from writer.edited(index, Context(tuple(items)))
-    lines = yield from writer.context_lines(index, context)
-    yield from writer.fetch_blobs(lines.values(), context)
-    missing = [node for node in nodes if node not in set(context.nodes)]
-    if missing:
-        raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
-    return Restored(writer.at_node, context, lines, None)
-
-
-class _Recorded(NamedTuple):
-    """The nodes of a session, and behind them those that are about to be recorded."""
-
-    graph: Graph
-    new: list[Skeleton]
-
-    def between(self, first: str, last: str) -> list[Skeleton]:
-        """See `treering.checkpoint.policy.Recorded`."""
-        names = [row.id for row in self.new]
-        if last not in names:
-            return self.graph.between(first, last)
-        before = self.new[: names.index(last)]
-        if first in self.graph:
-            return [*self.graph.since(first), *before]
-        return before[names.index(first) :] if first in names else []
-
-
-def _compact(writer: Writer, recording: Recording, place: Place) -> Steps[bool]:
-    """See to it that the context behind a compaction is known, or refuse that; true if only the path told it.
-
-    Raises:
-        UsageError: It would show a result without its call.
-    """
-    if recording.context is None:
-        recording.context = yield from rebuilt(writer, recording)
-        return True
-    seen = place.newest or writer.state
-    new = [record for record in recording.records if record.type == "node"]
-    lines = seen.lines | {record.id: encode_record(record) for record in new}
-    before = Context((*seen.context.items, *(Item(record.id) for record in new)))
-    yield from require_calls(writer, writer.messages(recording.context, lines), writer.messages(before, lines))
-    return False
-
-
-def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> Steps[Context | None]:
-    """The context behind new nodes where only the whole path tells it: a compaction that keeps what is not shown.
-
-    Args:
-        writer: The session.
-        recording: What is to be recorded.
-        as_it_is: Also if that parts results from their calls.
-    """
-    index = yield from writer.index()
-    new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
-    path = [*index.graph.path(writer.at_node), *(row for row in new if row.head == recording.head)]
-    context = yield from writer.edited(index, writer.policy.build(path, _Recorded(index.graph, new)))
-    old = context.with_items([item for item in context.items if item.node in index.graph])
-    lines = yield from writer.context_lines(index, old)
-    yield from writer.fetch_blobs(lines.values(), old)
-    if not as_it_is:
-        yield from require_calls(writer, writer.messages(old, lines), ())
-    yield from writer.bring(Restored(writer.at_node, old, lines, None))
-    return context
 
 
 # what agents record besides messages

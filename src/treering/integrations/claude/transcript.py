@@ -28,9 +28,9 @@ from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
 from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
+from treering.session.contexts import rebuilt
 from treering.session.reader import Reader, Restored
 from treering.session.recording import Change, Recording
-from treering.session.verbs import rebuilt
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Here
