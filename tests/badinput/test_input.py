@@ -15,7 +15,7 @@ from tests.session.backends import texts
 
 import treering
 from treering.errors import AccessError, NotFoundError, UnavailableError, UnsafeStoreError, UsageError
-from treering.format.record import RECORD_BYTES_MAX
+from treering.format.record import RECORD_BYTES_MAX, body_room
 from treering.journal.limits import APPEND_BYTES_MAX
 from treering.storage.requests import Get
 
@@ -198,10 +198,14 @@ def test_a_record_that_is_too_large_is_refused(place: Damaged, size: int) -> Non
         session.append("a")
         before = place.stored()
         message = many_parts(size + (1 << 16))
-        for call in (lambda: session.append(message), lambda: session.commit(["b"], state={"large": message})):
+        calls = (
+            (session.append, RECORD_BYTES_MAX),
+            (lambda large: session.commit(["b"], state={"x": large}), body_room()),
+        )
+        for call, most in calls:
             with pytest.raises(UsageError) as caught:
-                call()
-            assert str(RECORD_BYTES_MAX) in str(caught.value)
+                call(message)
+            assert str(most) in str(caught.value)
             assert caught.value.remedy
         assert place.stored() == before
         session.append("b")

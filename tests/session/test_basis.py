@@ -49,6 +49,25 @@ def test_two_that_count_do_not_lose_one(backend: Backend) -> None:
     assert backend.store().verify("s") == []
 
 
+def test_state_alone_is_not_lost_either(backend: Backend) -> None:
+    """Where nothing was said yet there is no head that others could have moved, and one begins all the same."""
+    with backend.store().session("s", shared=True) as session:
+        session.commit(state={"count": 10})
+    first, second = (backend.store().session("s", shared=True) for _ in range(2))
+    first.commit(state={"count": 11})
+    second.commit(state={"count": 11, "by": "second"})
+    assert (second.head, second.state) == ("main-2", {"count": 11, "by": "second"})
+    first.commit(state={"count": 12})
+    assert second.refresh()
+    assert second.state == {"count": 11, "by": "second"}
+    view = backend.store().view("s")
+    assert (view.head, view.state, view.heads) == ("main", {"count": 12}, {"main-2": None})
+    second.append("hello")
+    first.append("hi")
+    assert states(backend.store()) == {"main": {"count": 12}, "main-2": {"count": 11, "by": "second"}}
+    assert backend.store().verify("s") == []
+
+
 @pytest.mark.parametrize("expect", ["node", "checkpoint"])
 def test_who_expects_what_was_seen_is_told(backend: Backend, expect: str) -> None:
     """`expect` and `expect_checkpoint` speak of the state, too: nothing is recorded, and a refresh shows why."""

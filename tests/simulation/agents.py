@@ -397,14 +397,17 @@ class Agents(Actors):
                 return
 
     def _check_own(self, writer: Writer) -> None:
-        """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows."""
+        """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows.
+
+        One that was stopped because others committed behind its last append shows what it stood on then.
+        """
         state = writer.state
         if writer.begun and writer.view.durable:
             there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.view.life]}
             for node in (*state.heads.heads.values(), *state.context.nodes):
                 if node is not None and node not in there:
                     self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
-        if writer.begun and not writer.options.shared and not state.adrift:
+        if writer.begun and not writer.options.shared and not state.adrift and not writer.behind:
             self._compare("a writer", writer.view.life, state, writer.epoch)
 
     def _resumed(self, what: str, moment: int, reader: Reader) -> None:

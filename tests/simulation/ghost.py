@@ -297,14 +297,11 @@ class Ghost:
                 continue
             record = decode_record(line)
             said = bytes(read_form(record.body, BODY).set.get(SHOWN, b"")).decode().strip('"')
-            known = made[said].state if said in made else None
-            for each in list(records.values()) if known is not None else ():
-                if each.head != record.head or each.at <= records[said].at:
-                    continue
-                if each.by.partition(".")[0] == record.by.partition(".")[0]:
-                    known = made[each.id].state
-                elif made[each.id].state != known:
-                    self.problems.append(f"state is committed on {record.head} by who did not see {each.id}")
+            newest = next((each for each in reversed(records.values()) if each.head == record.head), None)
+            if said in made and newest is not None and newest.at > records[said].at:
+                others = newest.by.partition(".")[0] != record.by.partition(".")[0]
+                if others and made[newest.id].state != made[said].state:
+                    self.problems.append(f"state is committed on {record.head} by who did not see {newest.id}")
             records[record.id] = record
             made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
 

@@ -66,8 +66,8 @@ class Anchored(Keeper):
         if head in heads or not heads:
             self.at_head, self.at_node = head, heads.get(head)
             self._follow()
-            if not blindly:
-                self._know_newest()
+        if not blindly:
+            self._know_newest()
 
     def _know_newest(self) -> None:
         """Stand on the newest checkpoint there is at this place."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from treering.errors import HeadMovedError, NotFoundError
 from treering.storage.requests import Steps
+from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
 
 if TYPE_CHECKING:
@@ -129,7 +130,11 @@ def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | 
 
 
 def _beside(writer: Writer) -> Place:
-    return Place(writer.state.heads.free_name(writer.at_head), writer.at_node)
+    """A head of its own; the one in hand is taken also where no node was recorded yet, and no head."""
+    heads, name = writer.state.heads.heads, writer.at_head
+    if heads.get(name) == writer.at_node:
+        heads = heads | {name: writer.at_node}
+    return Place(Heads(heads).free_name(name), writer.at_node)
 
 
 def _require_there(writer: Writer) -> Steps[None]:

@@ -85,7 +85,8 @@ class Recording:
     def begins_head(self) -> bool:
         """Others took the head along: what is recorded here begins one of its own, and nothing of it is there yet."""
         heads = self.state.heads.heads
-        return self.head not in heads and not self.moved and bool(heads or self.node is not None)
+        first = not heads and self.node is None and self.head == self.writer.at_head
+        return self.head not in heads and not self.moved and not first
 
     @property
     def context(self) -> Context | None:
