@@ -61,7 +61,7 @@ def test_state_alone_is_not_lost_either(backend: Backend) -> None:
     assert second.refresh()
     assert second.state == {"count": 11, "by": "second"}
     view = backend.store().view("s")
-    assert (view.head, view.state, view.heads) == ("main", {"count": 12}, {"main-2": None})
+    assert (view.head, view.state, view.heads) == ("main", {"count": 12}, {"main": None, "main-2": None})
     second.append("hello")
     first.append("hi")
     assert states(backend.store()) == {"main": {"count": 12}, "main-2": {"count": 11, "by": "second"}}

@@ -169,13 +169,16 @@ class Recording:
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         """Record that `head` now stands at `node` and is the current one."""
+        self._add_head(kind, head, node, brief)
+        self.head, self.node, self.own_head, self.moved = head, node, True, True
+
+    def _add_head(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         self.records.append(
             Record(
                 at=0, by="", type="head", kind=kind, id=self.state.new_id(), head=head, target=node,
                 brief=Raw(values.encode(dict(brief))) if brief else EMPTY,
             )
         )  # fmt: skip
-        self.head, self.node, self.own_head, self.moved = head, node, True, True
 
     def forget(self, head: str) -> None:
         """Record that a head is given up."""
@@ -211,6 +214,8 @@ class Recording:
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
         if self.begins_head:
+            if not self.state.heads.heads and self.node is None:
+                self._add_head("branch", self.writer.at_head, None)  # else the new one would be the only one there is
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
             change = _redacted(change, self.writer.options.redaction)
