@@ -58,15 +58,16 @@ class Paused(Generic[T]):
 
     def __init__(self, steps: Steps[T], driver: Driver, before: Callable[[Request], bool]) -> None:
         self._steps, self._driver = steps, driver
-        self._batch: Batch = next(steps)
-        while not any(map(before, self._batch)):
-            self._batch = steps.send(driver.execute(self._batch))
+        self.batch: Batch = next(steps)
+        """What it is about to send."""
+        while not any(map(before, self.batch)):
+            self.batch = steps.send(driver.execute(self.batch))
 
     def go_on(self) -> T:
         """Let it send what it was about to, and all the rest."""
         try:
             while True:
-                self._batch = self._steps.send(self._driver.execute(self._batch))
+                self.batch = self._steps.send(self._driver.execute(self.batch))
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 

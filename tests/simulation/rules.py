@@ -316,7 +316,7 @@ RULES = (
         "        if looks == GAPS_PROVE:\n",
         "        if looks == 2:\n",
         ERASURES,
-        seed=98237,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "look-again-graph",
@@ -698,7 +698,7 @@ RULES = (
         "bury_line(line, self.burials) for name",
         "line for name",
         ERASURES,
-        seed=726,
+        seed=21050,
     ),
     Rule(
         "no-copies-after",
@@ -723,7 +723,7 @@ RULES = (
         "encode_payload(draft, inside=burials.blobs)",
         "encode_payload(draft)",
         ERASURES,
-        seed=1159,
+        test="tests/session/test_erasing.py",
     ),
     Rule(
         "shared-blobs",
@@ -766,7 +766,7 @@ RULES = (
         "            yield from sweep_folders(keys, nonce=new_nonce())",
         "            pass",
         ERASURES,
-        seed=17253,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "every-value",
@@ -902,7 +902,7 @@ RULES = (
         "    if says_state and not knows:\n",
         "    if False:\n",
         SESSION,
-        seed=722,
+        test="tests/session/test_basis.py",
     ),
     Rule(
         "shown-stays",
@@ -911,7 +911,7 @@ RULES = (
         "            self._move_along(blindly=self.behind)",
         "            self._move_along()",
         SESSION,
-        seed=722,
+        test="tests/session/test_basis.py",
     ),
     Rule(
         "own-is-not-common",
@@ -920,7 +920,7 @@ RULES = (
         "        return self._folded() if self.behind else super()._common_state()\n",
         "        return super()._common_state()\n",
         SESSION,
-        seed=295,
+        test="tests/session/test_basis.py",
     ),
     Rule(
         "own-is-no-conflict",
@@ -949,7 +949,7 @@ RULES = (
             if True:
 """,
         MOVES,
-        seed=947,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "bring-before-move",
@@ -999,7 +999,7 @@ RULES = (
         "        self._view, self._index = view, None  #",
         "        self._view = view  #",
         SESSION,
-        seed=186515,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "one-log",

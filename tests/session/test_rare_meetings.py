@@ -1,0 +1,120 @@
+"""What happens when somebody comes at the one moment that hardly any schedule by chance would choose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.session.at_rest import Paused, holding
+from tests.session.backends import kill, memory_backend
+from tests.session.faults import Meeting, latest_write
+
+from treering.errors import NotFoundError
+from treering.session import lineage
+from treering.session.store import Place, Store
+from treering.storage.counting import CountingDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request
+from treering.storage.wrapper import DriverWrapper
+
+SECRET = "the password is swordfish"
+
+
+class HalvedList(DriverWrapper):
+    """Its first list of segments shows none, as half of one does while others merge; before the second it calls."""
+
+    def __init__(self, inner: Driver, before_second: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._lists = 0
+        self._before_second = before_second
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        if not any(isinstance(request, List) and "/segments/" in request.prefix for request in batch):
+            return self.inner.execute(batch)
+        self._lists += 1
+        if self._lists == 2:
+            self._before_second()
+        answers = self.inner.execute(batch)
+        return tuple(Listed((), more=False) for _ in answers) if self._lists == 1 else answers
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        return self.execute(batch)
+
+
+def test_a_gap_that_is_seen_twice_may_be_that_of_a_session_which_is_deleted() -> None:
+    """A list was halved by a merge, and the next one came right behind a deletion: that is no damage."""
+    memory = MemoryDriver()
+    others = Store(Place(memory))
+    with others.session("s") as session:
+        session.append("a")
+        session.seal()
+        session.append("b")
+    view = Store(Place(HalvedList(memory, lambda: others.delete("s")))).view("s")
+    with pytest.raises(NotFoundError):
+        view.nodes()
+
+
+def test_a_move_waits_until_latest_carries_what_it_needs() -> None:
+    """Somebody else replaces `latest` at that moment, without what the move needs; two reads resume it all the same."""
+    memory = MemoryDriver()
+    meeting = Meeting(memory)
+    others = Store(Place(memory))
+    with others.session("s", shared=True) as session:
+        first = session.append("a")
+        session.commit(["b"], context=[])
+        session.seal()
+    session = Store(Place(meeting)).session("s", shared=True)
+    other = others.session("s", shared=True)
+    meeting.before(latest_write, lambda: other.perform(lambda writer: writer.cover(seal=False, again=True)))
+    session.checkout(first)
+    counts = CountingDriver(memory)
+    assert [item.node for item in Store(Place(counts)).view("s").context] == [first]
+    assert counts.counts == {"Get": 2}
+
+
+def test_what_a_killed_fork_left_beside_one_that_lives_goes_with_what_is_erased() -> None:
+    """A fork stored its copies while another one got the name, and was killed before it learned of that."""
+    backend = memory_backend()
+    driver = backend.driver()
+    with backend.store().session("s", shared=True) as session:
+        node = session.append(SECRET)
+        late = Paused(lineage.fork(session._reader, "fork"), driver, _stores_copies)
+        session.fork("fork")
+        driver.execute(late.batch)
+        assert len({key.split("/")[2] for key in holding(backend.snapshot(), SECRET) if "sessions/fork/" in key}) == 2
+        session.erase(node)
+    assert holding(backend.snapshot(), SECRET) == []
+
+
+def _stores_copies(request: Request) -> bool:
+    return isinstance(request, Put) and request.key.startswith("sessions/fork/") and "/segments/" in request.key
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+def test_who_creates_a_session_knows_nothing_of_an_earlier_one(number: int) -> None:
+    """A session is deleted while a handle reads its graph to open it; what the handle begins then is all new."""
+    memory = MemoryDriver()
+    meeting, others = Meeting(memory), Store(Place(memory))
+    first, second = (others.session("s", shared=True) for _ in range(2))
+    first.append("old")
+    second.refresh()
+    first.branch("other")
+    first.compact("gist")
+    first.seal()
+    second.refresh()
+    second.drop_head("other")  # which was the current one: only the graph tells what the other head shows
+    for each in (first, second):
+        kill(each)
+    reads = 0
+
+    def is_that_one(request: Request) -> bool:
+        nonlocal reads
+        reads += isinstance(request, Get)
+        return reads == number
+
+    meeting.before(is_that_one, lambda: others.delete("s"))
+    session = Store(Place(meeting)).session("s", shared=True, hold=False)
+    if session.is_new:
+        session.append("new")
+        assert [row.id for row in session.nodes()] == [session.node]
+        assert [row.id for row in others.view("s").nodes()] == [session.node]
