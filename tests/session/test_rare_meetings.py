@@ -4,17 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from tests.session.at_rest import Paused, holding
 from tests.session.backends import kill, memory_backend
 from tests.session.faults import Meeting, latest_write
 
 from treering.errors import NotFoundError
+from treering.format.erasure import Erasure
+from treering.format.paths import SessionKeys
+from treering.journal.erase import fence
+from treering.journal.resume import resume
 from treering.session import lineage
 from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request
+from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
 
 SECRET = "the password is swordfish"
@@ -118,3 +124,17 @@ def test_who_creates_a_session_knows_nothing_of_an_earlier_one(number: int) -> N
         session.append("new")
         assert [row.id for row in session.nodes()] == [session.node]
         assert [row.id for row in others.view("s").nodes()] == [session.node]
+
+
+def test_nothing_behind_the_end_is_listed_as_erased() -> None:
+    """A record was seen in a log before it was safe, and is gone: what takes its place must not be taken for erased."""
+    memory = MemoryDriver(appends=True)
+    keys = SessionKeys("", "s", appends=True)
+    with Store(Place(memory)).session("s") as session:
+        session.append("a")
+    view, before = run(resume(keys), memory), memory.snapshot()
+    gone = Erasure(epoch=0, time=0, reason="", records=((view.end, ""),))
+    assert run(fence(view, gone, nonce="n"), memory) is None
+    assert memory.snapshot() == before
+    there = msgspec.structs.replace(gone, records=((view.end - 1, ""),))
+    assert run(fence(view, there, nonce="n"), memory) is not None

@@ -621,7 +621,7 @@ RULES = (
         "    if any(at >= view.end for at, _ in erasure.records):\n        return None\n",
         "",
         DISK,
-        seed=18079,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "cover-one-epoch",
