@@ -750,6 +750,7 @@ RULES = (
         "    yield from writer.look_again()\n",
         "",
         ERASURES,
+        test="tests/session/test_erasure_beside.py",
     ),
     Rule(
         "refuse-forks",
