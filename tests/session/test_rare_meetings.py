@@ -138,3 +138,18 @@ def test_nothing_behind_the_end_is_listed_as_erased() -> None:
     assert memory.snapshot() == before
     there = msgspec.structs.replace(gone, records=((view.end - 1, ""),))
     assert run(fence(view, there, nonce="n"), memory) is not None
+
+
+def test_what_was_put_off_and_is_about_nothing_any_more_does_not_wait_for_ever() -> None:
+    """An edit waits for the end of its turn, and what it is about is erased meanwhile: there is nothing to record."""
+    store = Store(Place(MemoryDriver()))
+    with store.session("s", shared=True) as session:
+        node = session.append("a")
+        waiting = store.session("s", shared=True, durability="turn")
+        waiting.amend(node, {"role": "user", "content": "b"})
+        session.erase(node)
+        waiting.refresh()
+        waiting.flush()
+        waiting.append("c")
+        waiting.close()
+    assert {"role": "user", "content": "c"} in [row.node.payload for row in store.view("s").history().rows]

@@ -294,6 +294,7 @@ class Writer(Anchored):
             if self._moved_on(seen, end):
                 continue  # while this was planned
             if not planned.records:  # all of it was about what is gone by now
+                self.waiting = self.waiting[len(planned.put_off) :]
                 yield from self._keep_up()
                 return planned
             require_room(self.state, planned.records)
