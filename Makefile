@@ -19,11 +19,12 @@ PEERS := $(BENCH)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test check mutants simulate faults matrix interrupts tears kill fuzz upstream bench bench-quick clean
+.PHONY: help demo test whole check mutants simulate faults matrix interrupts tears kill fuzz upstream bench bench-quick clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
 	@echo "make test      run all tests"
+	@echo "make whole     run all tests, and all items of those of which make test runs a sample"
 	@echo "make check     lint, formatting, strict types, import contracts"
 	@echo "make mutants   remove each rule of the journal in turn; the simulation must notice"
 	@echo "make simulate  run 20,000 random schedules; SCHEDULES=1000000 runs more, RECORD=page.md writes it down"
@@ -43,11 +44,15 @@ demo: $(RUNTIME)
 test: $(DEV)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+whole: $(DEV)
+	TREERING_WHOLE=1 $(BIN)/python -m pytest $(PYTEST_ARGS)
+
 check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src $(wildcard tests/typing)
+	$(BIN)/mypy src tests
 	$(BIN)/lint-imports
+	$(BIN)/python -m tests.facades --check
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.simulation.mutants
@@ -56,19 +61,19 @@ simulate: $(DEV)
 	$(BIN)/python -m tests.simulation $(SCHEDULES) $(if $(RECORD),--record $(RECORD))
 
 faults: $(DEV)
-	$(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md
+	TREERING_WHOLE=1 $(BIN)/python -m pytest $(PYTEST_ARGS) --faults-page=docs/reference/faults.md
 
 matrix: $(DEV)
-	TREERING_FAULT_MATRIX=whole $(BIN)/python -m pytest tests/s3faults/test_matrix.py
+	TREERING_WHOLE=1 TREERING_FAULT_MATRIX=whole $(BIN)/python -m pytest tests/s3faults/test_matrix.py
 
 interrupts: $(DEV)
-	TREERING_INTERRUPTS=whole $(BIN)/python -m pytest $(PYTEST_ARGS) tests/session/test_interrupts.py
+	TREERING_WHOLE=1 TREERING_INTERRUPTS=whole $(BIN)/python -m pytest $(PYTEST_ARGS) tests/session/test_interrupts.py
 
 tears: $(DEV)
-	TREERING_TEARS=whole $(BIN)/python -m pytest tests/importers/test_torn.py
+	TREERING_WHOLE=1 TREERING_TEARS=whole $(BIN)/python -m pytest tests/importers/test_torn.py
 
 kill: $(DEV)
-	TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability
+	TREERING_WHOLE=1 TREERING_FAULT_ROUNDS=8 $(BIN)/python -m pytest tests/durability
 
 fuzz: $(DEV)
 	$(BIN)/python -m tests.fuzz

@@ -119,7 +119,8 @@ def _import(program: str, above: str, below: str) -> Callable[[Results], Spread]
     def value(results: Results) -> Spread:
         named = [f"{program}: {name}" for name in (above, below)]
         size = _largest(results, "import", named[0], DISK)
-        return results.ratio(*(Cell("import", name, DISK, size) for name in named), metric="cpu")
+        one, other = (Cell("import", name, DISK, size) for name in named)
+        return results.ratio(one, other, metric="cpu")
 
     return value
 

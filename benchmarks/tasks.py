@@ -230,7 +230,7 @@ def _cold_s3(stage: Stage, scale: Scale, task: str) -> Rounds:
 
 
 def _starts(stage: Stage, task: str, names: Iterable[str], place: str, size: int) -> dict[Cell, Callable[[], Figures]]:
-    cells = {}
+    cells: dict[Cell, Callable[[], Figures]] = {}
     for name in names:
         start = partial(stage.cold, name, place, stage.session(name, place, size))
         start()  # the first one compiles
@@ -289,8 +289,8 @@ def _weighed(stage: Stage, name: str, size: int) -> Figures:
     where = stage.where(name, DISK, f"storage-{size}", STORAGE_WINDOW)
     worker = stage.worker(name)
     worker.do(where, "write_text", "stored", size)
-    if worker.do(where, "offers", "tidy"):
-        worker.do(where, "call", "tidy", "stored")
+    if worker.do(where, "offers", "optimize"):
+        worker.do(where, "call", "optimize", "stored")
     counts: Figures = worker.do(where, "call", "counts", "stored") if worker.do(where, "offers", "counts") else {}
     worker.do(where, "leave")
     sealed = weigh(Path(where.place), only=SEALED)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-pytest_plugins = ["tests.faultlog"]
+pytest_plugins = ["tests.faultlog", "tests.sampling"]
 pytest.register_assert_rewrite("treering.testing.conformance")  # before any test imports it
 
 MARKERS = {
@@ -18,7 +18,12 @@ MARKERS = {
 }
 
 # Speed is for benchmarks: on a busy machine a deadline fails tests that are right.
-settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "explore",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    max_examples=100 if os.environ.get("TREERING_WHOLE") else 40,
+)
 # The same examples on every run, so that a build tells about the change and not about its luck.
 settings.register_profile("ci", settings.get_profile("explore"), derandomize=True, database=None, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "explore")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -191,9 +192,17 @@ def _start_moto() -> tuple[S3Server, Callable[[], None]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports of the loopback interface that nothing listens on; they are only likely to stay free."""
+    """Return ports of the loopback interface that nothing listens on; they are only likely to stay free.
+
+    They lie below those that the system gives to connections, of which the tests that run beside open many.
+    """
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
+        found: list[int] = []
+        for port in random.SystemRandom().sample(range(10_000, 32_000), 50 * count):
+            each = stack.enter_context(socket.socket())
+            with contextlib.suppress(OSError):
+                each.bind(("127.0.0.1", port))
+                found.append(port)
+            if len(found) == count:
+                return found
+    raise OSError(f"no {count} ports are free on 127.0.0.1 between 10000 and 32000")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import treering
 from tests.storage.processes import finish, start
 
 HEAVY = [
@@ -30,7 +32,7 @@ with store.session("s", title="T") as session:
     session.branch("b")
     session.compact("gist")
     session.seal()
-    session.tidy(everything=True)
+    session.optimize(everything=True)
     session.fork("copy")
 with store.session("s", shared=True) as session:
     assert session.history().rows
@@ -94,3 +96,20 @@ def test_importing_starts_no_thread_and_prints_nothing() -> None:
     code = "import threading, treering; assert threading.active_count() == 1"
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def protocol_modules() -> list[Path]:
+    """Everything that is to be a protocol without I/O."""
+    source = Path(treering.__file__).parent
+    folders = ("journal", "checkpoint", "transcript", "session", "store", "erasure", "maintenance")
+    found = [path for folder in folders for path in sorted((source / folder).rglob("*.py"))]
+    return [*found, source / "api/store_body.py", source / "api/session_body.py"]
+
+
+@pytest.mark.parametrize("path", protocol_modules(), ids=lambda path: f"{path.parent.name}/{path.stem}")
+def test_protocols_do_no_io(path: Path) -> None:
+    """No protocol runs another one, or asks a driver: that holds up the event loop, unseen by a simulation."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    imported = {each.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for each in node.names}
+    called = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert (imported & {"run", "arun", "asyncio", "threading"}, called & {"execute", "aexecute"}) == (set(), set())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -122,6 +123,16 @@ def test_methods_are_signed_as_callers_see_them(cls: type) -> None:
 
 
 @pytest.mark.parametrize("cls", [cls for pair in PAIRS for cls in pair])
+def test_each_method_has_a_def_of_its_own(cls: type) -> None:
+    """Editors show its signature and docstring, and find its code: it is a function of that name."""
+    for name, member in members(cls):
+        function = member.fget if isinstance(member, property) else member
+        assert inspect.isfunction(function), name
+        assert function.__code__.co_name == name, name
+        assert not hasattr(function, "__wrapped__"), name
+
+
+@pytest.mark.parametrize("cls", [cls for pair in PAIRS for cls in pair])
 def test_what_methods_return_can_be_named(cls: type) -> None:
     """Each type of ours that a public method or property returns is exported."""
     missing = set()
@@ -129,6 +140,7 @@ def test_what_methods_return_can_be_named(cls: type) -> None:
         if name == "perform":  # generic: it returns what the protocol does
             continue
         function = member.fget if isinstance(member, property) else member
+        assert callable(function)
         words = set(re.findall(r"\b[A-Z]\w+", str(inspect.signature(function).return_annotation)))
         missing |= {f"{name}: {word}" for word in words - ELSEWHERE - set(treering.__all__)}
     assert missing == set()
@@ -151,3 +163,16 @@ def test_errors_form_the_documented_tree() -> None:
     assert (error.key, error.offset, error.kind) == ("k", 3, "corrupt")
     assert "treering verify" in str(error)
     assert str(treering.NotFoundError("no such node")) == "no such node"
+
+
+def test_nothing_reaches_into_a_store_or_a_session() -> None:
+    """What extends the library (integrations, search, the command line) uses `Store.place` and `Session.perform`."""
+    source = Path(treering.__file__).parent
+    private = re.compile(r"\b(?:store|session|view)\._[a-z]")
+    found = [
+        f"{path.relative_to(source)}: {line.strip()}"
+        for path in source.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if private.search(line)
+    ]
+    assert found == []

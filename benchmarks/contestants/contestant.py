@@ -15,7 +15,7 @@ Who does not offer one of these has no such method, and the report shows a dash:
 | `list(count)` | list the newest sessions; return how many rows |
 | `counts(session)` | return how many nodes and checkpoints a session has |
 | `everything(session)` | return the texts of all branches, where a context shows one |
-| `tidy(session)` | do what is done now and then to keep a session small |
+| `optimize(session)` | do what is done now and then to keep a session small |
 """
 
 from __future__ import annotations

@@ -129,10 +129,10 @@ class Treering(Contestant):
         view = self.store.view(session)
         return [_text(view.get(node.id).payload) for node in view.nodes() if node.role]
 
-    def tidy(self, session: str) -> None:
+    def optimize(self, session: str) -> None:
         with self.store.session(session) as opened:
             opened.seal()
-            opened.tidy(everything=True)
+            opened.optimize(everything=True)
             opened.set_status("done")  # an append drops from the tail what was sealed
 
 
@@ -162,9 +162,9 @@ def _text(payload: object) -> str:
 
 def unsynced_store(folder: object) -> treering.Store:
     """Return a store that does not wait for the disk, to prepare sessions quickly."""
-    from treering.session.place import Place
     from treering.storage.local import LocalDriver
     from treering.storage.local_disk import Sync
+    from treering.store.place import Place
 
     def nothing(_fd: int) -> None:
         return

@@ -7,10 +7,13 @@ with store.session("fix-login") as session:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from treering.checkpoint.checkpoint import Entry
-from treering.checkpoint.prune import Keep
+from treering._late import late as _lazily
+from treering.api.session import Session
+from treering.api.store import Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
+from treering.api.view import View
+from treering.checkpoint.policy import find_policies_with as _find_policies_with
 from treering.checkpoint.schedule import Schedule
 from treering.errors import (
     AccessError,
@@ -28,25 +31,13 @@ from treering.errors import (
     UsageError,
 )
 from treering.format.erasure import Erased
-from treering.journal.merge import Merged
-from treering.maintenance.backup import BackedUp, Backup
-from treering.maintenance.repair import Repair
-from treering.maintenance.retention import Retained, RetainedRow, Retention
-from treering.maintenance.salvage import Loss
-from treering.maintenance.verify import Finding
-from treering.session.blocking import Session, View
-from treering.session.catalogue import Sessions
-from treering.session.erasing import Receipt
+from treering.messages import find_shapes_with as _find_shapes_with
+from treering.programs import (
+    load_installed_messages as _load_installed_messages,
+    load_messages as _load_messages,
+    load_policies as _load_policies,
+)
 from treering.session.hooks import Hooks
-from treering.session.info import SessionInfo
-from treering.session.open_calls import OpenCall
-from treering.session.pruning import Pruned
-from treering.session.reader import ContextItem
-from treering.session.reading import CheckpointView, History, HistoryRow, Note, Stored
-from treering.session.redaction import redact_patterns
-from treering.session.store import LoadFacts, OpenOptions, Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
-from treering.session.verbs import Commit
-from treering.transcript.graph import Problem
 from treering.transcript.node import (
     HERE,
     Draft,
@@ -60,34 +51,83 @@ from treering.transcript.node import (
     tool,
     user,
 )
-from treering.transcript.tree import OutlineRow
 
 __version__ = "0.1.0"
 
+_find_policies_with(_load_policies)
+_find_shapes_with(_load_messages, _load_installed_messages)
+
 if TYPE_CHECKING:
-    from treering.session.async_store import AsyncStore, aopen
-    from treering.session.asynchronous import AsyncSession, AsyncView
+    from treering.api.async_session import AsyncSession
+    from treering.api.async_store import AsyncStore, aopen
+    from treering.api.async_view import AsyncView
+    from treering.api.awaiting import AsyncOpening
+    from treering.checkpoint.checkpoint import Entry
+    from treering.checkpoint.prune import Keep, Plan
+    from treering.erasure.erasing import Receipt
+    from treering.journal.merge import Merged
+    from treering.kinds import Kind
+    from treering.maintenance.backup import BackedUp, Backup
+    from treering.maintenance.repair import Repair
+    from treering.maintenance.retention import Retained, RetainedRow, Retention
+    from treering.maintenance.salvage import Loss
+    from treering.maintenance.verify import Finding
+    from treering.session.content import ContextItem
+    from treering.session.record import Commit
+    from treering.session.redaction import redact_patterns
+    from treering.session.verbs.open_calls import OpenCall
+    from treering.session.verbs.pruning import Pruned
+    from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, Stored
+    from treering.store.catalogue import Sessions
+    from treering.store.info import SessionInfo
+    from treering.store.place import LoadFacts, OpenOptions
+    from treering.transcript.graph import Problem
+    from treering.transcript.tree import OutlineRow
 
-# asyncio takes longer to import than all of ours; blocking code does without it.
-_ASYNCHRONOUS = {
-    "AsyncSession": "treering.session.asynchronous",
-    "AsyncStore": "treering.session.async_store",
-    "AsyncView": "treering.session.asynchronous",
-    "aopen": "treering.session.async_store",
+# What most processes do without. asyncio alone takes longer to import than all of ours.
+_LATE = {
+    "AsyncOpening": "treering.api.awaiting",
+    "AsyncSession": "treering.api.async_session",
+    "AsyncStore": "treering.api.async_store",
+    "AsyncView": "treering.api.async_view",
+    "BackedUp": "treering.maintenance.backup",
+    "Backup": "treering.maintenance.backup",
+    "CheckpointView": "treering.session.verbs.reading",
+    "Commit": "treering.session.record",
+    "ContextItem": "treering.session.content",
+    "Entry": "treering.checkpoint.checkpoint",
+    "Finding": "treering.maintenance.verify",
+    "History": "treering.session.verbs.reading",
+    "HistoryRow": "treering.session.verbs.reading",
+    "Keep": "treering.checkpoint.prune",
+    "Kind": "treering.kinds",
+    "LoadFacts": "treering.store.place",
+    "Loss": "treering.maintenance.salvage",
+    "Merged": "treering.journal.merge",
+    "Note": "treering.session.verbs.reading",
+    "OpenCall": "treering.session.verbs.open_calls",
+    "OpenOptions": "treering.store.place",
+    "OutlineRow": "treering.transcript.tree",
+    "Plan": "treering.checkpoint.prune",
+    "Problem": "treering.transcript.graph",
+    "Pruned": "treering.session.verbs.pruning",
+    "Receipt": "treering.erasure.erasing",
+    "Repair": "treering.maintenance.repair",
+    "Retained": "treering.maintenance.retention",
+    "RetainedRow": "treering.maintenance.retention",
+    "Retention": "treering.maintenance.retention",
+    "SessionInfo": "treering.store.info",
+    "Sessions": "treering.store.catalogue",
+    "Stored": "treering.session.verbs.reading",
+    "aopen": "treering.api.async_store",
+    "redact_patterns": "treering.session.redaction",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _ASYNCHRONOUS:
-        raise AttributeError(f"module 'treering' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(_ASYNCHRONOUS[name]), name)
-
+__getattr__ = _lazily(__name__, _LATE)
 
 __all__ = [
     "HERE",
     "AccessError",
+    "AsyncOpening",
     "AsyncSession",
     "AsyncStore",
     "AsyncView",
@@ -108,6 +148,7 @@ __all__ = [
     "HistoryRow",
     "Hooks",
     "Keep",
+    "Kind",
     "LoadFacts",
     "Loss",
     "Merged",
@@ -117,6 +158,7 @@ __all__ = [
     "OpenCall",
     "OpenOptions",
     "OutlineRow",
+    "Plan",
     "PoisonedError",
     "Problem",
     "Pruned",

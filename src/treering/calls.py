@@ -89,7 +89,7 @@ class Pairing(NamedTuple):
 
     pairs: tuple[Pair, ...]
     open: tuple[Unanswered, ...]
-    """Calls that a next message can answer: nothing but results of others stands behind them."""
+    """Calls that the next message can answer: only results of other calls follow them."""
     passed: tuple[Unanswered, ...]
     """Calls without a result behind which the conversation went on: no result can follow them any more."""
     orphans: tuple[Orphan, ...]
@@ -234,7 +234,7 @@ def _part(block: object, place: Place, *, called: bool = False) -> Call | Result
         return _call(block, place)
     if kind in RESULTS:
         return Result(_first(block, *CALL_ID, "id"), place)
-    if not kind and "tool_result_for" in block:  # as kit sends it
+    if not kind and "tool_result_for" in block:  # as some clients send it
         return Result(_first(block, "tool_result_for"), place)
     if not kind and "tool_call_id" in block and "input" in block:
         return Call(_first(block, "tool_call_id"), _first(block, "name"), block["input"], place)
@@ -289,7 +289,7 @@ def _says_something(message: Fields) -> bool:
 def _says(block: object) -> bool:
     if not isinstance(block, Mapping):
         return bool(block.strip()) if isinstance(block, str) else block is not None
-    if _kind(block) in _THINKING or block.keys() == {"reasoning"}:  # the latter as kit sends it
+    if _kind(block) in _THINKING or block.keys() == {"reasoning"}:  # the latter as some clients send it
         return False
     text = block.get("text")
     return bool(text.strip()) if isinstance(text, str) else True
@@ -337,7 +337,7 @@ def _as_converse(call: Call, reason: str) -> dict[str, object]:
     return {"role": "user", "content": [{"toolResult": result}]}
 
 
-def _as_pi(call: Call, reason: str) -> dict[str, object]:
+def _as_camel(call: Call, reason: str) -> dict[str, object]:
     content = [{"type": "text", "text": reason}]
     return {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content, "isError": True}
 
@@ -348,6 +348,6 @@ _SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
     "item": _as_item,
     "tool_use": _as_block,
     "converse": _as_converse,
-    "toolCall": _as_pi,
+    "toolCall": _as_camel,
 }
 """How a call is answered, by what tells its shape; policies of other programs read `tool` and make their own of it."""

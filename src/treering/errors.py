@@ -4,7 +4,7 @@
     ├── UsageError            fix the call; nothing was written           (also ValueError)
     ├── NotFoundError         the key, session, node or checkpoint is not there (also KeyError)
     │   └── SessionDeletedError   deleted, perhaps created again: open it anew
-    ├── ConflictError         somebody else wrote first: look again, then decide
+    ├── ConflictError         another writer was first: look again, then decide
     │   ├── HeadMovedError    the head is not where the caller said it was
     │   └── SessionHeldError  another process holds the session: wait, or open it shared
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
@@ -14,8 +14,8 @@
     ├── CorruptError          bytes at rest are damaged or missing: run `treering verify`
     └── FormatVersionError    written by a newer version: upgrade
 
-`kind` is a stable word for programs; message text is free to change. A new class is made only where a caller would
-act differently; otherwise there is a new kind.
+`kind` is a stable word for programs, one of `treering.Kind`; message text is free to change. A new class is made only
+where a caller would act differently; otherwise there is a new kind.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SessionDeletedError(NotFoundError):
 
 
 class ConflictError(TreeringError):
-    """Somebody else wrote first; nothing of ours was written."""
+    """Another writer was first; nothing of ours was written."""
 
 
 class HeadMovedError(ConflictError):

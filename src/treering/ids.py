@@ -1,6 +1,6 @@
 """Names for the things a session is made of, the clock-ordered ids of new ones, and the clock itself.
 
-Whoever needs the time asks here: a clock may be set to any year, and nothing may fail because of it.
+All code gets the time from here: a clock may be set to any year, and nothing may fail because of it.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class IdClock:
             return self._newest
 
     def observe(self, identifier: str) -> None:
-        """Make every later id greater than `identifier`, if that is one of ours; others are ignored.
+        """Make every later id greater than `identifier`, if that is one of ours; foreign ids are ignored.
 
         So are those that leave no room for greater ones: a damaged or hostile id does not end a session.
         """

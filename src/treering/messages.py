@@ -1,9 +1,8 @@
 """Messages of the programs whose sessions are imported, put into the shape that common APIs have.
 
-That shape is a `role`, and a `content` that is text or a list of typed blocks. Operator-Use has `contents`, kit has
-`parts` with their data one level further down, evva the names of Go's fields. In Amazon Bedrock's Converse API, and so
-in Strands, a block has no type: its only field says what it is. Whoever looks into a message asks here first, and then
-knows one shape only.
+That shape is a `role`, and a `content` that is text or a list of typed blocks. Some programs have other names for
+these; each tells here how its messages are read. In Amazon Bedrock's Converse API a block has no type: its only field
+says what it is. Code that reads messages converts them here first, and then handles one shape only.
 
 Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
 """
@@ -12,45 +11,93 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 Fields = Mapping[Any, Any]
 """Those of a JSON object. Foreign, so nothing is known about their types."""
 
-_OPERATOR: Final[Mapping[str, Mapping[str, str]]] = {
-    "text": {"content": "text"},
-    "thinking": {"content": "thinking"},
-    "tool_result": {"id": "tool_call_id"},
-}
-"""By type of a block: fields that have another name in the common shape."""
-_GO: Final = frozenset({"role", "content", "thinking", "thinkingsignature", "toolcalls", "toolresults"})
-"""Fields of a message of evva's. Go finds them whatever the case of their letters."""
-_GO_ONLY: Final = frozenset({"thinkingsignature", "toolcalls", "toolresults"})
-_GO_CALL: Final = {"id": "id", "name": "name", "input": "input"}
-_GO_RESULT: Final = {"id": "tool_call_id", "content": "content", "iserror": "is_error"}
+CONVERSE: Final = "converse"
+"""The shape of messages in Amazon Bedrock's Converse API."""
+_PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
+"""A message with a `content` and no other fields than these has the common shape, without asking anybody."""
+_FURTHER: Final = 1
+"""Finders that are left when the usual shapes are known."""
 _REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*", re.DOTALL)
-_MEDIA_TYPES: Final = {"/9j/": "image/jpeg", "R0lG": "image/gif", "UklG": "image/webp"}
-"""By the first characters of an image in base64."""
+
+
+class Shape(Protocol):
+    """Messages of a program whose fields have names of their own: what its part `message` offers.
+
+    A module may also have `SIGNED`, by names of fields that hold signatures: the fields beside them that are signed.
+    """
+
+    def is_of(self, message: Fields) -> bool:
+        """Tell whether a message has this shape, which is not the common one."""
+
+    def common(self, message: Fields) -> Fields:
+        """Return the message in the common shape."""
+
+
+_shapes: dict[str, Shape] = {}
+"""By the names of programs, in the order in which they are asked."""
+_signed: dict[str, frozenset[str]] = {}
+_finders: list[Callable[[], None]] = []
+"""Register further shapes; each is called once, the last one first."""
+
+
+def register_shape(name: str, shape: Shape) -> None:
+    """Have messages of a program understood wherever one is looked into."""
+    _shapes[name] = shape
+    _signed.update(getattr(shape, "SIGNED", {}))
+
+
+def find_shapes_with(usual: Callable[[], None], further: Callable[[], None]) -> None:
+    """Have functions called that register shapes, each once and when it is needed.
+
+    Args:
+        usual: Before the first message is looked into.
+        further: Before the first one that has no `content`, and is not understood.
+    """
+    _finders[:] = [further, usual]
 
 
 def common(message: Fields) -> Fields:
     """Return a message in the common shape; one that has it, or one that nobody knows, stays as it is."""
-    return _SHAPES[shape_of(message)](message)
+    shape = shape_of(message)
+    if not shape:
+        return message
+    return _from_converse(message) if shape == CONVERSE else _shapes[shape].common(message)
 
 
 def shape_of(message: Fields) -> str:
-    """Return whose shape a message has, of `operator`, `kit`, `evva` and `converse`; empty if it is the common one."""
-    if "content" not in message:
-        if "contents" in message:
-            return "operator"
-        if "parts" in message:
-            return "kit"
-    if any(map(_is_of_converse, _listed(message.get("content")))):
-        return "converse"
-    names = [name for name in message if isinstance(name, str)]
-    go = {name.lower() for name in names if name != name.lower()} & _GO
-    return "evva" if (go & {"content", "role"}) or _GO_ONLY & {name.lower() for name in names} else ""
+    """Return whose shape a message has: the name of a program, or `converse`; empty if it is the common one."""
+    if any(map(_is_of_converse, listed(message.get("content")))):
+        return CONVERSE
+    if "content" in message and message.keys() <= _PLAIN:
+        return ""
+    _find_shapes(_FURTHER)
+    found = _asked(message)
+    if not found and "content" not in message and len(_finders) == _FURTHER:
+        _find_shapes(0)
+        found = _asked(message)
+    return found
+
+
+def _asked(message: Fields) -> str:
+    return next((name for name, shape in [*_shapes.items()] if shape.is_of(message)), "")
+
+
+def _find_shapes(left: int) -> None:
+    while len(_finders) > left:
+        _finders[-1]()  # before it is taken off: another thread must not go on without what it registers
+        del _finders[left:]
+
+
+def signed_fields() -> Mapping[str, frozenset[str]]:
+    """Return, by names of fields that hold signatures, the fields of a message that stay as they are beside them."""
+    _find_shapes(_FURTHER)
+    return _signed
 
 
 def without_reminders(text: str) -> str:
@@ -58,73 +105,12 @@ def without_reminders(text: str) -> str:
     return _REMINDER.sub("", text) if "<system-reminder>" in text else text
 
 
-def _as_it_is(message: Fields) -> Fields:
-    return message
-
-
-def _from_operator(message: Fields) -> Fields:
-    rest = {name: value for name, value in message.items() if name != "contents"}
-    return {**rest, "content": [block for part in _listed(message["contents"]) for block in _operator_blocks(part)]}
-
-
-def _operator_blocks(part: object) -> Iterator[object]:
-    kind = part.get("type") if isinstance(part, Mapping) else None
-    if not isinstance(part, Mapping):
-        yield part
-    elif kind == "image":
-        yield from map(_image, _listed(part.get("images")))
-    else:
-        names = _OPERATOR.get(kind, {}) if isinstance(kind, str) else {}
-        yield {names.get(name, name): value for name, value in part.items()}
-
-
-def _image(image: object) -> object:
-    """Return an image of Operator's, which is base64, or an address of one."""
-    if not isinstance(image, str):
-        return {"type": "image", "data": image}
-    if image.startswith("data:"):
-        kind, _, data = image.removeprefix("data:").partition(";base64,")
-        return {"type": "image", "data": data, "mimeType": kind}
-    if "://" in image:
-        return {"type": "image", "url": image}
-    return {"type": "image", "data": image, "mimeType": _MEDIA_TYPES.get(image[:4], "image/png")}
-
-
-def _from_kit(message: Fields) -> Fields:
-    rest = {name: value for name, value in message.items() if name != "parts"}
-    return {**rest, "content": [_flat(part) for part in _listed(message["parts"])]}
-
-
-def _flat(part: object) -> object:
-    """Return a part of kit's with its data in it; the mark at the end of a turn says nothing."""
-    data = part.get("data") if isinstance(part, Mapping) else None
-    if not isinstance(part, Mapping) or not isinstance(data, Mapping):
-        return part
-    return None if part.get("type") == "finish" else {**data, "type": part.get("type")}
-
-
-def _from_evva(message: Fields) -> Fields:
-    fields = {str(name).lower(): value for name, value in message.items() if value is not None}
-    thought = {"thinking": fields.get("thinking") or "", "signature": fields.get("thinkingsignature") or ""}
-    blocks: list[object] = [{"type": "thinking", **thought}] if thought["thinking"] else []
-    content = fields.get("content", "")
-    blocks += content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-    blocks += [_go("tool_call", _GO_CALL, part) for part in _listed(fields.get("toolcalls"))]
-    blocks += [_go("tool_result", _GO_RESULT, part) for part in _listed(fields.get("toolresults"))]
-    return {"role": fields.get("role", ""), "content": blocks}
-
-
-def _go(kind: str, names: Mapping[str, str], part: object) -> object:
-    fields = {str(name).lower(): value for name, value in part.items()} if isinstance(part, Mapping) else {}
-    return {"type": kind, **{new: fields[old] for old, new in names.items() if old in fields}}
-
-
 def _is_of_converse(block: object) -> bool:
     return isinstance(block, Mapping) and len(block) == 1 and not _CONVERSE.keys().isdisjoint(block)
 
 
 def _from_converse(message: Fields) -> Fields:
-    return {**message, "content": [_typed(block) for block in _listed(message["content"])]}
+    return {**message, "content": [_typed(block) for block in listed(message["content"])]}
 
 
 def _typed(block: object) -> object:
@@ -140,7 +126,7 @@ def _converse_call(use: Fields) -> object:
 
 
 def _converse_result(result: Fields) -> object:
-    content = [_typed(block) for block in _listed(result.get("content"))]
+    content = [_typed(block) for block in listed(result.get("content"))]
     failed = result.get("status") == "error"
     return {
         "type": "tool_result", "tool_call_id": result.get("toolUseId"), "content": content, "is_error": failed
@@ -171,7 +157,7 @@ def _converse_media(kind: str, media: Fields) -> dict[str, object]:
 
 
 def _converse_cited(cited: Fields) -> object:
-    texts = [part.get("text") for part in _listed(cited.get("content")) if isinstance(part, Mapping)]
+    texts = [part.get("text") for part in listed(cited.get("content")) if isinstance(part, Mapping)]
     rest = {name: value for name, value in cited.items() if name != "content"}
     return {"type": "text", "text": "".join(text for text in texts if isinstance(text, str)), **rest}
 
@@ -205,14 +191,6 @@ _CONVERSE: Final[Mapping[str, Callable[[Any], object]]] = {
 """Blocks of the Converse API by their only field, and how they are read."""
 
 
-def _listed(value: object) -> list[object]:
+def listed(value: object) -> list[object]:
+    """Return a list, and an empty one for what is none."""
     return value if isinstance(value, list) else []
-
-
-_SHAPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {
-    "": _as_it_is,
-    "operator": _from_operator,
-    "kit": _from_kit,
-    "evva": _from_evva,
-    "converse": _from_converse,
-}

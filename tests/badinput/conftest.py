@@ -12,11 +12,12 @@ from tests.servers import S3Server, moto, seaweedfs
 from tests.session.backends import Backend, files_below, local_backend, memory_backend
 
 import treering
-from treering.session.store import Place, Store
+from treering.api.store import Store
 from treering.storage.open import open_driver
 from treering.storage.requests import Delete, Driver, Found, Get, Put, Written
 from treering.storage.run import ask, run
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 
 __all__ = ["moto", "seaweedfs"]
 

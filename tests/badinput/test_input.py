@@ -103,7 +103,7 @@ class TestServers:
         """No answer at all is reported as that, after a bounded number of attempts."""
         options = seaweedfs._replace(endpoint="http://127.0.0.1:9").storage_options
         store = treering.open("s3://bucket/x", storage_options=options)
-        store._place.driver._sleep = lambda _: None  # type: ignore[attr-defined]
+        store.place.driver._sleep = lambda _: None  # type: ignore[attr-defined]
         with pytest.raises(UnavailableError) as caught:
             store.view("s")
         assert caught.value.remedy

@@ -45,7 +45,7 @@ def test_unknown_records_survive(damaged: Damaged, name: str) -> None:
         session.checkout(session.path()[2])
         session.prune(treering.Keep(last=1))
         session.append("drop")
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     damaged.store().copy("s", name="copy")
     for session_name in ("s", "copy"):
         assert line in list(damaged.store().view(session_name).lines())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,12 @@ def test_ratios_are_taken_within_rounds() -> None:
 def test_contestants_take_turns() -> None:
     """Each is called once a round, not always in the same place, and three rounds are made though time is up."""
     order: list[str] = []
-    cells = {Cell("t", name): lambda name=name: order.append(name) or {"seconds": 1.0} for name in "abc"}
+
+    def turn(name: str) -> dict[str, float]:
+        order.append(name)
+        return {"seconds": 1.0}
+
+    cells = {Cell("t", name): partial(turn, name) for name in "abc"}
     assert len(alternate(cells, rounds=100, seconds=0)) == 3
     order.clear()
     assert len(alternate(cells, rounds=20, seconds=3600)) == 20

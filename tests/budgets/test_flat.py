@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from benchmarks import workload
 from benchmarks.contestants.ours import Treering, unsynced_store
 from benchmarks.stage import weigh
 
-from treering.session.place import Place
-from treering.session.store import Store
+from treering.api.store import Store
+from treering.api.view import View
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 SHORT, LONG = 12, 1_500
 PAGE = 20
@@ -101,7 +103,7 @@ def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
     assert counts.bytes_down - tail - latest < text / 20
 
 
-LOOKS = {
+LOOKS: dict[str, tuple[int, Callable[[View], object]]] = {
     "page": (9, lambda view: view.history(limit=PAGE)),
     "old turn": (13, lambda view: view.checkpoint(next(row.id for row in view.checkpoints() if row.step == 2))),
     "tree": (5, lambda view: view.tree()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 
@@ -12,7 +13,7 @@ from treering.journal.limits import MERGED_BYTES_MAX
 from treering.journal.merge import plan
 from treering.journal.read import Segment
 
-SIZES = {
+SIZES: dict[str, Callable[[random.Random], int]] = {
     "equal": lambda _: 6_000,
     "around a bound": lambda rng: rng.choice([15_500, 17_500]),
     "mixed": lambda rng: int(rng.lognormvariate(9, 1.5)) + 200,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -14,16 +14,17 @@ from tests.budgets.texts import texts
 from tests.servers import S3Server
 from tests.session.backends import kill
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.format.register import decode_latest, encode_latest
 from treering.ids import now_ms
-from treering.session import keeper
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
+from treering.session import upkeep
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import ABSENT, Driver, Get, Put
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 
 MESSAGES, MESSAGE_BYTES = 402, 2700
 REQUESTS_MAX, BYTES_UP_MAX = 480, 10_000_000
@@ -109,12 +110,13 @@ def test_what_lists_show_is_one_request_more(bucket: Bucket) -> None:
     """A title, a status or a place also replaces the card; if nothing of it is new, it does not."""
     with bucket.store().session("s") as session:
         session.append("first")
-        for verb, puts in (
+        verbs: tuple[tuple[Callable[[], object], int], ...] = (
             (lambda: session.set_title("t"), 2),
             (lambda: session.set_title("t"), 1),
             (lambda: session.set_status("done"), 2),
             (lambda: session.move(project="p", cwd="/c"), 2),
-        ):
+        )
+        for verb, puts in verbs:
             bucket.reset()
             verb()
             assert bucket.counts.counts == {"Put": puts}
@@ -125,7 +127,7 @@ def test_what_lists_show_is_one_request_more(bucket: Bucket) -> None:
 def test_a_card_is_renewed_once_a_minute(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, *, shared: bool) -> None:
     """An hour of appends: sixty cards beside what seals write, and each append is sent before anything else."""
     ahead_ms = 0
-    monkeypatch.setattr(keeper, "now_ms", lambda: now_ms() + ahead_ms)
+    monkeypatch.setattr(upkeep, "now_ms", lambda: now_ms() + ahead_ms)
     session = bucket.store().session("s", shared=shared)
     session.append("first")
     bucket.reset()
@@ -158,7 +160,7 @@ def test_a_long_invocation_stays_within_its_requests(bucket: Bucket) -> None:
     bucket.reset()
     view = bucket.store().view("s")
     assert bucket.total == 2
-    assert [item.message["content"] for item in view.context] == said(MESSAGES)  # type: ignore[index]
+    assert [item.message["content"] for item in view.context] == said(MESSAGES)
 
 
 def test_turns_with_checkpoints_stay_within_their_requests(bucket: Bucket) -> None:
@@ -212,7 +214,7 @@ def test_killed_after_any_append_nothing_acknowledged_is_missing(bucket: Bucket,
         append(later, messages[number], number)
         if number % 5 == 4:
             later.seal()
-    later.tidy(everything=True)
+    later.optimize(everything=True)
     append(later, "last", 1)
     kill(later)
     view = bucket.store().session("s", create=False)
@@ -262,7 +264,7 @@ def test_the_skeleton_of_a_hundred_thousand_nodes() -> None:
                 session.branch(f"branch-{heads}", at=session.path()[-50])
             if number % 50 == 49:
                 session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     bucket.reset()
     tracemalloc.start()
     try:

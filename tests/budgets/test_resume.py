@@ -6,27 +6,27 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 import zstandard
 from tests.budgets.texts import texts
+from tests.drivers import PassingDriver
 from tests.session.backends import Backend, kill, memory_backend
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import AccessError
 from treering.journal.limits import TAIL_BYTES_MAX
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.open import open_driver
-from treering.storage.requests import Answer, Batch, Delete, Driver, Get, List
-from treering.storage.wrapper import DriverWrapper
+from treering.storage.requests import Answer, Batch, Delete, Driver, Get, List, Request
+from treering.store.place import Place
 
 COMPACTIONS, BRANCHES, SEALS = 40, 50, 1000
 KEPT = 20  # messages that a compaction leaves
 
 
-class SegmentsUnreadable(DriverWrapper):
+class SegmentsUnreadable(PassingDriver):
     """A store in which nothing below a `segments/` folder can be read, listed or written."""
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
@@ -39,14 +39,14 @@ class SegmentsUnreadable(DriverWrapper):
         )
 
 
-def _keys(request: msgspec.Struct) -> tuple[str, ...]:
+def _keys(request: Request) -> tuple[str, ...]:
     match request:
         case List():
             return (request.prefix,)
         case Delete():
             return request.keys
         case _:
-            return (request.key,)  # type: ignore[attr-defined]
+            return (request.key,)
 
 
 def build(store: Store, nodes: int) -> Session:
@@ -76,7 +76,7 @@ def build(store: Store, nodes: int) -> Session:
                 session.switch("main")
         session.seal()
         if number % 25 == 24:
-            session.tidy()
+            session.optimize()
     entries = session.checkpoints()
     session.append("after the last seal")
     session.rewind(entries[-len(entries) // 3].id)
@@ -150,4 +150,4 @@ def tail_bytes(backend: Backend) -> int:
 def context_bytes(session: Session) -> int:
     """What the working context and the state take compressed."""
     shown = [item.message for item in session.context]
-    return len(zstandard.compress(json.dumps([shown, session.state]).encode(), 3))
+    return len(zstandard.compress(json.dumps([shown, dict(session.state)]).encode(), 3))

@@ -26,10 +26,10 @@ def record(backend: Backend, said: list[str]) -> int:
             session.commit(pair, context=session.context[-(CONTEXT - 2) :], state={"step": place})
             shown = [item.message for item in session.context]
             assert len(shown) == min(CONTEXT, place + 2)
-            snapshots += len(json.dumps([shown, session.state]).encode())
+            snapshots += len(json.dumps([shown, dict(session.state)]).encode())
         session.seal()
         session.append("drops what is sealed")
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     return snapshots
 
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
@@ -11,11 +13,16 @@ from treering.checkpoint.policies.default import DEFAULT_POLICY, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen, find_policy, register_policy, register_view, render
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
-from treering.format.values import decode
 
 SUMMARY = "summary@1"
 SEEN = Seen("n", 5, {}, {})
 build, extend = DEFAULT_POLICY.build, DEFAULT_POLICY.extend
+
+
+def brief_of(node: Skeleton) -> dict[str, Any]:
+    """What a record tells of itself."""
+    brief: dict[str, Any] = json.loads(node.brief)
+    return brief
 
 
 def model(path: Sequence[Skeleton]) -> list[tuple[str, str]]:
@@ -23,9 +30,9 @@ def model(path: Sequence[Skeleton]) -> list[tuple[str, str]]:
     last = max((place for place, node in enumerate(path) if node.kind == "compaction"), default=None)
     shown: list[tuple[str, str]] = []
     keeping = last is None
-    kept = decode(path[last].brief).get("kept") if last is not None else None
+    kept = brief_of(path[last]).get("kept") if last is not None else None
     for place, node in enumerate(path):
-        brief = decode(node.brief)
+        brief = brief_of(node)
         if place == last:
             shown.insert(0, (node.id, SUMMARY))
             keeping = True
@@ -86,7 +93,7 @@ def test_only_a_kept_node_out_of_sight_needs_the_path(path: list[Skeleton]) -> N
     """A context is extended without its path unless a compaction keeps from a node that shows no item of its own."""
     for length, node in enumerate(path):
         context = build(path[:length])
-        kept = decode(node.brief).get("kept") if node.kind == "compaction" else None
+        kept = brief_of(node).get("kept") if node.kind == "compaction" else None
         in_sight = {item.node for item in context.items if item.view != SUMMARY}
         expected = kept is not None and kept != node.id and kept not in in_sight
         assert (extend(context, node) is None) == expected

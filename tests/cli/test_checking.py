@@ -6,10 +6,10 @@ from pathlib import Path
 from tests.cli.conftest import Recorded
 from tests.cli.test_transfer import pi_message, write_pi
 
-from treering.session.parcels import put_parcel
-from treering.session.place import Place
 from treering.storage.open import open_driver
 from treering.storage.run import run
+from treering.store.parcels import put_parcel
+from treering.store.place import Place
 
 
 def damage(recorded: Recorded) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from tests.cli.conftest import Program
 
 import treering
-from treering.session.store import Store
+from treering.api.store import Store
 
 LONG = "-home-" + "/a/long/path" * 20
 """Stored as a hash."""

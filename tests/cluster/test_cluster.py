@@ -14,10 +14,11 @@ from tests.faultlog import FaultLog, rounds
 from tests.session.faults import recorded
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import UnavailableError
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("cluster")]
 

@@ -7,6 +7,7 @@ new script and a new folder beside this one.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -15,7 +16,7 @@ from msgspec import Raw
 from treering.format.line import close_line
 from treering.format.parcel import encode_parcel
 from treering.format.paths import SegmentName, SessionKeys, namespace_prefix
-from treering.format.record import Record, encode_record, skeleton_of
+from treering.format.record import Record, Skeleton, encode_record, skeleton_of
 from treering.format.register import Card, Tail, TailHeader, encode_latest, encode_tail
 from treering.format.segment import build_segment
 from treering.format.values import encode
@@ -29,16 +30,16 @@ CHECKPOINT = "0195000000017235bfffffffffffffff"
 
 def lines() -> list[bytes]:
     """Records that use every field, foreign and double ids, and a field and a type of some later version."""
-    message = {"type": "node", "kind": "message"}
+    message = partial(Record, type="node", kind="message")
     label = "01950000000270008000000000000009"
     first, imported, other = "a1b2c3d4e5f6", "imported.0", "ffffffffffff.12"
     records = [
-        Record(at=0, by=f"{first}.0", **message, id=USER, head="main", role="user", more=True),
-        Record(at=1, by=f"{first}.0", **message, id=REPLY, parent=USER, head="main", role="assistant"),
+        message(at=0, by=f"{first}.0", id=USER, head="main", role="user", more=True),
+        message(at=1, by=f"{first}.0", id=REPLY, parent=USER, head="main", role="assistant"),
         Record(at=2, by=f"{first}.1", type="checkpoint", id=CHECKPOINT, head="main", target=REPLY),
         Record(at=3, by=f"{first}.2", type="note", kind="label", id=label, target=USER),
-        Record(at=4, by=imported, **message, id="8f3a91bc", parent=REPLY, head="main-2", time=1_700_000_000_000),
-        Record(at=5, by=imported, **message, id="8f3a91bc", parent="gone\ud800", time=-1),
+        message(at=4, by=imported, id="8f3a91bc", parent=REPLY, head="main-2", time=1_700_000_000_000),
+        message(at=5, by=imported, id="8f3a91bc", parent="gone\ud800", time=-1),
         Record(at=6, by=imported, type="node", id="last", parent="8f3a91bc", links={"copy-of": "x", "by": "\u00e9"}),
         Record(at=7, by=other, type="verdict", kind="later", id="v", critical=True),
     ]
@@ -146,9 +147,9 @@ def expected(all_lines: list[bytes], header: TailHeader, card: Card, complete: i
     }
 
 
-def plain(skeleton: object) -> dict[str, object]:
+def plain(skeleton: Skeleton) -> dict[str, object]:
     """A skeleton as JSON; its brief as text."""
-    fields = msgspec.structs.asdict(skeleton)  # type: ignore[type-var]
+    fields = msgspec.structs.asdict(skeleton)
     return fields | {"brief": fields["brief"].decode()}
 
 

@@ -4,6 +4,7 @@ import json
 import math
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -51,17 +52,18 @@ def read(name: str) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def expected() -> dict[str, object]:
+def expected() -> dict[str, Any]:
     """What was written."""
-    return json.loads(read("expected.json"))
+    written: dict[str, Any] = json.loads(read("expected.json"))
+    return written
 
 
-def lines_of(expected: dict[str, object]) -> list[bytes]:
+def lines_of(expected: dict[str, Any]) -> list[bytes]:
     """The record lines."""
-    return [line.encode() for line in expected["lines"]]  # type: ignore[union-attr, attr-defined]
+    return [line.encode() for line in expected["lines"]]
 
 
-def test_segment(expected: dict[str, object]) -> None:
+def test_segment(expected: dict[str, Any]) -> None:
     """A segment is read as a whole and by frames."""
     data, lines = read("segment.jsonl.zst"), lines_of(expected)
     assert read_segment(data, key="k") == lines
@@ -72,9 +74,9 @@ def test_segment(expected: dict[str, object]) -> None:
     assert footer.skeletons() == [skeleton_of(line) for line in lines]
 
 
-def test_records_and_skeletons(expected: dict[str, object]) -> None:
+def test_records_and_skeletons(expected: dict[str, Any]) -> None:
     """Records say what they said, with or without their bodies."""
-    for line, fields in zip(lines_of(expected), expected["skeletons"], strict=True):  # type: ignore[call-overload]
+    for line, fields in zip(lines_of(expected), expected["skeletons"], strict=True):
         skeleton = msgspec.structs.asdict(skeleton_of(line))
         assert skeleton | {"brief": skeleton["brief"].decode()} == fields
         assert json.loads(bytes(decode_record(line).body)) == json.loads(line)["body"]
@@ -82,7 +84,7 @@ def test_records_and_skeletons(expected: dict[str, object]) -> None:
 
 
 @pytest.mark.parametrize("name", ["tail.jsonl", "tail-torn.jsonl", "tail-hole.jsonl", "tail.jsonl.zst"])
-def test_tail(name: str, expected: dict[str, object]) -> None:
+def test_tail(name: str, expected: dict[str, Any]) -> None:
     """Every form of the tail is read, torn ends left out."""
     tail = decode_tail(read(name), key="k", compressed=name.endswith(".zst"))
     assert isinstance(tail, Tail)
@@ -92,7 +94,7 @@ def test_tail(name: str, expected: dict[str, object]) -> None:
         assert tail.complete == expected["complete"]
 
 
-def test_latest(expected: dict[str, object]) -> None:
+def test_latest(expected: dict[str, Any]) -> None:
     """Card and lines are read; the card also alone."""
     data = read("latest.jsonl.zst")
     latest = decode_latest(data, key="k")
@@ -117,7 +119,7 @@ def test_values() -> None:
         assert encode(value) == line[:-1]
 
 
-def test_keys(expected: dict[str, object]) -> None:
+def test_keys(expected: dict[str, Any]) -> None:
     """Objects are still looked for where they were put."""
     session = "org/42 \u00e9\ud800"
     keys = SessionKeys(namespace_prefix("", "Team A"), session, appends=False)

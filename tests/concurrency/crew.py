@@ -20,8 +20,8 @@ from tests.concurrency.worker import SESSION, Task, Worker, read_calls
 from tests.storage.processes import die_with_parent
 
 import treering
-from treering.session.blocking import Session
-from treering.session.store import Store
+from treering.api.session import Session
+from treering.api.store import Store
 
 ROOT = Path(__file__).parents[2]
 

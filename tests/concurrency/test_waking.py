@@ -20,9 +20,9 @@ from tests.session.faults import recorded
 from tests.storage.processes import start
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import ConflictError, SessionDeletedError, SessionHeldError, TreeringError
-from treering.session.blocking import Session
-from treering.session.store import Store
 
 HOUR_NS = 3600 * 10**9
 LAYER = "writers at once"
@@ -119,7 +119,7 @@ VERBS: dict[str, Callable[[Session], object]] = {
     "append": lambda session: session.append("late"),
     "commit": lambda session: session.commit(["late"], state={"k": 1}),
     "seal": Session.seal,
-    "tidy": lambda session: session.tidy(everything=True),
+    "optimize": lambda session: session.optimize(everything=True),
     "close": Session.close,
 }
 
@@ -135,7 +135,7 @@ def work(store: Store, name: str) -> list[str]:
             session.append(text)
             if number % 4 == 3:
                 session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     return [*BEFORE, *texts]
 
 

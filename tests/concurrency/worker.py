@@ -15,6 +15,8 @@ from tests.concurrency.history import Call, Outcome
 from tests.session.faults import recorded
 from tests.storage.processes import wait_until
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import (
     ConflictError,
     HeadMovedError,
@@ -23,8 +25,6 @@ from treering.errors import (
     TreeringError,
     UnavailableError,
 )
-from treering.session.blocking import Session
-from treering.session.store import Store
 
 SESSION = "s"
 PAUSE_SECONDS = 0.002  # so that who holds a session does not have it again before anybody looked
@@ -184,8 +184,8 @@ class Worker:
     def _maintain(self) -> None:
         session = self._session
         if session is not None:
-            verb = self._rng.choice(("seal", "seal", "tidy"))
-            self._log.call(verb, (), session.seal if verb == "seal" else lambda: session.tidy(everything=True))
+            verb = self._rng.choice(("seal", "seal", "optimize"))
+            self._log.call(verb, (), session.seal if verb == "seal" else lambda: session.optimize(everything=True))
 
     def _leave(self) -> None:
         if self._session is not None and not self._given:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.session.backends import KINDS, Backend, backend_of, texts
 
 import treering
+from treering.api.session import Session
 from treering.format.record import Record
-from treering.session.blocking import Session
 from treering.session.state import SessionState
 
 SAID = ["m0", "m1", "m2", "m3"]
@@ -78,7 +79,8 @@ def test_a_repair_goes_by_the_records(backend: Backend, verb: str, monkeypatch: 
     assert store.verify("t") == []
     mended = store.view("t")
     said = {"retract": ["m0", "m2", "m3", "ok"], "branch": ["m0", "m1"], "usage": [*SAID, "ok"]}[verb]
-    assert [text if isinstance(text, str) else "ok" for text in texts(mended.context)] == said
+    shown: list[Any] = texts(mended.context)
+    assert [text if isinstance(text, str) else "ok" for text in shown] == said
     assert mended.head == ("other" if verb == "branch" else "main")
     assert mended.usage == ({"tokens": 5} if verb == "usage" else {})
     assert mended.state == ({} if verb == "branch" else {"n": 1})

@@ -8,18 +8,19 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from tests.faultlog import FaultLog, rounds
 from tests.session.backends import Backend, memory_backend
 
+from treering.api.store import Store
+from treering.api.view import View
 from treering.errors import CorruptError, FormatVersionError, TreeringError
 from treering.maintenance.verify import DAMAGE
-from treering.session.blocking import View
-from treering.session.store import Place, Store
 from treering.storage.open import open_driver
 from treering.storage.requests import Delete, Put
+from treering.store.place import Place
 
 FLIPS, CUTS = 150, 60
 """How many bytes of an object are flipped, and lengths tried, in the usual run; `make faults` tries more."""
@@ -132,9 +133,9 @@ def judge(kind: Kind, fault: str, seen: Seen, sound: Seen) -> bool:
     return any(isinstance(found, TreeringError) for found in seen)
 
 
-def is_beginning(found: object, right: object) -> bool:
+def is_beginning(found: Any, right: Any) -> bool:
     """Whether what was read is a beginning of what was recorded: an append that is torn was acknowledged to nobody."""
-    pairs = zip(found, right, strict=True) if isinstance(found, tuple) else [(found, right)]  # type: ignore[arg-type]
+    pairs = zip(found, right, strict=True) if isinstance(found, tuple) else [(found, right)]
     return all(list(one) == list(other)[: len(list(one))] for one, other in pairs)
 
 

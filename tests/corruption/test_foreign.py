@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.session.backends import files_below, local_backend
 
+from treering.api.store import Store
 from treering.errors import AccessError
-from treering.session.store import Store
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_foreign_files_are_reported_and_stay(folder: Path) -> None:
     with store(folder).session("s") as session:
         session.append("b")
         session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     store(folder).repair("s", into="t")
     assert [path.read_bytes() for path in foreign] == [b"mine"] * len(foreign)
 

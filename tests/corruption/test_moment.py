@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 from tests.session.backends import Backend, backend_of, memory_backend, texts
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import CorruptError, TreeringError
-from treering.session.blocking import Session
-from treering.session.store import Store
 from treering.storage.requests import Delete, Put
 
 Objects = Mapping[str, bytes]
@@ -83,7 +84,7 @@ WRITES: dict[str, Callable[[Session], object]] = {
     "branch": lambda session: session.branch("other", at=session.context[1].node),
     "title": lambda session: session.set_title("t"),
     "seal": lambda session: session.seal(),
-    "tidy": lambda session: session.tidy(everything=True),
+    "optimize": lambda session: session.optimize(everything=True),
     "retract": lambda session: session.retract(session.context[0].node),
     "erase": lambda session: session.erase(session.context[0].node),
 }
@@ -161,10 +162,46 @@ def test_who_seals_beside_others_is_not_accused(backend: Backend) -> None:
         for text in LATER:
             first.append(text)
             first.seal()
-        first.tidy(everything=True)
+        first.optimize(everything=True)
         other.append("of another")
         assert len(other.nodes()) == len(OLD) + len(LATER) + 1
         other.close()
+
+
+def test_a_segment_of_a_later_epoch_than_the_tail_stops_who_writes(backend: Backend) -> None:
+    """Names of segments that an older version wrote tell no marks, and epochs all the same."""
+    with backend.store().session("a") as session:
+        for text in OLD:
+            session.append(text)
+        session.seal()
+    (key,) = (key for key in stored(backend) if "/segments/" in key)
+    data = stored(backend)[key]
+    backend.driver().execute((Delete((key,)),))
+    later = re.sub(r"-000000-[0-9a-z]+\.", "-000001-0123456789abcdef.", key)
+    assert later != key
+    put(backend, {later: data})
+    with backend.store().session("a") as session:
+        refusing(lambda: session.append("new"))
+
+
+def test_registers_of_copies_that_erased_different_things_do_not_fit(backend: Backend) -> None:
+    """`latest` of the one copy would else be taken for one that follows what the tail of the other says was erased."""
+    with backend.store().session("a") as session:
+        nodes = [session.append(text) for text in OLD]
+    whole = stored(backend)
+    copies = []
+    for node in nodes[:2]:
+        empty(backend)
+        put(backend, whole)
+        with backend.store().session("a") as session:
+            session.erase(node)
+        copies.append(stored(backend))
+    for one, other in (copies, copies[::-1]):
+        empty(backend)
+        put(backend, {key: (one if key.startswith("latest/") else other)[key] for key in one})
+        with pytest.raises(CorruptError, match="erased") as caught:
+            backend.store().view("a")
+        assert caught.value.kind == "registers"
 
 
 def test_a_handle_looks_once() -> None:
@@ -176,7 +213,7 @@ def test_a_handle_looks_once() -> None:
         session.append("y")
     assert "List" not in counts.counts
     counts.reset()
-    with Store(store._place).session("a") as session:
+    with Store(store.place).session("a") as session:
         assert counts.counts == {"Get": 2}
         for _ in range(5):
             session.append("z")

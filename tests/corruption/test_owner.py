@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.session.backends import Backend, backend_of, memory_backend, texts
 
+from treering.api.store import Store
 from treering.errors import CorruptError
 from treering.format.segment import build_segment, read_segment
-from treering.session.store import Store
 from treering.storage.requests import Delete, Get, Put
 
 Swap = Callable[[Backend, str], None]
@@ -60,13 +61,22 @@ def replace_segment(backend: Backend) -> None:
 def add_segment(backend: Backend) -> None:
     """Let a larger segment of `b` lie beside those of `a`, from the same position on."""
     with backend.store().session("b", create=False) as session:
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     (merged,) = segments_of(backend, "b")
     folder = segments_of(backend, "a")[0].rpartition("/")[0]
     put(backend, f"{folder}/{merged.rpartition('/')[2]}", backend.snapshot()[merged])
 
 
-@pytest.mark.parametrize("foreign", [replace_segment, add_segment])
+def add_segment_without_marks(backend: Backend) -> None:
+    """The same, under the name that an older version would have given it."""
+    add_segment(backend)
+    added = max(segments_of(backend, "a"), key=lambda key: len(backend.snapshot()[key]))
+    data = backend.snapshot()[added]
+    backend.driver().execute((Delete((added,)),))
+    put(backend, re.sub(r"-[0-9a-z]+\.jsonl", "-0123456789ab.jsonl", added), data)
+
+
+@pytest.mark.parametrize("foreign", [replace_segment, add_segment, add_segment_without_marks])
 def test_a_segment_of_another_session_is_damage(backend: Backend, foreign: Callable[[Backend], None]) -> None:
     """History, graph, lineage, copies and merges refuse it; verifying tells, and a repair takes nothing from it."""
     foreign(backend)
@@ -74,18 +84,15 @@ def test_a_segment_of_another_session_is_damage(backend: Backend, foreign: Calla
     store = backend.store()
     view = store.view("a")
     assert texts(view.context) == ["a0", "a1", "a2"]
-    for read in (
-        lambda: view.history(limit=10),
-        view.nodes,
-        view.checkpoints,
-        lambda: store.copy("a", name="c"),
-        lambda: store.session("a", create=False).tidy(everything=True),
-    ):
+    for read in (lambda: view.history(limit=10), view.nodes, view.checkpoints, lambda: store.copy("a", name="c")):
         with pytest.raises(CorruptError) as caught:
             read()
         assert caught.value.kind == "owner"
         assert "'a/" in str(caught.value)
         assert "'b/" in str(caught.value)
+    with pytest.raises(CorruptError) as refused:  # by its name, which tells that it is of another history
+        store.session("a", create=False).optimize(everything=True)
+    assert refused.value.kind in {"owner", "moment"}
     assert segments_of(backend, "a") == stored
     damage = [each for each in store.verify("a") if each.severity == "damage"]
     assert "owner" in {each.kind for each in damage}
@@ -159,5 +166,5 @@ def test_a_segment_that_does_not_say_whose_it_is_is_read() -> None:
     assert backend.store().verify("a") == []
     with backend.store().session("a") as session:
         assert len(session.history(limit=10).rows) == 3
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         assert len(session.nodes()) == 3

@@ -7,15 +7,15 @@ from tests.corruption.test_every_byte import damages
 from tests.faultlog import FaultLog
 from tests.session.backends import memory_backend
 
+from treering.api.store import Store
 from treering.errors import CorruptError, FormatVersionError
 from treering.format.paths import parcel_key
 from treering.maintenance.verify import Finding
-from treering.session.parcels import delete_parcel, get_parcel, put_parcel
-from treering.session.place import Place
-from treering.session.store import Store
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Put
 from treering.storage.run import run
+from treering.store.parcels import delete_parcel, get_parcel, put_parcel
+from treering.store.place import Place
 
 NAMES = ["session/one/snapshot_latest.json", "x" * 300, "z"]
 """The name in the middle is too long for a key, which holds a digest of it."""

@@ -8,9 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from tests.drivers import PassingDriver
 from tests.session.backends import Backend, memory_backend, texts
 
 import treering
+from treering.api.store import Store
+from treering.api.view import View
 from treering.errors import ConflictError, CorruptError, FormatVersionError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased
 from treering.format.line import close_line
@@ -18,10 +21,8 @@ from treering.format.register import Tail, decode_tail, encode_tail
 from treering.format.salvage import salvage_content
 from treering.format.segment import build_segment, read_footer, read_segment
 from treering.maintenance.repair import Repair
-from treering.session.blocking import View
-from treering.session.store import Place, Store
 from treering.storage.requests import Answer, Batch, Delete, Driver, Found, Get, Put, Request
-from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 LARGE = "large " * 60_000
 SAID = ["m0", "m1", "m2", "m3", "m4", "m5", LARGE, "m7"]
@@ -186,7 +187,8 @@ def test_the_other_frames_of_a_damaged_segment_survive() -> None:
     done, view = place.repair()
     lost = range(frame.first_row, frame.first_row + frame.rows)
     losses = [each for each in done.losses if each.kind == "records"]  # whole lines around the damage may survive
-    assert all(each.key == key and lost.start <= each.first < each.end <= lost.stop for each in losses)
+    assert all(each.key == key for each in losses)
+    assert all(lost.start <= (each.first or 0) < (each.end or 0) <= lost.stop for each in losses)
     assert {each.offset for each in done.losses if each.kind == "object"} == {frame.start}
     gone = [node for node in ids if any(node in each.ids for each in losses)]
     assert len(gone) >= 1
@@ -281,7 +283,7 @@ def test_an_unknown_field_survives_a_new_position(damaged: Damaged) -> None:
     assert found.partition(b",")[2][:-20] == line.partition(b",")[2][:-20]
 
 
-class Stalled(DriverWrapper):
+class Stalled(PassingDriver):
     """An eraser that dies at a request of one kind."""
 
     def __init__(self, inner: Driver, dies: Callable[[Request], bool]) -> None:
@@ -361,7 +363,7 @@ def test_the_copy_of_the_newest_epoch_wins(damaged: Damaged) -> None:
     assert b'"m1"' not in everything(damaged, "t")
 
 
-class Failing(DriverWrapper):
+class Failing(PassingDriver):
     """A disk that reads a segment well once, and only its beginning from then on."""
 
     reads = 0
@@ -379,7 +381,7 @@ class Failing(DriverWrapper):
 def test_what_reads_well_only_once_is_told_of(damaged: Damaged) -> None:
     """An error that says so, and no session of the new name."""
     store = Store(Place(Failing(damaged.backend.driver())))
-    with pytest.raises(UnavailableError, match="not there any more"):
+    with pytest.raises(UnavailableError, match="is gone"):
         store.repair("s", into="t")
     assert [row.id for row in damaged.store.each_session()] == ["s"]
     assert damaged.store.repair("s", into="t").losses == ()

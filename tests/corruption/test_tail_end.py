@@ -13,9 +13,9 @@ import pytest
 from tests.session.backends import kill, texts
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import CorruptError
-from treering.session.blocking import Session
-from treering.session.store import Store
 
 SECTORS = (512, 64, 16, 8)
 BATCHES = (["m0"], ["m1", "m2"], ["x"], ["y", "z", "last"])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 
 _fence = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_file = re.compile(r"# ([\w/]+\.py)\n")
 _heading = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _link = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -38,6 +39,12 @@ def blocks(page: Path) -> list[Block]:
     """The fenced blocks of a page, in order."""
     text = page.read_text()
     return [Block(each[1], each[2], text.count("\n", 0, each.start()) + 2) for each in _fence.finditer(text)]
+
+
+def files(page: Path) -> dict[str, str]:
+    """The blocks that are files, by the paths that stand in the comments with which they begin."""
+    found = ((_file.match(block.text), block.text) for block in blocks(page))
+    return {match[1]: text for match, text in found if match is not None}
 
 
 def prose(page: Path) -> str:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import ROOT, Block, blocks, name_of, pages
+from tests.docs.pages import ROOT, Block, blocks, files, name_of, pages
 from tests.servers import S3Server, moto
+
+import treering.programs
 
 __all__ = ["moto"]
 
@@ -30,7 +32,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))  # for examples that start a process
-    monkeypatch.setattr(sys, "path", sys.path.copy())
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    known = dict(treering.programs._registered)
+    monkeypatch.setattr(treering.programs, "_registered", known)  # a program of an example ends with it
     programs = tmp_path / "bin"
     programs.mkdir()
     _write_program(programs / "treering", f'exec "{sys.executable}" -m treering "$@"')
@@ -49,7 +53,8 @@ def _write_program(path: Path, line: str) -> None:
 @pytest.mark.parametrize("page", [page for page in EXAMPLES if name_of(page) not in ON_S3], ids=name_of)
 def test_examples_run_and_print_what_the_page_says(page: Path, home: Path) -> None:
     """The examples of a page run one after the other, and print what stands below them."""
-    PREPARED.get(name_of(page), lambda _: None)(home)
+    if prepare := PREPARED.get(name_of(page)):
+        prepare(home)
     run_page(page)
 
 
@@ -79,11 +84,18 @@ def test_every_page_with_examples_is_found() -> None:
 def run_page(page: Path) -> None:
     """Run the Python blocks of a page in one namespace; compare what each prints with the `output` block behind it.
 
-    Commands of some pages are run as well, in order with them.
+    Commands of some pages are run as well, in order with them. Blocks that begin with the path of a file are written
+    there.
     """
+    contents = files(page)
+    for path, text in contents.items():
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(text)
     names: dict[str, object] = {"__name__": "__main__"}
     every = blocks(page)
     for place, block in enumerate(every):
+        if block.text in contents.values():
+            continue
         if block.language == "python":
             printed = run_block(page, block, names)
         elif block.language == "sh" and name_of(page) in WITH_COMMANDS:

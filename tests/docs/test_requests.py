@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 from tests.docs.pages import ROOT, table
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.ids import now_ms
-from treering.session import keeper
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
+from treering.session import upkeep
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver
+from treering.store.place import Place
 
 ROWS = {row[0]: row[1:] for row in table(ROOT / "docs/explanation/requests.md", "What you do")}
 COLUMNS = ("object store", "local disk")
@@ -62,7 +63,7 @@ def _appending_resumed(scene: Scene) -> Iterator[None]:
 def _appending_later(scene: Scene) -> Iterator[None]:
     session = scene.begun()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(keeper, "now_ms", lambda: now_ms() + keeper.CARD_LAG_MS_MAX)
+        patched.setattr(upkeep, "now_ms", lambda: now_ms() + upkeep.CARD_LAG_MS_MAX)
         yield
         session.append("more")
 

@@ -11,11 +11,12 @@ from tests.durability.disk import Crash, Disk, restore
 from tests.session.backends import kill, local_backend
 from tests.session.oracle import Operation, Oracle, draw, go_on, names_of, play, stage_of
 
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.store.place import Place
 
 REOPENINGS = {"close", "kill"}
-QUIET = {*REOPENINGS, "seal", "tidy"}
+QUIET = {*REOPENINGS, "seal", "optimize"}
 """Operations that need not build on what others recorded last."""
 
 
@@ -25,7 +26,19 @@ def plan(seed: int, length: int) -> tuple[list[Operation], list[Oracle]]:
     Each kind of operation is among them, and now and then the session is closed, or its process killed.
     """
     rng = random.Random(seed)
-    forced = ["append", "commit", "seal", "append", "rewind", "append", "seal", "tidy", "checkout", "commit", "branch"]
+    forced = [
+        "append",
+        "commit",
+        "seal",
+        "append",
+        "rewind",
+        "append",
+        "seal",
+        "optimize",
+        "checkout",
+        "commit",
+        "branch",
+    ]
     operations: list[Operation] = []
     stages = [Oracle()]
     while len(operations) < length:

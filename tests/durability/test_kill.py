@@ -37,7 +37,7 @@ def plan(rng: random.Random, oracle: Oracle, name: str, *, closes: bool) -> Life
         before = life.stages[-1]
         operation = draw(rng, before, f"{name}.{number}")
         if before.parents and rng.random() < 0.3:
-            operation = (rng.choice(["seal", "tidy", *["close"] * closes]), {})
+            operation = (rng.choice(["seal", "optimize", *["close"] * closes]), {})
         if before.made and rng.random() < 0.1:
             operation = ("rewind", {"number": rng.randrange(len(before.made))})
         after = before.copy()
@@ -59,17 +59,23 @@ def live(worker: Worker, life: Life, rng: random.Random) -> int:
     return [word for word in heard if word != "waiting"].count("done")
 
 
+def begun(folder: Path) -> tuple[Path, Oracle, Worker]:
+    """A store where nothing was said so far, and the first process that works there."""
+    worker = Worker(folder)
+    assert worker.hear() == "open"
+    return folder, Oracle(), worker
+
+
 @pytest.mark.parametrize("waiting", [False, True], ids=["alone", "with another one waiting"])
 def test_killed_at_random_instants(waiting: bool, tmp_path: Path, fault_log: FaultLog) -> None:  # noqa: FBT001
     """Each life goes on where the one before was killed; now and then a writer appends, seals and merges in between."""
     rng = random.Random(31 + waiting)
     kills = rounds(KILLS) // 2
     cut = 0
+    folder, oracle, worker = begun(tmp_path / "0")
     for number in range(kills):
-        if number % LIVES_PER_STORE == 0:
-            folder, oracle = tmp_path / f"{number}", Oracle()
-            worker = Worker(folder)
-            assert worker.hear() == "open"
+        if number and number % LIVES_PER_STORE == 0:
+            folder, oracle, worker = begun(tmp_path / f"{number}")
         life = plan(rng, oracle, f"{number}", closes=not waiting)  # who waits would take it
         follower = Worker(folder) if waiting and oracle.parents else None
         if follower is not None:

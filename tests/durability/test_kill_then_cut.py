@@ -12,7 +12,7 @@ from tests.faultlog import FaultLog, rounds
 from tests.session.oracle import Oracle, describe, expect
 
 SEED, LENGTH = 9, 20
-TRIED = 24
+TRIED = 8
 GO_ON_EVERY = 4  # of the states that a power cut can leave
 FOLLOWED = 2  # operations of the next process at every call of which the power may go
 

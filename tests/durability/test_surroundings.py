@@ -18,8 +18,8 @@ from tests.session.backends import local_backend, texts
 from tests.storage.processes import finish, start
 
 import treering
+from treering.api.session import Session
 from treering.errors import AccessError, TreeringError, UnavailableError, UsageError
-from treering.session.blocking import Session
 
 DAY = 86_400
 
@@ -238,7 +238,7 @@ def test_everything_is_private(umask: int, tmp_path: Path) -> None:
             session.seal()
             session.append("y")
             session.fork("f")
-            session.tidy(everything=True)
+            session.optimize(everything=True)
         store.repair("s", into="r")
     finally:
         os.umask(before)

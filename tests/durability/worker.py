@@ -12,8 +12,8 @@ from typing import Any
 from tests.session.oracle import Operation, names_of, play
 
 import treering
+from treering.api.session import Session
 from treering.errors import SessionHeldError
-from treering.session.blocking import Session
 
 _server = get_context("forkserver")
 _server.set_forkserver_preload(["tests.durability.worker"])
@@ -71,6 +71,6 @@ def _hold(pipe: Connection, folder: str) -> Session:
         return treering.open(folder).session("s")
     except SessionHeldError as error:
         pipe.send("waiting")
-        with Path(folder, error.key).open("rb") as held:
+        with Path(folder, error.key or "").open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
     return treering.open(folder).session("s")

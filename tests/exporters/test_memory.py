@@ -7,12 +7,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from benchmarks import foreign, workload
 from tests.roundtrip.authors import AUTHORS
 
 import treering
-from treering.exporters import export, sheaf
-from treering.exporters.sheaf import Sheaf
-from treering.importers import Intake, claude
+from treering.exporters import export
+from treering.format import segment
+from treering.importers import Intake
+from treering.programs.claude import read as claude
+from treering.programs.common import sheaf
+from treering.programs.common.sheaf import Sheaf
 
 TEXT_BYTES = 100_000
 COUNT = 250
@@ -41,6 +45,31 @@ def test_memory_does_not_grow_with_what_was_said(name: str, tmp_path: Path, monk
     size = Path(done.path).stat().st_size
     assert size > COUNT * TEXT_BYTES
     assert found < size / 4, (found, size)
+
+
+@pytest.mark.parametrize(("name", "bytes_max"), [("claude", 1700), ("pi", 1300)])
+def test_few_bytes_are_kept_of_an_entry(
+    name: str, bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its id, and what tells its place, while a file is made as while it is read again."""
+    monkeypatch.setattr(sheaf, "MEMORY_BYTES_MAX", 1000)
+    monkeypatch.setattr(segment, "FRAME_BYTES", 16 * 1024)
+    monkeypatch.setattr(foreign, "_COMPACT_EVERY", 100)
+    monkeypatch.setattr(workload, "text", lambda _: "words")
+
+    def weigh(size: int) -> tuple[int, int]:
+        path, store = tmp_path / f"{size}.jsonl", treering.open(tmp_path / f"store-{size}")
+        count = foreign.write(path, name, size)
+        view = store.view(Intake(store).take(path, format=name).session)
+        tracemalloc.start()
+        export(view, path, format=name, overwrite=True)
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return count, found
+
+    weigh(1000)  # loads what is loaded once
+    (few, less), (many, more) = weigh(2_000_000), weigh(6_000_000)
+    assert (more - less) / (many - few) < bytes_max, (more - less) / (many - few)
 
 
 def test_a_sheaf_is_gone_through_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from tests.importers.omp_sessions import assistant, entry, sessions, text, user, written
+from tests.sampling import few
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.exporters import Exported, export
-from treering.importers import SessionFile, omp, pi, read
-from treering.importers.omp_title import TITLE_SLOT_BYTES, read_title_slot
-from treering.session.blocking import Session
-from treering.session.store import Store
+from treering.importers import SessionFile, read
+from treering.programs.omp import read as omp
+from treering.programs.omp.title_slot import TITLE_SLOT_BYTES, read_title_slot
+from treering.programs.pi import read as pi
 
 IMAGE = base64.b64encode(bytes(range(256)) * 4).decode()
 DIGEST = sha256(bytes(range(256)) * 4).hexdigest()
@@ -45,7 +48,7 @@ def messages(file: SessionFile) -> list[Any]:
 
 class TestUntouched:
     @given(sessions())
-    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(13, whole=40), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_bytes(self, tmp_path: Path, entries: list[dict[str, Any]]) -> None:
         """A session in which nothing happened gives the very file it was made of."""
         path = written(tmp_path, *entries)

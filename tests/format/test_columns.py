@@ -27,18 +27,21 @@ rows = st.tuples(
     st.booleans(),
 )
 
+Row = tuple[str, str, str, str | None, str, str, str | None, int | None, dict[str, str] | None, bytes, int, bool]
 
-def skeletons_of(drawn: list[tuple], first: int) -> list[Skeleton]:
+
+def skeletons_of(drawn: list[Row], first: int) -> list[Skeleton]:
     """Skeletons at consecutive positions; a time of None is that of the id."""
     made = []
-    for at, (*fields, time, link, brief, length, critical) in enumerate(drawn, first):
-        resolved = (time_of(fields[2]) or 0) if time is None else time
-        made.append(Skeleton(at, *fields, resolved, link, brief, length, critical))
+    for at, row in enumerate(drawn, first):
+        form, kind, name, parent, head, role, target, time, link, brief, length, critical = row
+        resolved = (time_of(name) or 0) if time is None else time
+        made.append(Skeleton(at, form, kind, name, parent, head, role, target, resolved, link, brief, length, critical))
     return made
 
 
 @given(st.lists(rows, min_size=1, max_size=12), st.integers(0, 2**40))
-def test_round_trip(drawn: list[tuple], first: int) -> None:
+def test_round_trip(drawn: list[Row], first: int) -> None:
     """Skeletons come back from their columns as they were."""
     skeletons = skeletons_of(drawn, first)
     assert unpack(pack(skeletons), first) == skeletons

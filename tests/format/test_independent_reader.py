@@ -12,15 +12,19 @@ from pathlib import Path
 
 import pytest
 from tests.format import independent_reader
+from tests.session.at_rest import restored_at
 from tests.session.test_state_of_heads import act
 
 import treering
+from treering.api.store import Store
 from treering.checkpoint.prune import Keep
 from treering.errors import NotFoundError, UsageError
-from treering.session.reader import Reader, Restored, decoded_manager, decoded_state
-from treering.session.store import Place, Store
+from treering.session.agent_state import decoded_manager, decoded_state
+from treering.session.content import Restored
+from treering.session.reader import Reader
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Steps
+from treering.store.place import Place
 
 VERBS = 40
 ALONE = (
@@ -74,7 +78,7 @@ def fill(session: treering.Session) -> None:
 def shown(reader: Reader, there: Restored) -> Steps[list[object]]:
     """The messages of a context that is not the one in hand."""
     yield from ()
-    return [item.message for item in reader.messages(there.context, there.lines)]
+    return [item.message for item in reader.content.messages(there.context, there.lines)]
 
 
 def same(ours: Store, theirs: dict[str, independent_reader.Reader]) -> None:
@@ -85,7 +89,7 @@ def same(ours: Store, theirs: dict[str, independent_reader.Reader]) -> None:
         assert (reader.heads, reader.current) == (view.heads, view.head)
         assert reader.messages(reader.at_head(view.head).items) == [item.message for item in view.context]
         for head, node in view.heads.items():
-            there = view.perform(Reader.restore, node, head=head)
+            there = view.perform(restored_at, node, head=head)
             told = there.checkpoint
             found = reader.at_head(head)
             assert reader.messages(found.items) == view.perform(shown, there)
@@ -104,7 +108,7 @@ def test_a_session_of_everything_is_read_by_others(tmp_path: Path) -> None:
         session.fork("fork", at=session.path()[2])
         same(store, independent_reader.sessions(tmp_path))
         session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         same(store, independent_reader.sessions(tmp_path))
         session.prune(Keep(last=2))
         session.append("behind it")

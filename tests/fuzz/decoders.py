@@ -29,7 +29,7 @@ from treering.format.paths import decode_id, encode_id, parcel_of, parse_segment
 from treering.format.record import Record, decode_record, skeleton_of, skeleton_of_record
 from treering.format.register import decode_card, decode_latest, decode_tail
 from treering.format.salvage import salvage_content, salvage_header, salvage_lines, salvage_segment
-from treering.importers.lines import read_values
+from treering.programs.common.lines import read_values
 from treering.storage.slots import decode_slot, encode_slot
 
 DATA = Path(__file__).parents[1] / "compat/data/v1"
@@ -145,7 +145,7 @@ def read_imported(data: bytes) -> object:
     def report(*found: object) -> None:
         reports.append(found)
 
-    stream = io.BufferedReader(io.BytesIO(data))  # type: ignore[arg-type]
+    stream = io.BufferedReader(io.BytesIO(data))
     return list(islice(read_values(stream, report, lambda value: isinstance(value, dict)), 10_000)), reports
 
 

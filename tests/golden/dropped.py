@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from tests.golden.folder import Golden
 
-from treering.importers.operator import RULES
+from treering.programs.operator.read import RULES
 
 Drop = Callable[[str], str]
 """From a line to what the program reads of it."""

@@ -16,7 +16,7 @@ import treering
 from treering.errors import TreeringError
 from treering.ids import new_nonce
 from treering.importers import FileContext, SessionFile
-from treering.importers.formats import find_format
+from treering.programs.formats import find_format
 
 BLOB: Final = "blob:sha256:"
 _OF_THE_RECORDING: Final = ("deleted_by_listing",)  # what the listing did to the file, not what it showed
@@ -25,10 +25,14 @@ Answer = tuple[object, object]
 """Theirs and ours."""
 
 
+@pytest.mark.sampled(4)
 def test_answers_are_those_of_the_program(
     golden: Golden, kind: str, compared: Counter[tuple[str, str]], done: set[tuple[Path, str]], tmp_path: Path
 ) -> None:
-    """Every case of the file is answered as the program answered it, but for what the program drops of the file."""
+    """Every case of the file is answered as the program answered it, but for what the program drops of the file.
+
+    One kind of question in four here, all with `make whole`.
+    """
     done.add((golden.answer, kind))
     dropped = classes(golden)
     answer = _ANSWERS[kind] if golden.accepted else _open  # that of a program which destroyed the file is none

@@ -118,4 +118,5 @@ def _attached(data: bytes) -> Collection[str]:
             entries.append(json.loads(line))
         except ValueError:
             continue  # torn
-    return {entry.get("uuid") for entry in entries if isinstance(entry, dict) and entry.get("type") == "attachment"}
+    lines = [entry for entry in entries if isinstance(entry, dict) and entry.get("type") == "attachment"]
+    return {str(entry.get("uuid")) for entry in lines}

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 from uuid import UUID, uuid5
 
-from treering.importers.writing import encode_javascript
+from treering.programs.common.writing import encode_javascript
 
 SPACE = UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 START = datetime(2026, 1, 5, 8, tzinfo=UTC)

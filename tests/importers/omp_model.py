@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from treering.importers.pi import read_time
+from treering.programs.common.times import read_time
 
 NOTES = ("label", "title_change", "model_usage")
 """Entries that are no nodes here: the time of a summary is not told by them."""
@@ -87,18 +87,18 @@ def _compacted(path: Entries, latest: int) -> Shown:
     payload = remote and {
         "type": "openaiResponsesHistory", "provider": remote["provider"], "items": remote["replacementHistory"]
     }  # fmt: skip
+    begins = [at for at in range(latest) if path[at]["id"] == entry.get("firstKeptEntryId")]
     if remote:
         ends = [at for at in range(latest) if path[at]["id"] == entry.get("providerReplayThroughEntryId")]
         kept = path[ends[0] + 1 : latest] if ends else []
-    begins = [at for at in range(latest) if path[at]["id"] == entry.get("firstKeptEntryId")]
-    if not remote:
+    else:
         kept = path[begins[0] : latest] if begins else []
     request = _left_request(path[:latest], begins[0]) if begins and "details" in entry else []
     rest = [*request, *kept, *path[latest + 1 :]]
     summary = _summary(entry, providerPayload=payload)
     if native := entry.get("preserveData", {}).get("anthropicCompaction"):
         told = {"type": "anthropicCompaction", "provider": "anthropic", "content": native["content"]}
-        follows = [path[at] for at in begins] or path[latest + 1 : latest + 2]
+        follows = [path[at] for at in begins] + path[latest + 1 :]
         times = [read_time(row["timestamp"]) for row in follows if row["type"] not in NOTES]
         summary = {"providerPayload": told} | summary | ({"timestamp": (times[0] or 0) - 1} if times else {})
     return [(entry["id"], summary), *(pair for row in rest for pair in _one(row))]

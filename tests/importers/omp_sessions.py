@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import strategies as st
 from tests.importers.reading import HEADER
 
-from treering.importers.omp_title import TitleSlot, build_title_slot
-from treering.importers.writing import encode_javascript
+from treering.programs.common.writing import encode_javascript
+from treering.programs.omp.title_slot import TitleSlot, build_title_slot
 
 SLOT = build_title_slot(TitleSlot("A title", "auto", "2026-01-05T08:00:01.000Z"))
 Entry = dict[str, Any]

@@ -6,10 +6,10 @@ import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from treering.importers.pi import DIALECT
-from treering.importers.reader import LinesSource
-from treering.importers.source import Imported, Problem
-from treering.importers.writing import encode_javascript
+from treering.programs.common.reader import LinesSource
+from treering.programs.common.source import Imported, Problem
+from treering.programs.common.writing import encode_javascript
+from treering.programs.pi.read import DIALECT
 from treering.transcript.node import Draft
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": "2026-01-05T08:00:00.000Z", "cwd": "/repo"}
@@ -32,7 +32,7 @@ class Read(NamedTuple):
 
     @property
     def parents(self) -> dict[str, str | None]:
-        return {draft.id: draft.parent for draft in self.nodes}
+        return {draft.id or "": draft.parent if isinstance(draft.parent, str) else None for draft in self.nodes}
 
     @property
     def kinds(self) -> list[str]:

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.importers.claude_sessions import SESSION, Chance, Talk, uuid
+from tests.sampling import few
 
 from treering.importers import Diagnosis, diagnose, read, repair
 
@@ -76,11 +77,11 @@ def test_each_defect_is_found_and_mended(
     assert found(diagnose(copy)) == []
     file = read(copy)
     assert file.problems == []
-    shown = [message.message["content"] for message in file.context(file.leaf).messages]  # type: ignore[index]
+    shown = [message.message["content"] for message in file.context(file.leaf).messages]
     assert [text if isinstance(text, str) else text[0]["text"] for text in shown] == WHOLE
 
 
-@settings(max_examples=10)
+@settings(max_examples=few(3, whole=10))
 @given(random=st.randoms(use_true_random=False))
 def test_nothing_is_wrong_with_sound_files(random: Random, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Entries without ids, ends that nothing follows, compactions and sidechains are no defects; a copy is the file."""

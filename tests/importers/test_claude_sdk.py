@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.importers.claude_sessions import SESSION, Chance, Talk, uuid
+from tests.sampling import few
 
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import Intake, SessionFile, read
-from treering.importers.claude_entries import is_unlinked
+from treering.programs.claude.entries import is_unlinked
 
 sdk = pytest.importorskip("claude_agent_sdk")
 
@@ -78,7 +79,7 @@ def _compare(path: Path) -> None:
     assert steps(found) == steps([by_uuid[name] for name in theirs])
 
 
-@settings(max_examples=100)
+@settings(max_examples=few(33, whole=100))
 @given(random=st.randoms(use_true_random=False), turns=st.integers(1, 8))
 def test_the_same_messages_in_the_same_order(project: Path, random: Random, turns: int) -> None:
     """Whatever forks the chain: the messages are those of the SDK, every answer and its results in one piece."""
@@ -125,7 +126,7 @@ def test_subagents(project: Path) -> None:
     assert [message.uuid for message in theirs] == file.path(file.leaf)
 
 
-@settings(max_examples=10)
+@settings(max_examples=few(2, whole=10))
 @given(random=st.randoms(use_true_random=False), turns=st.integers(1, 5))
 def test_a_fork_made_by_the_sdk(project: Path, random: Random, turns: int) -> None:
     """It is linked with the session that it was made of, says the same, and is written as Python writes it."""

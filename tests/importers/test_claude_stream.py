@@ -16,9 +16,8 @@ from treering.exporters import export
 from treering.format.record import decode_record
 from treering.ids import new_nonce
 from treering.importers import Intake, read
-from treering.importers.doctor import diagnose
-from treering.importers.mending import repair
-from treering.importers.writing import encode_javascript
+from treering.importers.mending import diagnose, repair
+from treering.programs.common.writing import encode_javascript
 
 
 @pytest.fixture

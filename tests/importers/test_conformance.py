@@ -14,12 +14,15 @@ import msgspec
 import pytest
 from tests.golden.folder import find_golden
 
+from treering import programs
+from treering.api.store import Store
 from treering.errors import UsageError
-from treering.importers import Intake, detect_format, find_format, formats, pi, register_format
-from treering.importers.formats import Format
-from treering.importers.source import open_stream, read_start
-from treering.session.store import Place, Store
+from treering.importers import Intake, detect_format, find_format, register_program
+from treering.programs.common.source import open_stream, read_start
+from treering.programs.formats import Format
+from treering.programs.pi import locate as pi_locate, read as pi
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 from treering.testing.importers import check_importer
 
 TIME = "2026-01-05T08:00:00.000Z"
@@ -65,8 +68,8 @@ def path(tmp_path: Path) -> Path:
 
 def variant(**changed: object) -> Any:
     """The importer of pi, with some members replaced."""
-    names = [name for name in dir(pi) if not name.startswith("_")]
-    return SimpleNamespace(**{name: getattr(pi, name) for name in names} | changed)
+    members = {name: getattr(part, name) for part in (pi, pi_locate) for name in dir(part) if name[0] != "_"}
+    return SimpleNamespace(**members | changed)
 
 
 class Source:
@@ -134,7 +137,7 @@ def test_a_broken_one_is_told(path: Path, name: str) -> None:
     """Each rule is checked, and named with the file where it does not hold."""
     importer, rule = BROKEN[name]
     with pytest.raises(AssertionError, match=rule):
-        check_importer(importer, [path])
+        check_importer(importer, [path], locate=importer)
 
 
 def test_a_later_draft_may_not_change_an_earlier_one(path: Path) -> None:
@@ -145,7 +148,7 @@ def test_a_later_draft_may_not_change_an_earlier_one(path: Path) -> None:
         return Source(Path(path), lambda draft: replaced(draft, links={"size": str(size)}))
 
     with pytest.raises(AssertionError, match="only adds drafts"):
-        check_importer(variant(open_source=open_source), [path])
+        check_importer(variant(open_source=open_source), [path], locate=pi_locate)
 
 
 def test_no_files(path: Path) -> None:
@@ -157,8 +160,7 @@ def test_no_files(path: Path) -> None:
 @pytest.fixture
 def _registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget afterwards what a test registers."""
-    monkeypatch.setattr(formats, "_registered", {})
-    formats._load_entry_points.cache_clear()
+    monkeypatch.setattr(programs, "_registered", {})
 
 
 def other(name: str) -> Any:
@@ -170,36 +172,42 @@ def other(name: str) -> Any:
 def test_a_registered_format(path: Path) -> None:
     """It is asked first, can be named, and imports; the names of ours cannot be taken."""
     assert detect_format(path).NAME == "pi"
-    register_format(other("other"))
+    register_program("other", SimpleNamespace(read=other("other"), locate=pi_locate))
     assert detect_format(path).NAME == find_format("other").NAME == "other"
     assert Intake(Store(Place(MemoryDriver()))).take(path).outcome == "new"
     with pytest.raises(UsageError, match="name of one that exists"):
-        register_format(other("pi"))
+        register_program("pi", SimpleNamespace(read=other("pi")))
+
+
+PACKAGED = """
+from treering.programs.pi.read import *
+from treering.programs.pi.read import RULES
+NAME = "packaged"
+def detect(head):
+    return head.startswith(b"packaged")
+"""
 
 
 @pytest.mark.usefixtures("_registry")
-def test_a_format_of_a_package(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An entry point is found where no other format fits; one that cannot be imported harms nothing."""
-
-    class Point:
-        def __init__(self, name: str, error: Exception | None = None) -> None:
-            self.name, self._error = name, error
-
-        def load(self) -> Any:
-            if self._error is not None:
-                raise self._error
-            return variant(NAME=self.name, detect=lambda head: head.startswith(b"packaged"))
-
-    points = [Point("broken", ImportError("no")), Point("packaged"), Point("pi")]
-    monkeypatch.setattr(formats, "entry_points", lambda group: points if group == "treering.importers" else [])
+def test_a_program_of_a_distribution(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An entry point is found where no other program fits; one that cannot be imported harms nothing."""
+    for name, text in (("packaged", PACKAGED), ("broken", "import no_such_module")):
+        folder = tmp_path / "site" / f"x_{name}"
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").touch()
+        (folder / "read.py").write_text(text)
+    points = {"broken": "x_broken", "packaged": "x_packaged", "none": "no_such_package"}
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    monkeypatch.setattr(programs, "_installed", lambda: points)
     assert detect_format(path).NAME == "pi"
-    assert formats.known_formats()[0] != "packaged"
+    assert "packaged" not in programs.known_programs()
     odd = tmp_path / "odd"
     odd.write_text("packaged")
     assert detect_format(odd).NAME == "packaged"
     assert find_format("packaged").NAME == "packaged"
-    with pytest.raises(UsageError, match="unknown"):
-        find_format("broken")
+    for name in ("broken", "none"):
+        with pytest.raises(UsageError, match="unknown"):
+            find_format(name)
 
 
 def test_a_compressed_file_that_is_cut(tmp_path: Path) -> None:

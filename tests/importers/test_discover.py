@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from treering.importers import discovery, omp
-from treering.importers.breadcrumbs import terminal_name
+from treering.importers import discovery
 from treering.importers.discovery import Recent, breadcrumbs, discover, recent
+from treering.programs.omp import locate as omp
+from treering.programs.omp.breadcrumbs import terminal_name
 
 TIME = "2026-01-05T08:00:00.000Z"
 NOW_S = 1_767_700_000
@@ -140,7 +141,7 @@ def test_breadcrumbs(home: Path) -> None:
     left = pi_file(home, "left", work, at=1, folder=folder)
     newer = pi_file(home, "newer", work, at=5, folder=folder)
     crumb(home, work, left)
-    assert [each.session_file for each in breadcrumbs(home, {})] == [left]
+    assert [each.session_file for _, each in breadcrumbs(home, {})] == [left]
     found = recent(work, home, {}, tty="/dev/pts/3")
     assert found is not None
     assert (found.session, found.breadcrumb) == ("left", True)
@@ -160,7 +161,7 @@ def test_a_subagent_is_left_for_its_session(home: Path) -> None:
     below = pi_file(home, "below", work, folder=f".omp/agent/sessions/x/{top.stem}")
     deeper = pi_file(home, "deeper", work, folder=f".omp/agent/sessions/x/{top.stem}/{below.stem}")
     crumb(home, work, deeper)
-    assert [each.session_file for each in breadcrumbs(home, {})] == [top]
+    assert [each.session_file for _, each in breadcrumbs(home, {})] == [top]
 
 
 @pytest.mark.parametrize(

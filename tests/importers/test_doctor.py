@@ -5,18 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import tracemalloc
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.golden.folder import Golden, find_golden
+from tests.sampling import few
 
 from treering.errors import ConflictError, TreeringError, UsageError
-from treering.importers import read
-from treering.importers.doctor import Diagnosis, diagnose
-from treering.importers.formats import detect_format
-from treering.importers.mending import repair
+from treering.importers import mending, read
+from treering.importers.doctor import Diagnosis
+from treering.importers.mending import diagnose, repair
+from treering.programs.formats import detect_format
 
 TIME = "2026-01-05T08:00:00.000Z"
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd": "/repo"}
@@ -307,7 +310,7 @@ def test_other_agents(shared: Path) -> None:
     assert known == {"claude", "openclaw", "pi"}
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(20, whole=60))
 @given(
     parents=st.lists(st.integers(-1, 11), min_size=2, max_size=12),
     broken=st.lists(st.tuples(st.integers(1, 12), st.sampled_from(["cut", "drop", "nul", "glue", "flip"])), max_size=4),
@@ -339,6 +342,65 @@ def test_any_damage(
     assert all(each.parent is None or each.parent in names for each in after.entries)
     for entry in after.entries:
         assert after.path(entry.id)[-1] == entry.id
+
+
+def linked(name: str, count: int) -> list[bytes]:
+    """The lines of a session in which each message follows the one before."""
+    time = "2026-01-05T08:00:00.000Z"
+    said: dict[str, object] = {"role": "user", "content": "words", "timestamp": 1}
+    if name == "claude":
+        ids = [str(UUID(int=(number + 1) << 64)) for number in range(count)]
+        own, above, kind = "uuid", "parentUuid", "user"
+        header: list[dict[str, object]] = []
+    else:
+        ids = [f"{number + 1:08x}" for number in range(count)]
+        own, above, kind = "id", "parentId", "message"
+        header = [{"type": "session", "version": 3, "id": "s-1", "timestamp": time, "cwd": "/repo"}]
+    records: list[dict[str, object]] = [
+        {"type": kind, own: each, above: before, "sessionId": "s-1", "timestamp": time, "message": said}
+        for before, each in zip([None, *ids], ids, strict=False)
+    ]
+    return [json.dumps(record).encode() + b"\n" for record in (*header, *records)]
+
+
+@pytest.mark.parametrize(("name", "bytes_max"), [("claude", 750), ("pi", 500)])
+def test_few_bytes_are_kept_of_an_entry(name: str, bytes_max: int, tmp_path: Path) -> None:
+    """Its id, and what tells its place: a gigabyte may have 350,000 of them."""
+    path, count = tmp_path / "a.jsonl", 4000
+    path.write_bytes(b"".join(linked(name, 10)))
+    diagnose(path)  # loads what is loaded once
+    path.write_bytes(b"".join(linked(name, count)))
+    tracemalloc.start()
+    entries = diagnose(path).entries
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert entries == count
+    assert found < count * bytes_max, found / count
+
+
+def test_the_tree_is_looked_at_in_steps_that_follow_its_entries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sets that only become fuller are not made anew for each entry: that took the square of their number."""
+    touched = 0
+
+    class Counted(set[Any]):
+        """A set that counts what goes into it, and what is copied with it."""
+
+        def update(self, *others: Iterable[Any]) -> None:
+            nonlocal touched
+            touched += sum(1 for other in others for _ in other)
+            super().update(*others)
+
+        def __or__(self, other: Collection[Any]) -> Counted:  # also by `|=` with no set
+            nonlocal touched
+            touched += len(self) + len(other)
+            return Counted([*self, *other])
+
+    monkeypatch.setattr(mending, "set", Counted, raising=False)
+    count = 500
+    diagnose(write(tmp_path, lines(HEADER, *chain(count))))
+    assert count <= touched <= 5 * count
 
 
 def test_memory_does_not_grow_with_what_was_said(tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ import treering
 from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, evva, read
-from treering.importers.writing import encode_go
+from treering.importers import SessionFile, read
+from treering.programs.common.writing import encode_go
+from treering.programs.evva import read as evva
 
 USER: dict[str, Any] = {
     "Role": "user", "Content": "hello", "Thinking": "", "ThinkingSignature": "", "ToolCalls": None, "ToolResults": None,
@@ -160,7 +161,7 @@ def test_of_a_cut_document_the_complete_messages_are_read(tmp_path: Path) -> Non
     assert [message["Content"] for message in shown(file)] == ["hello"]
     assert [(problem.kind, problem.line) for problem in file.problems] == [("torn", 21)]
     left = [draft for draft in evva.open_source(path).drafts() if draft.kind == "damage"]
-    assert cut.endswith(left[0].payload["bytes"])  # type: ignore[index]  # a dictionary
+    assert cut.endswith(left[0].payload["bytes"])
 
 
 @pytest.mark.parametrize("behind", ["session", "hello", "assistant", "usage", "full_compact_count"])
@@ -183,6 +184,32 @@ def test_what_is_no_message_is_kept_as_a_note(tmp_path: Path) -> None:
     write(path := tmp_path / "x.json", evva.indent(encode_go(DOCUMENT | {"session": session})) + b"\n{}")
     file = read(path)
     assert ([problem.kind for problem in file.problems], len(shown(file))) == (["no_object", "garbage"], 1)
+
+
+@pytest.mark.parametrize("messages", [[7, USER], [USER, None, "x", [USER]], [[]]])
+def test_what_is_no_message_goes_back_until_the_session_goes_on(messages: list[object], tmp_path: Path) -> None:
+    """Such a document is refused by evva; so one with more in it has messages only."""
+    data = write(path := tmp_path / "x.json", DOCUMENT | {"session": DOCUMENT["session"] | {"messages": messages}})
+    store = loaded(path)
+    assert export(store.view("s"), tmp_path / "same.json", format="evva").left_out == []
+    assert (tmp_path / "same.json").read_bytes() == data
+    with store.session("s") as session:
+        session.append("more")
+    left = export(store.view("s"), tmp_path / "more.json", format="evva").left_out
+    written = json.loads((tmp_path / "more.json").read_bytes())["session"]["messages"]
+    assert [message["Role"] for message in written] == ["user"] * (messages.count(USER) + 1)
+    assert [(each.kind, each.count) for each in left] == [("damage", len(messages) - messages.count(USER))]
+
+
+def test_a_fork_of_an_untouched_session_is_another_one(tmp_path: Path) -> None:
+    """By the id evva tells documents: with that of the first one, this would write over it."""
+    write(path := tmp_path / "x.json", DOCUMENT | {"session": DOCUMENT["session"] | {"messages": [USER]}})
+    store = loaded(path)
+    with store.session("s") as session:
+        session.fork("mine")
+    export(store.view("mine"), tmp_path / "mine.json", format="evva")
+    document = json.loads((tmp_path / "mine.json").read_bytes())
+    assert (document["session_id"], document["session"]["messages"]) == ("mine", [USER])
 
 
 @pytest.mark.parametrize("form", ["indented", "one line", "odd"])

@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 import treering
+from treering.api.store import Store
 from treering.errors import ConflictError, TreeringError
 from treering.exporters import export
 from treering.format.record import decode_record
-from treering.importers import read, rfc3339
+from treering.importers import read
 from treering.importers.intake import Intake, Taken
-from treering.session.store import Place, Store
+from treering.programs.common import rfc3339
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 REPLACED = "replaced_by_new_session"
 TIME = "2026-01-05T08:00:00.000Z"

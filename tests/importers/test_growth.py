@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import os
+from collections import Counter
 from pathlib import Path
-from random import Random
+from random import Random, SystemRandom
 from typing import Any
+from uuid import UUID
 
 import pytest
+import zstandard
 from tests.roundtrip.authors import AUTHORS
 
+from treering.api.store import Store
 from treering.errors import ConflictError
 from treering.format.record import decode_record
 from treering.ids import time_of
-from treering.importers import Intake, claude, find_format, growth, lines, pi as pi_module, reader
-from treering.importers.chain import Chain
-from treering.importers.claude_course import Course
-from treering.importers.growth import Growth, Looks
+from treering.importers import Intake, find_format
 from treering.importers.origin import Reading
-from treering.importers.source import Imported, ProblemLog
-from treering.session.store import Place, Store
+from treering.programs.claude import read as claude
+from treering.programs.claude.course import Course
+from treering.programs.common import growth, lines, memo, reader
+from treering.programs.common.chain import Chain
+from treering.programs.common.growth import Growth, Look, Looks
+from treering.programs.common.memo import Memo, Page
+from treering.programs.common.source import Imported, ProblemLog
+from treering.programs.pi import read as pi_module
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Get
+from treering.store.place import Place
 
 SEEDS = 20
 FORMATS = [name for name in AUTHORS if name != "evva"]
@@ -190,6 +200,68 @@ def test_what_was_imported_is_not_read_again(tmp_path: Path, looks: Looks) -> No
         assert store.view(taken.session).node == json.loads(given[count - 1])["id"]
 
 
+def claude_lines(count: int) -> list[bytes]:
+    """The lines of a session of Claude Code."""
+    names = [str(UUID(int=number + 1)) for number in range(count)]
+    records = [
+        {"type": "user", "uuid": name, "parentUuid": above, "sessionId": "s-1", "timestamp": "2026-01-05T08:00:00.000Z",
+         "message": {"role": "user", "content": "words"}}
+        for above, name in zip([None, *names], names, strict=False)
+    ]  # fmt: skip
+    return [json.dumps(record).encode() + b"\n" for record in records]
+
+
+@pytest.fixture
+def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small files have many pieces and pages, as large ones do."""
+    monkeypatch.setattr(growth, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(growth, "CHECKED_BYTES_MAX", 5000)
+    monkeypatch.setattr(growth, "_READ_BYTES", 1000)
+    monkeypatch.setattr(memo, "FACTS_ON_PAGE", 8)
+
+
+@pytest.fixture
+def costs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Bytes of files that were read, and pages of what was known of them."""
+    found: Counter[str] = Counter()
+    decoded = Memo._decoded
+
+    class Counted(io.FileIO):
+        def readinto(self, buffer: Any) -> int | None:
+            count = super().readinto(buffer)
+            found["bytes"] += count or 0
+            return count
+
+    def counted(of: Memo, page: Page) -> dict[str, Any]:
+        found["pages"] += 1
+        return decoded(of, page)
+
+    monkeypatch.setattr(claude, "open_stream", lambda path: io.BufferedReader(Counted(path), 1000))
+    monkeypatch.setattr(Memo, "_decoded", counted)
+    return found
+
+
+def test_one_more_record_costs_the_same_at_any_size(
+    tmp_path: Path, looks: Looks, in_small: None, costs: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the file a few pieces are read, and of what was known of it a few pages."""
+    monkeypatch.setattr(claude, "HEAD_ENTRIES_MAX", 5)
+    seen = []
+    for count in (500, 2000):
+        given = claude_lines(count)
+        path, store = tmp_path / f"{count}.jsonl", Store(Place(MemoryDriver()))
+        path.write_bytes(b"".join(given[:-1]))
+        Intake(store, looks=looks).take(path, format="claude")
+        path.write_bytes(b"".join(given))
+        costs.clear()
+        taken = Intake(store, looks=looks).take(path, format="claude")
+        assert taken.records == 1
+        assert store.view(taken.session).node == json.loads(given[-1])["uuid"]
+        seen.append(costs.copy())
+    assert 0 < seen[1]["bytes"] < len(b"".join(claude_lines(100)))
+    assert 0 < seen[1]["pages"] <= seen[0]["pages"] + 2 < 20
+
+
 def test_small_files_leave_nothing_behind(tmp_path: Path) -> None:
     """They are read anew as quickly."""
     path, folder = tmp_path / "a.jsonl", tmp_path / "looks"
@@ -206,10 +278,16 @@ def test_a_look_holds_nothing_that_was_said(
     author.begin()
     author.write(*author.table)
     taken: list[bytes] = []
-    monkeypatch.setattr(looks, "keep", lambda _, look: taken.append(look.state))
+    monkeypatch.setattr(looks, "keep", lambda _, look: taken.append(said_in(look)))
     Intake(Store(Place(MemoryDriver())), looks=looks).take(author.path, format=name)
     assert len(taken) == 1
     assert b"words" not in taken[0]
+
+
+def said_in(look: Look) -> bytes:
+    """All that stands in a look."""
+    pages = [look.fresh[page.offset :][: page.size] for page in look.contents.pages]
+    return b"".join([look.state, *map(zstandard.decompress, pages)])
 
 
 # what does not count
@@ -234,6 +312,107 @@ def test_a_change_far_before_the_end_is_noticed(name: str, tmp_path: Path, looks
         Intake(store, looks=looks).take(author.path, format=name)
 
 
+def changed_in_place(path: Path, place: int) -> None:
+    """Say something else in a file, in as many bytes."""
+    data = path.read_bytes()
+    at = data.index(b"words", place)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"other")
+
+
+def begins_again(path: Path, looks: Looks, name: str) -> bool:
+    """Tell whether a file counts as changed, so that it is read from its beginning."""
+    begun = looks.growth(path, name, 10_000)
+    assert begun is not None
+    return Reading(find_format(name).open_source(path), begun).units == 0
+
+
+@pytest.fixture
+def looked(tmp_path: Path, looks: Looks, in_small: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A file with many pieces that was looked at; those in its middle are not drawn."""
+    monkeypatch.setattr(SystemRandom, "sample", lambda _, of, count: [*of][:count])
+    path = tmp_path / "a.jsonl"
+    path.write_bytes(b"".join(pi(200)))
+    Intake(Store(Place(MemoryDriver())), looks=looks).take(path, format="pi")
+    return path
+
+
+def test_a_change_in_place_is_found_when_it_is_drawn(
+    looked: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though another look was taken meanwhile: a digest is never made anew."""
+    middle = looked.stat().st_size // 2
+    changed_in_place(looked, middle)
+    for more in (201, 202):
+        with looked.open("ab") as file:
+            file.write(pi(more)[-1])
+        begun = looks.growth(looked, "pi", 10_000)
+        assert begun is not None
+        reading = Reading(find_format("pi").open_source(looked), begun)
+        assert reading.units == more - 1
+        rest(reading)
+        assert reading.look is not None
+        looks.keep(looked, reading.look)
+    number = (looked.read_bytes().index(b"other") - 1) // 1000
+    monkeypatch.setattr(SystemRandom, "sample", lambda *_: [number])
+    assert begins_again(looked, looks, "pi")
+
+
+@pytest.mark.parametrize("how", ["longer", "other file", "older"])
+def test_what_is_no_mere_change_in_place_is_seen_at_once(looked: Path, looks: Looks, how: str) -> None:
+    """What has another length, is another file or an older one, wherever it was changed."""
+    before = looked.stat()
+    if how == "longer":
+        data = looked.read_bytes()
+        looked.write_bytes(data.replace(b"words", b"more words", 101).replace(b"more words", b"words", 100))
+    else:
+        changed_in_place(looked, before.st_size // 2)
+        os.utime(looked, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert not begins_again(looked, looks, "pi")
+    if how == "other file":
+        copy = looked.with_suffix(".new")
+        copy.write_bytes(looked.read_bytes())
+        copy.replace(looked)
+    elif how == "older":
+        os.utime(looked, ns=(before.st_atime_ns, before.st_mtime_ns - 1))
+    assert begins_again(looked, looks, "pi")
+
+
+def test_all_of_a_file_is_hashed_whose_program_changes_records(
+    tmp_path: Path, looks: Looks, in_small: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Operator-Use writes its files anew in their place when somebody reacts to a message."""
+    monkeypatch.setattr(SystemRandom, "sample", lambda _, of, count: [*of][:count])
+    author = AUTHORS["operator"](tmp_path / "a.jsonl", Random(1))
+    author.begin()
+    author.write(*["message"] * 60)
+    Intake(Store(Place(MemoryDriver())), looks=looks).take(author.path, format="operator")
+    assert not begins_again(author.path, looks, "operator")
+    changed_in_place(author.path, author.path.stat().st_size // 2)
+    assert begins_again(author.path, looks, "operator")
+
+
+@pytest.mark.parametrize("harm", ["changed", "cut", "gone"])
+def test_pages_that_are_damaged_are_passed_over(tmp_path: Path, looks: Looks, in_small: None, harm: str) -> None:
+    """The file is read from its beginning then, and the next time from where that ended."""
+    given = claude_lines(300)
+    path, store, name = tmp_path / "a.jsonl", Store(Place(MemoryDriver())), ""
+    for count, units in ((298, 298), (299, 1), (300, 1)):
+        path.write_bytes(b"".join(given[:count]))
+        taken = Intake(store, looks=looks).take(path, format="claude")
+        name = taken.session
+        assert taken.records in (units, units + 1)  # the first time with what is known of the file
+        (pages,) = (each for each in (tmp_path / "looks").iterdir() if each.suffix)
+        if harm == "gone":
+            pages.unlink()
+        else:
+            data = pages.read_bytes()
+            pages.write_bytes(data[: len(data) // 3] if harm == "cut" else bytes(byte ^ 1 for byte in data))
+    assert [each for each in store.verify(name) if each.severity != "oddity"] == []
+    assert store.view(name).node == json.loads(given[-1])["uuid"]
+
+
 @pytest.mark.parametrize("harm", [b"", b"no look", None])
 def test_a_look_that_is_damaged_or_gone_is_passed_over(tmp_path: Path, looks: Looks, harm: bytes | None) -> None:
     """The file is read from its beginning."""
@@ -241,7 +420,7 @@ def test_a_look_that_is_damaged_or_gone_is_passed_over(tmp_path: Path, looks: Lo
     path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
     path.write_bytes(b"".join(given[:-1]))
     Intake(store, looks=looks).take(path)
-    (look,) = (tmp_path / "looks").iterdir()
+    (look,) = (each for each in (tmp_path / "looks").iterdir() if not each.suffix)
     look.unlink() if harm is None else look.write_bytes(harm or look.read_bytes()[:-1])
     path.write_bytes(b"".join(given))
     assert Intake(store, looks=looks).take(path).records == 1
@@ -269,7 +448,7 @@ def test_what_another_reader_knew_is_passed_over(tmp_path: Path, looks: Looks, m
     path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
     path.write_bytes(b"".join(given[:-1]))
     with monkeypatch.context() as patch:
-        patch.setattr(reader.Reader, "state", lambda _: b"\x92\x01\x02")
+        patch.setattr(reader.Reader, "known", lambda _: growth.Knowledge(b"\x92\x01\x02", {}))
         Intake(store, looks=looks).take(path)
     path.write_bytes(b"".join(given))
     assert Intake(store, looks=looks).take(path).records == 1
@@ -310,7 +489,7 @@ def test_the_oldest_looks_go_first(tmp_path: Path, looks: Looks, monkeypatch: py
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(b"".join(pi(10)))
         Intake(Store(Place(MemoryDriver())), looks=looks).take(path)
-    assert len([*(tmp_path / "looks").iterdir()]) == 3
+    assert len([*(tmp_path / "looks").iterdir()]) == 3 * 2
 
 
 KEPT_OTHERWISE = {
@@ -321,8 +500,6 @@ KEPT_OTHERWISE = {
     # said once in a reading
     "_chained",
 }  # fmt: skip
-PARTS = {"runs", "run_of"}
-"""Of a course, in the place of its runs by node."""
 
 
 def test_a_look_has_all_that_readers_remember() -> None:
@@ -330,9 +507,10 @@ def test_a_look_has_all_that_readers_remember() -> None:
     chain, course = Chain("s"), Course(str)
     lines_reader = reader.Reader(pi_module.DIALECT, Imported(format="pi", version=3, session_id="s"), ProblemLog())
     of_claude = claude._Reader(course, claude.Ids(), ProblemLog(), None)
-    assert remembered(chain) == {*Chain("s").known.__struct_fields__}
-    assert remembered(lines_reader) == {*reader.State.__struct_fields__}
-    assert remembered(course) - {"runs"} == {*course.known.__struct_fields__} - PARTS
+    assert remembered(chain) == {*Chain("s").known.__struct_fields__, *chain.facts}
+    facts = lines_reader.known().facts.keys() - chain.facts.keys()
+    assert remembered(lines_reader) == {*reader.State.__struct_fields__, *facts}
+    assert remembered(course) == {*course.known.__struct_fields__, *course.facts} - {"run_of"}
     assert remembered(of_claude) | {"made"} == {*claude._State.__struct_fields__}
 
 

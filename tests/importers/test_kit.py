@@ -13,9 +13,10 @@ from tests.importers.reading import entry as pi_entry, lines as pi_lines, messag
 import treering
 from treering.exporters import Exported, export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, kit, read
-from treering.importers.formats import detect_format, find_format
-from treering.importers.reader import LinesSource
+from treering.importers import SessionFile, read
+from treering.programs.common.reader import LinesSource
+from treering.programs.formats import detect_format, find_format
+from treering.programs.kit import read as kit
 from treering.transcript.node import Draft
 
 HEADER = {"type": "session", "version": 3, "id": "a" * 32, "timestamp": "2026-02-01T10:00:00Z", "cwd": "/repo"}

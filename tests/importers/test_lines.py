@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from treering.format import values
-from treering.importers import lines
-from treering.importers.lines import Value, read_values
+from treering.programs.common import lines
+from treering.programs.common.lines import Value, read_values
 
 Report = tuple[int, int, str, str]
 
@@ -101,7 +101,7 @@ def test_nul_bytes_cost_nothing_but_themselves() -> None:
 def test_glued_records_are_taken_apart() -> None:
     """Records that lost the line break between them are read one by one, none of them as intact."""
     found, problems = read('{"record":"é"}{"record":2} {"record":3}\n{"record":4}'.encode())
-    assert [value.value["record"] for value in found] == ["é", 2, 3, 4]
+    assert [value.value for value in found] == [{"record": record} for record in ("é", 2, 3, 4)]
     assert [(value.offset, value.intact) for value in found] == [(0, False), (15, False), (28, False), (41, True)]
     assert [problem[:3] for problem in problems] == [(1, 15, "glued"), (1, 28, "glued")]
 

@@ -30,13 +30,15 @@ from tests.importers.omp_sessions import (
     written,
 )
 from tests.importers.reading import HEADER
+from tests.sampling import few
 
 import treering
 from treering.checkpoint.policy import find_policy
 from treering.format import values
 from treering.format.record import Skeleton
-from treering.importers import SessionFile, omp, read
-from treering.importers.entry import ORDER, RAW
+from treering.importers import SessionFile, read
+from treering.programs.common.entry import ORDER, RAW
+from treering.programs.omp import read as omp
 
 IMAGE = bytes(range(256)) * 4
 DIGEST = sha256(IMAGE).hexdigest()
@@ -234,7 +236,7 @@ class TestFailedTurns:
     def test_rehydrated(self, tmp_path: Path) -> None:
         """GitHub Copilot gets no replay of a connection that is gone, and no signatures; the entry keeps both."""
         payload = {"type": "openaiResponsesHistory", "provider": "github-copilot", "items": []}
-        more = {"provider": "github-copilot", "providerPayload": payload}
+        more: dict[str, Any] = {"provider": "github-copilot", "providerPayload": payload}
         file = load(tmp_path, user("n0", None), assistant("n1", "n0", thinking(), text(), **more))
         assert sources(file, "n1") == ["n0", "n1"]
         message = file.context("n1").messages[1].message
@@ -514,7 +516,7 @@ class TestBlobs:
 
 class TestAgainstTheModel:
     @given(sessions())
-    @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(26, whole=80), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_contexts(self, tmp_path: Path, entries: list[dict[str, Any]]) -> None:
         """At every entry, what goes to a model, the settings and what a person sees are those of the plain model."""
         file = load(tmp_path, *entries)
@@ -529,7 +531,7 @@ class TestAgainstTheModel:
             assert omp_model.without_null(context.state) == omp_model.state_of(path)
 
     @given(sessions())
-    @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(16, whole=50), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_extending(self, tmp_path: Path, entries: list[dict[str, Any]]) -> None:
         """Going on from the context of a node gives what the whole path gives, or says that it needs the path."""
         nodes = {row.id: row for row in skeletons(written(tmp_path, *entries))}
@@ -542,7 +544,7 @@ class TestAgainstTheModel:
                 assert extended in (None, policy.build(path))
 
     @given(sessions())
-    @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(16, whole=50), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_bytes(self, tmp_path: Path, entries: list[dict[str, Any]]) -> None:
         """The bytes of every entry can be made again of its draft; those that oh-my-pi wrote need no copy for that."""
         for entry_, drafts in omp.open_source(written(tmp_path, *entries)).records():
@@ -559,7 +561,7 @@ class TestAgainstTheModel:
 
 class TestDamage:
     @given(damaged_sessions())
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(20, whole=60), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_any_value_anywhere(self, tmp_path: Path, entries: list[Any]) -> None:
         """Whatever a field holds, the file is read, and a store that takes it sends what the file sends."""
         path = written(tmp_path, *entries)
@@ -616,7 +618,7 @@ def skeletons(path: Path) -> list[Skeleton]:
 
 class TestStore:
     @given(sessions())
-    @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=few(8, whole=25), suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_forks(self, tmp_path: Path, entries: list[dict[str, Any]]) -> None:
         """A session in a store, and a fork of it at any node, has all of the path and sends what the file would."""
         path = written(tmp_path, *entries)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from treering.importers import breadcrumbs, omp_blobs, omp_title
-from treering.importers.omp_title import TitleSlot
+from treering.programs.omp import blobs as omp_blobs, breadcrumbs, title_slot as omp_title
+from treering.programs.omp.title_slot import TitleSlot
 
 IMAGE = bytes(range(256)) * 4
 IMAGE_TEXT = base64.b64encode(IMAGE).decode()

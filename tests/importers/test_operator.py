@@ -13,10 +13,11 @@ import treering
 from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, operator, read
-from treering.importers.formats import detect_format, find_format
-from treering.importers.readable import operator_reads
-from treering.importers.reader import LinesSource
+from treering.importers import SessionFile, read
+from treering.programs.common.readable import operator_reads
+from treering.programs.common.reader import LinesSource
+from treering.programs.formats import detect_format, find_format
+from treering.programs.operator import read as operator
 from treering.transcript.node import branch_summary
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": 1767600000.0, "cwd": "/repo"}
@@ -89,7 +90,7 @@ def test_what_belongs_to_a_channel_stays_beside_the_message() -> None:
     """The model sees the message object and nothing else."""
     meta = {"channel_message_id": "7", "reactions": ["+1"]}
     draft = [*source(said("u1", None, meta=meta)).drafts()][-1]
-    assert (draft.source, sorted(draft.payload)) == ({"meta": meta}, ["contents", "id", "role", "timestamp"])  # type: ignore[call-overload]  # an object
+    assert (draft.source, sorted(draft.payload)) == ({"meta": meta}, ["contents", "id", "role", "timestamp"])
 
 
 def test_empty_branch_summaries_are_sent() -> None:

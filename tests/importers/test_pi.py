@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tracemalloc
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,9 @@ from tests.importers.reading import HEADER, TIME, entry, line, lines, message, r
 
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
-from treering.importers.pi import DIALECT
-from treering.importers.reader import LinesSource
+from treering.programs.common.reader import LinesSource
+from treering.programs.common.times import read_time, write_time
+from treering.programs.pi.read import DIALECT
 from treering.transcript.node import Draft
 
 TIME_MS = 1767600001000
@@ -25,6 +27,21 @@ TIME_MS = 1767600001000
 def one(record: dict[str, Any], *before: dict[str, Any], version: int = 3) -> Draft:
     """Return the draft of `record`, read behind the entries `before`."""
     return read(lines(*before, record, header=HEADER | {"version": version})).drafts[-1]
+
+
+@given(st.integers(-62_135_596_800_000, 253_402_300_799_999))
+def test_times_are_written_as_javascript_writes_them(ms: int) -> None:
+    """Every moment of the years 1 to 9999 has its date, its time to the millisecond and a Z, and is read again."""
+    moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)
+    text = write_time(ms)
+    assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert read_time(text) == ms
+
+
+@pytest.mark.parametrize("ms", [-62_135_596_800_001, 253_402_300_800_000, 10**17])
+def test_what_is_in_no_year_has_no_time(ms: int) -> None:
+    """What lies before the year 1 or behind 9999 is not written, and fails nothing."""
+    assert write_time(ms) is None
 
 
 def test_a_message_is_kept_as_it_is() -> None:
@@ -106,7 +123,7 @@ def test_version_1_counts_what_pi_could_read() -> None:
     damage = line(entries[0]).strip() + line(entries[1])
     data = line(HEADER | {"version": 1}) + damage + b"null\n42\n\n{torn\n" + b"".join(map(line, [*entries, compaction]))
     ours = read(data)
-    kept = next(draft for draft in ours.nodes if draft.id == ours.drafts[-1].brief["kept"])
+    kept = next(draft for draft in ours.nodes if draft.id == (ours.drafts[-1].brief or {})["kept"])
     assert kept.payload["content"] == "c"  # 0 is the header, 1 is 42, 2 is a
     assert ours.drafts[-1].source == {"raw": line(compaction).decode().strip()}  # pi writes no such field any more
 
@@ -126,7 +143,7 @@ def test_version_1_is_one_line_of_entries() -> None:
     assert [draft.parent for draft in ours.nodes] == [None, *(draft.id for draft in ours.nodes[:-1])]
     assert ours.nodes[1].source == {"id": "x"}
     assert ours.nodes[1].links == {"source_parent": "nowhere"}
-    assert all(len(draft.id) == 8 and int(draft.id, 16) >= 0 for draft in ours.nodes)
+    assert all(len(draft.id or "") == 8 and int(draft.id or "", 16) >= 0 for draft in ours.nodes)
     assert read(data) == ours
     assert read(lines(message(None, None), header={**HEADER, "version": 1, "id": "s-2"})).leaf != ours.nodes[0].id
     assert ours.problems == []
@@ -371,7 +388,7 @@ def test_an_entry_without_an_id_gets_one(identifier: object) -> None:
     if identifier == "absent":
         del record["id"]
     ours = read(lines(message("a", None), record))
-    assert (ours.nodes[1].parent, len(ours.nodes[1].id)) == ("a", 8)
+    assert (ours.nodes[1].parent, len(ours.nodes[1].id or "")) == ("a", 8)
     order = [name for name in message("x", "a") if name != "id"]
     assert ours.nodes[1].source == ({"order": order} if identifier == "absent" else {"id": identifier})
     assert (ours.leaf, ours.kinds) == (ours.nodes[1].id, ["missing_id"])
@@ -519,5 +536,5 @@ def test_files_of_other_types_can_be_compared_by_line() -> None:
     one, other = (read(text.encode()).drafts for text in (loose, tight))
     bare = [[msgspec.structs.replace(draft, source=None) for draft in drafts] for drafts in (one, other)]
     assert bare[0] == bare[1]
-    assert "".join(f"{draft.source['raw']}\n" for draft in one) == loose.partition("\n")[2].replace(" \r\n", "")
+    assert "".join(f"{(draft.source or {})['raw']}\n" for draft in one) == loose.partition("\n")[2].replace(" \r\n", "")
     assert read(loose.encode()).problems == []

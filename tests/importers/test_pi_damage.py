@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.importers.reading import Read, collect
 
-from treering.importers import open_source
+from treering.programs.pi.read import open_source
 
 
 @pytest.fixture

@@ -75,7 +75,7 @@ def test_of_two_entries_with_one_id_the_later_counts(tmp_path: Path) -> None:
     """In the places of both, as in the program; no entry is missing from the list."""
     file = file_of(tmp_path, message("a", None, "one"), message("b", "a"), message("a", None, "two"))
     assert file.entry_ids == ["a", "b", "a"]
-    assert file.context("b").messages[0].message["content"] == "two"  # type: ignore[index]
+    assert file.context("b").messages[0].message["content"] == "two"
     assert file.tree() == [["a", None, [["b", None, []]]]] * 2
 
 

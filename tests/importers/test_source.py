@@ -11,9 +11,12 @@ import pytest
 from tests.importers.reading import HEADER, collect, line, lines, message, read
 
 from treering.errors import AccessError, NotFoundError, UsageError
-from treering.importers import Problem, detect, find, open_source, pi
-from treering.importers.reader import LinesSource
-from treering.importers.source import HEAD_BYTES, PROBLEMS_MAX, Importer, ImportSource
+from treering.importers import Problem
+from treering.programs.common.reader import LinesSource
+from treering.programs.common.source import HEAD_BYTES, PROBLEMS_MAX, Importer, ImportSource
+from treering.programs.pi import read as pi
+from treering.programs.pi.locate import find
+from treering.programs.pi.read import detect, open_source
 
 SESSION = lines(message("a", None), message("b", "a"))
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import codecs
 import gzip
 import os
+import tempfile
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.importers.reading import lines, message
 
+from treering.api.store import Store
 from treering.errors import ConflictError, UsageError
-from treering.importers import Intake, detect_format, diagnose, read, repair, spool
-from treering.importers.breadcrumbs import read_breadcrumb
+from treering.importers import Intake, detect_format, diagnose, read, repair
 from treering.importers.discovery import discover, find_sessions
 from treering.importers.doctor import is_foreign
-from treering.importers.source import find_special
-from treering.session.store import Place, Store
+from treering.programs.common import spool
+from treering.programs.common.source import find_special
+from treering.programs.omp.breadcrumbs import read_breadcrumb
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 DATA = lines(message("a", None), message("b", "a"))
 GROWN = lines(message("a", None), message("b", "a"), message("c", "b"))
@@ -64,7 +69,7 @@ def test_a_pipe_is_read(pipe: Pipe, tmp_path: Path, pack: Callable[[bytes], byte
 def test_the_copy_of_a_pipe_goes_with_the_answer(pipe: Pipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is there as long as the answer may ask for it, and then removed, also if it is no session."""
     (tmp_path / "temporary").mkdir()
-    monkeypatch.setattr(spool.tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     file = read(pipe(DATA))
     assert len([*(tmp_path / "temporary").iterdir()]) == 1
     del file
@@ -222,9 +227,11 @@ def test_another_encoding_is_named(tmp_path: Path, encoding: str, name: str | No
     path = tmp_path / "file.jsonl"
     mark = {"utf-32-be": codecs.BOM_UTF32_BE}.get(encoding, b"")
     path.write_bytes(mark + DATA.decode().encode(encoding))
-    for task in (_import, read, diagnose):
+    options: dict[str, Any] = {} if name is None else {"format": name}
+    tasks: tuple[Callable[[Path], object], ...] = (_import, partial(read, **options), partial(diagnose, **options))
+    for task in tasks:
         with pytest.raises(UsageError, match="UTF-16") as caught:
-            task(path) if name is None or task is _import else task(path, format=name)  # type: ignore[operator]
+            task(path)
         assert (caught.value.kind, "iconv" in caught.value.remedy) == ("encoding", True)
 
 

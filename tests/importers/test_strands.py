@@ -14,12 +14,13 @@ from tests.importers.strands_agents import LAYOUTS, ask, known, log, make, resum
 from tests.integrations.strands.fake_model import Call, Calls, Redacted
 
 import treering
+from treering.api.store import Store
 from treering.errors import ConflictError, UsageError
 from treering.format.record import decode_record
 from treering.importers import Intake, Taken, detect_format, find_format, find_sessions, read
-from treering.session.place import Place
-from treering.session.store import Store
+from treering.programs.formats import find_locator
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 from treering.testing.importers import check_importer
 
 IMAGE = {"image": {"format": "png", "source": {"bytes": b"\x89PNG\x00\xff"}}}
@@ -45,10 +46,11 @@ def take(store: Store, folder: Path) -> list[Taken]:
 
 def talk(manager: Any, turns: int = 4, **options: Any) -> Any:
     """An agent that called a tool, saw an image, and learned something."""
-    script = [Calls(Call("add", {"a": 1, "b": 2})), "3", *(f"reply {number}" for number in range(turns + 1))]
+    script: list[Any] = [Calls(Call("add", {"a": 1, "b": 2})), "3", *(f"reply {number}" for number in range(turns + 1))]
     agent = make(manager, script, **options)
     agent("what is 1 + 2?")
-    agent([{"text": "and this?"}, IMAGE])
+    shown: Any = [{"text": "and this?"}, IMAGE]
+    agent(shown)
     agent.state.set("mood", {"calm": True, "": [1.5, None]})
     for number in range(turns):
         agent(f"question {number}")
@@ -60,7 +62,7 @@ def talk(manager: Any, turns: int = 4, **options: Any) -> Any:
 
 def test_an_agent_goes_on_with_what_was_imported(layout: Any, store: Store, tmp_path: Path) -> None:
     """Messages with their bytes and ids, state, and the window's own state are those that Strands would restore."""
-    window = {"conversation_manager": SlidingWindowConversationManager(6)}
+    window: dict[str, Any] = {"conversation_manager": SlidingWindowConversationManager(6)}
     talk(layout(tmp_path), **window)
     theirs = known(make(layout(tmp_path), conversation_manager=SlidingWindowConversationManager(6)))
     (taken,) = take(store, tmp_path)
@@ -105,10 +107,11 @@ def test_a_summary_is_seen_in_front(layout: Any, store: Store, tmp_path: Path) -
 def test_a_question_that_waits_is_answered_after_the_import(layout: Any, store: Store, tmp_path: Path) -> None:
     """An interrupt waits in the imported session, and the answer lets the tool go on."""
     agent = make(layout(tmp_path), [Calls(Call("ask"))])
-    (question,) = agent("ask me").interrupts
+    (question,) = agent("ask me").interrupts or ()
     take(store, tmp_path)
     again = resumed(store, script=["thanks"])
-    result = again([{"interruptResponse": {"interruptId": question.id, "response": "yes"}}])
+    answer: Any = [{"interruptResponse": {"interruptId": question.id, "response": "yes"}}]
+    result = again(answer)
     assert result.stop_reason == "end_turn"
     assert again.messages[-2]["content"][0]["toolResult"]["content"] == [{"text": "answer: yes"}]
 
@@ -142,7 +145,7 @@ def test_what_a_guardrail_took_back_is_not_imported(store: Store, tmp_path: Path
 
 def test_every_snapshot_is_a_checkpoint_under_its_own_id(store: Store, tmp_path: Path) -> None:
     """Going back to one gives what Strands gives for it, and a new message begins a branch there."""
-    manager = snapshots(tmp_path)
+    manager: Any = snapshots(tmp_path)
     agent = talk(manager, conversation_manager=SlidingWindowConversationManager(4))
     take(store, tmp_path)
     kept = sorted(path.stem.removeprefix("snapshot_") for path in tmp_path.rglob("immutable_history/*.json"))
@@ -165,7 +168,7 @@ def asyncio_run(awaited: Any) -> None:
 
 def test_snapshots_after_going_back_are_a_branch(store: Store, tmp_path: Path) -> None:
     """Where an agent of Strands was taken back and went on, the transcript forks; no message is there twice."""
-    manager = snapshots(tmp_path)
+    manager: Any = snapshots(tmp_path)
     agent = make(manager, ["one", "two", "other two"])
     agent("first")
     agent("second")
@@ -258,7 +261,7 @@ def test_a_session_that_went_on_in_both_places(layout: Any, store: Store, tmp_pa
     assert (taken.outcome, taken.branch) == ("updated", "strands")
     view = store.view("s")
     assert [item.node for item in view.context] == shown
-    assert view.get(view.heads["strands"]).payload["content"] == [{"text": "there"}]
+    assert view.get(view.heads["strands"] or "").payload["content"] == [{"text": "there"}]
     assert store.verify("s") == []
 
 
@@ -310,7 +313,7 @@ def test_folders_are_found_beside_other_sessions(store: Store, tmp_path: Path) -
     os.symlink(tmp_path / "x", tmp_path / "z")
     found = [str(place.relative_to(tmp_path)) for place in map(Path, find_sessions(tmp_path))]
     assert found == ["other.jsonl", "x/session_s/agents/agent_default", "y/session/s/scopes/agent/default"]
-    assert list(find_format("strands").find(tmp_path)) == [tmp_path / name for name in found[1:]]
+    assert list(find_locator("strands").find(tmp_path)) == [tmp_path / name for name in found[1:]]
     assert detect_format(tmp_path / found[1]).NAME == "strands"
     inside = tmp_path / found[2] / "snapshots/snapshot_latest.json"
     assert [*find_sessions(inside)] == [tmp_path / found[2]]

@@ -13,13 +13,14 @@ from strands.storage import S3Storage
 from tests.importers.strands_agents import known, make, resumed
 from tests.servers import REGION, S3Server, seaweedfs
 
+from treering.api.store import Store
 from treering.errors import AccessError, UsageError
-from treering.importers import Intake, find_sessions, folder
-from treering.session.place import Place
-from treering.session.store import Store
+from treering.importers import Intake, find_sessions
+from treering.programs.common import folder
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.open import open_driver
+from treering.store.place import Place
 
 __all__ = ["seaweedfs"]
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("s3")]

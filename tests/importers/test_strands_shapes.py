@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from tests.importers.strands_agents import resumed
 
+from treering.api.store import Store
 from treering.importers import Intake, find_sessions
-from treering.importers.strands_shapes import agent_state, decode_bytes, read_snapshot
-from treering.integrations.strands_keys import orchestrator_state, serialized_state
-from treering.session.place import Place
-from treering.session.store import Store
+from treering.programs.strands.keys import orchestrator_state, serialized_state
+from treering.programs.strands.shapes import agent_state, decode_bytes, read_snapshot
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 PNG = b"\x89PNG\x00\xff"
 TEXT = base64.b64encode(PNG).decode()
@@ -137,7 +137,7 @@ def test_results_of_nodes_have_keys_of_their_own() -> None:
     assert serialized_state(orchestrator_state({"id": "g"})) == {"id": "g", "node_results": {}}
 
 
-PENDING = {
+PENDING: dict[str, Any] = {
     "interrupts": {
         "tool:c2:sure": {"id": "tool:c2:sure", "name": "sure", "reason": "really?", "source": "tool"},
         "hook:beforeToolCall:c2:a:b": {"id": "hook:beforeToolCall:c2:a:b", "name": "a:b", "source": "hook"},
@@ -179,8 +179,8 @@ def test_a_session_of_typescript_goes_on_in_python(tmp_path: Path) -> None:
     folder = tmp_path / "ts/scopes/agent/helper/snapshots"
     folder.mkdir(parents=True)
     document = snapshot({"text": "ask me"}, {"image": {"format": "png", "source": {"bytes": TEXT}}}, state={"n": 1})
-    waiting = {**PENDING, "interrupts": {"tool:c2:sure": PENDING["interrupts"]["tool:c2:sure"]}}  # type: ignore[dict-item]
-    waiting["pendingToolExecution"] = {**PENDING["pendingToolExecution"], "completedToolResults": {}}  # type: ignore[dict-item]
+    waiting: dict[str, Any] = {**PENDING, "interrupts": {"tool:c2:sure": PENDING["interrupts"]["tool:c2:sure"]}}
+    waiting["pendingToolExecution"] = {**PENDING["pendingToolExecution"], "completedToolResults": {}}
     document["data"] |= {"interrupts": waiting, "systemPrompt": [{"text": "be kind"}]}
     (folder / "snapshot_latest.json").write_text(json.dumps(document, indent=2))
     store = Store(Place(MemoryDriver()))
@@ -190,7 +190,8 @@ def test_a_session_of_typescript_goes_on_in_python(tmp_path: Path) -> None:
     assert agent.messages[0]["content"][1] == {"image": {"format": "png", "source": {"bytes": PNG}}}
     assert (agent.state.get(), agent.system_prompt) == ({"n": 1}, None)
     (question,) = agent._interrupt_state.interrupts
-    result = agent([{"interruptResponse": {"interruptId": question, "response": "yes"}}])
+    answer: Any = [{"interruptResponse": {"interruptId": question, "response": "yes"}}]
+    result = agent(answer)
     assert result.stop_reason == "end_turn"
     assert agent.messages[2]["content"][0]["toolResult"]["content"] == [{"text": "answer: yes"}]
     (prompt,) = [note for note in store.view("ts/helper").notes() if note.kind == "system"][:1]

@@ -15,11 +15,12 @@ from typing import Any
 
 import pytest
 
+from treering.api.store import Store
 from treering.errors import UsageError
 from treering.importers import Intake, read
-from treering.importers.lines import decode, read_values
-from treering.session.store import Place, Store
+from treering.programs.common.lines import decode, read_values
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 WHOLE = bool(os.environ.get("TREERING_TEARS"))
 SAMPLE_BYTES_MAX = 500_000
@@ -64,7 +65,7 @@ def flat(text: str, *more: Any) -> dict[str, Any]:
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": TIME, "cwd": "/repo"}
 SLOT = {"type": "title", "v": 1, "title": "A title", "updatedAt": TIME, "pad": "    "}
-PROGRESS = {
+PROGRESS: dict[str, Any] = {
     "parentUuid": "u2", **CLAUDE, "type": "progress",
     "data": {"message": {**claude("inner", None, "inside")}, "normalizedMessages": [claude("more", None, "inside")]},
     "toolUseID": "t", "uuid": "u3",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treering.importers.writing import encode_javascript
+from treering.programs.common.writing import encode_javascript
 
 NUMBERS = [
     (1.0, "1"),

@@ -6,19 +6,20 @@ import contextlib
 from collections.abc import Callable
 
 import pytest
+from tests.drivers import PassingDriver
 from tests.session.at_rest import put_back
 from tests.session.backends import kill, memory_backend
 
+from treering.errors import CorruptError
 from treering.format.paths import SessionKeys
 from treering.journal.resume import look, resume
 from treering.storage.requests import Answer, Batch, Driver, Found, Get
 from treering.storage.rules import missing
 from treering.storage.run import run
-from treering.storage.wrapper import DriverWrapper
 from treering.testing.conformance import ask
 
 
-class Slow(DriverWrapper):
+class Slow(PassingDriver):
     """Runs what is sent at once one after the other, the last first, and lets others in behind the first request."""
 
     def __init__(self, inner: Driver, others: Callable[[], None]) -> None:
@@ -35,6 +36,11 @@ class Slow(DriverWrapper):
         return tuple(reversed(answers))
 
 
+def keys_of(batch: Batch) -> list[str]:
+    """What a batch reads."""
+    return [request.key for request in batch if isinstance(request, Get)]
+
+
 @pytest.mark.parametrize(("appends", "expected"), [(False, [2]), (True, [1, 1])])
 def test_a_tail_is_read_beside_latest_and_a_log_behind_it(*, appends: bool, expected: list[int]) -> None:
     """Two requests, on an object store in one batch."""
@@ -43,9 +49,9 @@ def test_a_tail_is_read_beside_latest_and_a_log_behind_it(*, appends: bool, expe
     batches = [next(steps)]
     with contextlib.suppress(StopIteration):
         while True:
-            batches.append(steps.send(tuple(missing(request.key) for request in batches[-1])))
+            batches.append(steps.send(tuple(missing(key) for key in keys_of(batches[-1]))))
     assert [len(batch) for batch in batches] == expected
-    assert [request.key for batch in batches for request in batch] == [keys.latest, keys.tail]
+    assert [key for batch in batches for key in keys_of(batch)] == [keys.latest, keys.tail]
 
 
 def test_what_was_never_safe_is_not_taken_for_what_is_covered() -> None:
@@ -66,3 +72,25 @@ def test_what_was_never_safe_is_not_taken_for_what_is_covered() -> None:
 
     view = run(resume(SessionKeys("", "s", appends=True)), Slow(driver, replace))
     assert b"never safe" not in b"".join(view.tail.lines)
+
+
+@pytest.mark.parametrize("missing_thrice", [False, True])
+def test_a_register_that_is_missing_is_damage_only_when_it_is_missing_three_times(*, missing_thrice: bool) -> None:
+    """Two looks that show the same version twice prove that it was there; what is missing may have been there."""
+    backend = memory_backend()
+    with backend.store().session("s") as session:
+        session.append("said")
+    keys = SessionKeys("", "s", appends=False)
+    steps, driver = resume(keys), backend.driver()
+    batch = next(steps)
+    (tail,) = driver.execute((Get(keys.tail),))
+    for _ in range(2):
+        assert keys_of(batch) == [keys.latest, keys.tail]
+        batch = steps.send((missing(keys.latest), tail))
+    if missing_thrice:
+        with pytest.raises(CorruptError):
+            steps.send((missing(keys.latest), tail))
+        return
+    with pytest.raises(StopIteration) as ended:
+        steps.send(driver.execute(batch))
+    assert ended.value.value.end == 1

@@ -13,14 +13,15 @@ import pytest
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
 import treering
+from treering.api.store import Store
 from treering.errors import UsageError
 from treering.format.segment import read_segment
 from treering.maintenance.backup import BackedUp, Backup
-from treering.session.parcels import delete_parcel, get_parcel, put_parcel
-from treering.session.store import Place, Store
 from treering.storage.requests import Answer, Batch, Delete, Driver, Hold, Put
 from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
+from treering.store.parcels import delete_parcel, get_parcel, put_parcel
+from treering.store.place import Place
 
 LARGE = "x" * 300_000
 """Stored as a blob."""
@@ -138,7 +139,7 @@ def test_it_is_brought_up_to_date_by_what_changed(source: Backend, target: Backe
         assert done["b"].action == "unchanged"
         assert lines(target.store()) == lines(source.store())
     with source.store().session("a") as session:
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         session.append("last")
     source.store().backup(target.store())
     assert lines(target.store()) == lines(source.store())
@@ -267,7 +268,7 @@ def merge(session: treering.Session) -> None:
     """Make two segments one."""
     session.append("grown")
     session.seal()
-    session.tidy(everything=True)
+    session.optimize(everything=True)
 
 
 def erase(session: treering.Session) -> None:
@@ -343,7 +344,7 @@ def test_a_killed_backup_leaves_the_moment_before_and_is_finished_by_the_next(so
             session.append(f"{at} {LARGE}")
             session.seal()
             session.append(f"{at} more")
-            session.tidy(everything=True)
+            session.optimize(everything=True)
 
         def act(batch: Batch, count: int, at: int = at) -> None:
             if count == at:
@@ -368,14 +369,30 @@ def test_a_killed_backup_leaves_the_moment_before_and_is_finished_by_the_next(so
     assert killed > 8
 
 
+def test_a_parcel_whose_write_was_sent_twice_is_backed_up() -> None:
+    """A client sends again after a lost reply, and the second try is refused: what is there is the backup's own."""
+    source, target = memory_backend().store(), memory_backend()
+    run(put_parcel(source.place, "thing", b"content"), source.place.driver)
+    driver = target.driver()
+
+    def send_first(batch: Batch, count: int) -> None:
+        if any(isinstance(request, Put) and "thing" in request.key for request in batch):
+            driver.execute(batch)
+
+    (row,) = source.backup(Store(Place(Watching(driver, send_first)))).rows
+    assert (row.action, row.error) == ("copied", "")
+    there = target.store().place
+    assert run(get_parcel(there, "thing"), there.driver)[0] == b"content"  # type: ignore[index]
+
+
 def test_namespaces_and_parcels_come_along(source: Backend, target: Backend) -> None:
     """All namespaces below are backed up, nested ones too, and what others keep beside the sessions."""
     store = source.store()
     inner = store.namespace("Ann").namespace("x" * 200)
     for each in (store, store.namespace("Ann"), inner):
         with each.session("a") as session:
-            session.append(f"in {each._place.prefix}")
-        run(put_parcel(each._place, "thing/1", b"content"), each._place.driver)
+            session.append(f"in {each.place.prefix}")
+        run(put_parcel(each.place, "thing/1", b"content"), each.place.driver)
     done = store.backup(target.store())
     assert len(done.rows) == 6
     assert not done.failed
@@ -386,12 +403,12 @@ def test_namespaces_and_parcels_come_along(source: Backend, target: Backend) -> 
         (inner, there.namespace("Ann").namespace("x" * 200)),
     ):
         assert lines(theirs) == lines(ours)
-        assert run(get_parcel(theirs._place, "thing/1"), theirs._place.driver)[0] == b"content"  # type: ignore[index]
-    run(put_parcel(store._place, "thing/1", b"changed"), store._place.driver)
-    run(delete_parcel(inner._place, "thing/1"), inner._place.driver)
+        assert run(get_parcel(theirs.place, "thing/1"), theirs.place.driver)[0] == b"content"  # type: ignore[index]
+    run(put_parcel(store.place, "thing/1", b"changed"), store.place.driver)
+    run(delete_parcel(inner.place, "thing/1"), inner.place.driver)
     rows = store.backup(there).rows
     assert sorted(row.action for row in rows) == ["copied", "kept", *["unchanged"] * 4]
-    assert run(get_parcel(there._place, "thing/1"), there._place.driver)[0] == b"changed"  # type: ignore[index]
+    assert run(get_parcel(there.place, "thing/1"), there.place.driver)[0] == b"changed"  # type: ignore[index]
     rows = store.backup(there, delete=True).rows
     assert sorted(row.action for row in rows) == ["deleted", *["unchanged"] * 5]
     (row,) = store.namespace("Ann").backup(target.store().namespace("Ann"), sessions=["a"]).rows
@@ -548,7 +565,7 @@ def test_single_sessions(source: Backend, target: Backend) -> None:
     told: list[str] = []
     written: list[int] = []
     done = source.store().backup(
-        target.store(), sessions=["b", "none"], told=lambda row: told.append(row.name), progress=written.append
+        target.store(), sessions=["b", "none"], on_result=lambda row: told.append(row.name), progress=written.append
     )
     assert actions(done) == {"b": "copied", "none": "failed"}
     assert told == ["b", "none"]
@@ -577,6 +594,23 @@ def test_a_session_just_created(source: Backend, target: Backend) -> None:
     assert sound(target.store())
 
 
+def test_a_segment_that_an_erasure_did_not_come_to(source: Backend, target: Backend) -> None:
+    """It is written without what was erased, under a name that tells so, and the backup can be gone on with."""
+    with source.store().session("a") as session:
+        node, _ = session.append("secret"), session.append("x")
+        session.seal()
+        before = {key: data for key, data in source.snapshot().items() if "/segments/" in key}
+        session.erase(node)
+    after = tuple(key for key in source.snapshot() if "/segments/" in key)
+    source.driver().execute((Delete(after), *(Put(key, data) for key, data in before.items())))
+    assert {found.kind for found in source.store().verify("a")} == {"dirty"}
+    source.store().backup(target.store())
+    assert sound(target.store())
+    with target.store().session("a") as session:
+        session.append("new")
+    assert sound(target.store())
+
+
 BUSY = """
 import sys, treering
 store = treering.open(sys.argv[1])
@@ -589,7 +623,7 @@ for turn in range(40):
         if turn % 7 == 0:
             session.erase(node)
         if turn % 11 == 0:
-            session.tidy(everything=True)
+            session.optimize(everything=True)
     print(turn, flush=True)
 """
 

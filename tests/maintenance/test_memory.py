@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.session.backends import local_backend
 
-from treering.session.store import Store
+from treering.api.store import Store
 
 SEGMENTS = 12
 MESSAGE_BYTES = 100_000

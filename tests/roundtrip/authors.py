@@ -14,10 +14,9 @@ from typing import Any, Final
 
 from tests.importers.claude_sessions import SESSION as CLAUDE_SESSION
 
-from treering.ids import time_of
-from treering.importers.evva import indent
-from treering.importers.omp_title import TitleSlot, build_title_slot
-from treering.importers.writing import encode_go, encode_javascript, encode_python
+from treering.programs.common.writing import encode_go, encode_javascript, encode_python
+from treering.programs.evva.read import indent
+from treering.programs.omp.title_slot import TitleSlot, build_title_slot
 
 Record = dict[str, Any]
 Table = Mapping[str, Sequence[Record]]
@@ -264,15 +263,17 @@ class Author:
         for form in self.table[kind]:
             self._write(kind, form)
 
-    def add(self, kind: str, form: Record) -> None:
-        """Add one entry below the last, with just these fields."""
-        self._add(self._made(kind, self._name(), self.leaf(), form))
+    def add(self, kind: str, form: Record, *, below: str | None = None) -> str:
+        """Add one entry with just these fields, below the last or another one; return its id."""
+        name = self._name()
+        self._add(self._made(kind, name, below or self.leaf(), form))
+        return name
 
     def _write(self, kind: str, form: Record) -> None:
         ids, at = self._ids(), self.leaf()
         if ids and self.random.random() < self.astray:
             at = self.random.choice([*ids, None])
-        own = _filled(form, self.random, self._targets() or ids, at)
+        own = _filled(form, self.random, ids, at)
         self._add(self._odd(self._made(kind, self._name(), at, own)))
 
     def leaf(self) -> str | None:
@@ -289,15 +290,6 @@ class Author:
 
     def _ids(self) -> list[str]:
         return [record["id"] for record in self.records()[1:] if record.get("id")]
-
-    def _targets(self) -> list[str]:
-        """What entries may be about: all but notes that Treering wrote, which a program does not keep from."""
-        notes = {
-            record.get("id")
-            for record in self.records()
-            if time_of(str(record.get("id"))) is not None and record.get("type") not in ("compaction", "message")
-        }
-        return [name for name in self._ids() if name not in notes]
 
     def _made(self, kind: str, name: str, parent: str | None, own: Record) -> Record:
         raise NotImplementedError

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 from tests.importers.claude_sessions import SESSION, Chance
+from tests.sampling import few
 
 import treering
 from treering.exporters import export
@@ -36,7 +37,7 @@ def _with(store: treering.Store, work: Any) -> Any:
     return asyncio.run(run())
 
 
-@settings(max_examples=8)
+@settings(max_examples=few(2, whole=8))
 @given(random=st.randoms(use_true_random=False), turns=st.integers(1, 5))
 def test_what_the_sdk_stored_becomes_the_file(
     random: Random, turns: int, tmp_path_factory: pytest.TempPathFactory

@@ -15,6 +15,7 @@ from treering.errors import UsageError
 from treering.exporters import Exported, export
 from treering.ids import new_nonce
 from treering.importers import SessionFile, read
+from treering.programs.pi.read import open_source
 
 TALK = [
     message("u1", None, "question"),
@@ -35,7 +36,7 @@ def store() -> Iterator[treering.Store]:
 
 def load(store: treering.Store, path: Path, name: str = "s") -> None:
     """Import a file."""
-    source = treering.importers.open_source(path)
+    source = open_source(path)
     store.load(name, source.drafts(), leaf=lambda: source.leaf, policy="pi-1.5")
 
 
@@ -59,7 +60,7 @@ def texts(file: SessionFile) -> list[Any]:
     """What the model sees, message by message."""
     found = []
     for _, shown, _ in file.context(file.leaf, "pi-1.5").messages:
-        content = shown.get("content", shown.get("summary"))  # type: ignore[attr-defined]  # objects all
+        content = shown.get("content", shown.get("summary"))
         found.append(content if isinstance(content, str) else " ".join(block.get("text", "") for block in content))
     return found
 

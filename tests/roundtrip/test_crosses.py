@@ -17,14 +17,15 @@ from tests.importers.claude_sessions import Chance
 from tests.importers.reading import entry, lines, message
 from tests.roundtrip.test_others_generated import KINDS, documents, files
 from tests.roundtrip.test_pi_generated import sessions
+from tests.sampling import few
 
 import treering
 from treering.errors import TreeringError
 from treering.exporters import Exported, export
-from treering.exporters.target import TARGETS
 from treering.ids import new_nonce
 from treering.importers import SessionFile, read
-from treering.importers.formats import find_format
+from treering.programs.common.target import targets
+from treering.programs.formats import find_format
 from treering.transcript.parts import parts_of
 
 SPEAKERS = {"user", "assistant", "human", "ai"}
@@ -49,16 +50,20 @@ def store() -> Iterator[treering.Store]:
     store.close()
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("golden", _files())
 def test_a_file_becomes_one_of_every_other_program(golden: Golden, store: treering.Store, tmp_path: Path) -> None:
-    """Each program is given what the model saw, in its own words; what it lacks is reported."""
+    """Each program is given what the model saw, in its own words; what it lacks is reported.
+
+    One file in five here, all with `make whole`.
+    """
     found = find_format(SYSTEMS[golden.system].format)
     try:
         source = found.open_source(golden.path, blobs=golden.blobs if golden.blobs.is_dir() else None)
     except TreeringError:
         return  # no session; what is said of it is compared elsewhere
     store.load("s", source.drafts(), leaf=lambda: source.leaf, policy=found.POLICIES[0])
-    for name in TARGETS:
+    for name in targets():
         path = tmp_path / f"out-{name}"
         done = export(store.view("s"), path, format=name)
         _compare(store.view("s"), read(path, format=name), done)
@@ -108,7 +113,7 @@ _ROUND = [entry("message", "d", "h"), message("g", "d"), entry("compaction", "h"
 """A circle, in which a compaction keeps from itself."""
 
 
-@settings(max_examples=25)
+@settings(max_examples=few(8, whole=25))
 @given(sessions(wild=True))
 @example(found=_ROUND)
 def test_any_session_of_pi_becomes_one_of_every_other_program(found: list[dict[str, Any]]) -> None:
@@ -116,28 +121,28 @@ def test_any_session_of_pi_becomes_one_of_every_other_program(found: list[dict[s
     _cross("pi", lines(*found), ".jsonl")
 
 
-@settings(max_examples=15)
+@settings(max_examples=few(5, whole=15))
 @given(files(KINDS["operator"]))
 def test_any_session_of_operator_becomes_one_of_every_other_program(data: bytes) -> None:
     """However odd a file is, no program's format refuses it."""
     _cross("operator", data, ".jsonl")
 
 
-@settings(max_examples=15)
+@settings(max_examples=few(5, whole=15))
 @given(files(KINDS["kit"]))
 def test_any_session_of_kit_becomes_one_of_every_other_program(data: bytes) -> None:
     """However odd a file is, no program's format refuses it."""
     _cross("kit", data, ".jsonl")
 
 
-@settings(max_examples=15)
+@settings(max_examples=few(5, whole=15))
 @given(documents())
 def test_any_session_of_evva_becomes_one_of_every_other_program(data: bytes) -> None:
     """However odd a document is, no program's format refuses it."""
     _cross("evva", data, ".json")
 
 
-@settings(max_examples=15)
+@settings(max_examples=few(5, whole=15))
 @given(random=st.randoms(use_true_random=False), turns=st.integers(1, 5))
 def test_any_session_of_claude_becomes_one_of_every_other_program(random: Random, turns: int) -> None:
     """Whatever happened in a session, no program's format refuses it."""
@@ -150,6 +155,6 @@ def _cross(name: str, data: bytes, suffix: str) -> None:
         path.write_bytes(data)
         source = find_format(name).open_source(path)
         store.load("s", source.drafts(), leaf=lambda: source.leaf, policy=find_format(name).POLICIES[0])
-        for target in TARGETS:
+        for target in targets():
             done = export(store.view("s"), Path(folder, f"out-{target}"), format=target)
             assert done.same_context or any(left.seen for left in done.left_out)

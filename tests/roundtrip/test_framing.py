@@ -12,9 +12,9 @@ import treering
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import read
-from treering.importers.formats import find_format
 from treering.importers.intake import Intake
-from treering.importers.writing import encode_javascript
+from treering.programs.common.writing import encode_javascript
+from treering.programs.formats import find_format
 
 SAID = {"contents": [{"type": "text", "content": "hi"}], "id": "m", "timestamp": 1.0, "role": "user"}
 PARTS = [{"type": "text", "data": {"text": "hi"}}]

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from hypothesis import given, settings, strategies as st
+from tests.sampling import few
 
 import treering
 from treering import assistant
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import SessionFile, read
-from treering.importers.evva import indent
-from treering.importers.formats import find_format
-from treering.importers.writing import encode_go, encode_python
+from treering.programs.common.writing import encode_go, encode_python
+from treering.programs.evva.read import indent
+from treering.programs.formats import find_format
 
 IDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 TEXT = st.sampled_from(["", "hi", "\u2028 <b> & \U0001f680", "x" * 600, '"\\\n\x00\x7f'])
@@ -136,14 +137,14 @@ def _spaced(record: Any) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode()
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(13, whole=40))
 @given(files(KINDS["operator"]))
 def test_any_session_of_operator_comes_back_to_the_byte(data: bytes) -> None:
     """Import and export change nothing, and reading again gives the same answers."""
     _there_and_back("operator", data)
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(13, whole=40))
 @given(files(KINDS["kit"]))
 def test_any_session_of_kit_comes_back_to_the_byte(data: bytes) -> None:
     """Import and export change nothing, and reading again gives the same answers."""
@@ -166,7 +167,7 @@ def documents(draw: st.DrawFn) -> bytes:
     return indent(encode_go(document)) if draw(st.booleans()) else _spaced(document) + b"\n"
 
 
-@settings(max_examples=40)
+@settings(max_examples=few(13, whole=40))
 @given(documents())
 def test_any_session_of_evva_comes_back_to_the_byte(data: bytes) -> None:
     """Import and export change nothing, and reading again gives the same answers."""

@@ -8,12 +8,14 @@ from typing import Any
 
 from hypothesis import given, settings, strategies as st
 from tests.importers.reading import HEADER, lines
+from tests.sampling import few
 
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import open_source, read
-from treering.importers.formats import find_format
+from treering.importers import read
+from treering.programs.formats import find_format
+from treering.programs.pi.read import open_source
 
 IDS = ["a", "b", "c", "d", "e", "f", "g", "h"]
 TIMES: list[Any] = ["2026-01-05T08:00:01.000Z", "2026-01-05T08:00:02.000Z", "2026-01-05T09:00:01+01:00", "yesterday", 5]
@@ -88,7 +90,7 @@ def there_and_back(data: bytes) -> tuple[bytes, treering.Store, Path]:
     return target.read_bytes(), store, folder
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(20, whole=60))
 @given(sessions(wild=True), st.sampled_from([1, 2, 3]))
 def test_an_untouched_session_is_the_same_file(found: list[dict[str, Any]], version: int) -> None:
     """Whatever is in it, and however odd, the file that comes out has the bytes that went in."""
@@ -96,7 +98,7 @@ def test_an_untouched_session_is_the_same_file(found: list[dict[str, Any]], vers
     assert there_and_back(data)[0] == data
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(20, whole=60))
 @given(sessions(wild=True))
 def test_reading_a_file_ends_and_gives_what_the_store_gives(found: list[dict[str, Any]]) -> None:
     """Tree, paths and contexts can be asked for everywhere; the store shows the same at the leaf, but for circles.
@@ -120,7 +122,7 @@ def test_reading_a_file_ends_and_gives_what_the_store_gives(found: list[dict[str
 DEEDS = st.sampled_from(["say", "answer", "go", "label", "unlabel", "title", "compact", "model", "retract", "usage"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(20, whole=60))
 @given(sessions(wild=False), st.lists(st.tuples(DEEDS, st.integers(0, 20)), min_size=1, max_size=6))
 def test_a_continued_session_is_read_as_it_stands(found: list[dict[str, Any]], deeds: list[tuple[str, int]]) -> None:
     """After any deeds nothing that was in the file is missing, and an import of it goes on where the session stood."""

@@ -59,19 +59,18 @@ class Rules:
     """A plan: each request meets the first rule that it fits and that is not used up."""
 
     def __init__(self, *rules: Rule) -> None:
-        self._left = [[rule, rule.after, rule.times] for rule in rules]
+        self._left = list(rules)
         self._lock = threading.Lock()
         self.met = 0
 
     def __call__(self, seen: Seen) -> Act:
         with self._lock:
-            for entry in self._left:
-                rule, after, times = entry
-                if times and rule.method in ("", seen.method) and re.search(rule.key, seen.path):
-                    if after:
-                        entry[1] -= 1
+            for at, rule in enumerate(self._left):
+                if rule.times and rule.method in ("", seen.method) and re.search(rule.key, seen.path):
+                    if rule.after:
+                        self._left[at] = rule._replace(after=rule.after - 1)
                         continue
-                    entry[2] -= 1
+                    self._left[at] = rule._replace(times=rule.times - 1)
                     self.met += 1
                     return rule.act
         return "pass"

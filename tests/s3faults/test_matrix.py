@@ -25,15 +25,17 @@ from tests.s3faults.faults import ACTS, LAYER, SLOW, Rule, Rules
 from tests.s3faults.verbs import READING, SENDS_NOTHING, VERBS, WRITING, Call, Verb, stored
 from tests.servers import S3Server
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.errors import ConflictError, CorruptError, SessionDeletedError, TreeringError, UnavailableError
 from treering.format.erasure import Erased
-from treering.session.blocking import Session, View
-from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Found, Get, Put, Written
 from treering.storage.retrying import RetryingDriver
 from treering.storage.run import checked, list_all, run
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 from treering.transcript.node import Node, user
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
@@ -261,9 +263,13 @@ def is_told(error: TreeringError, act: Act) -> bool:
     return isinstance(error, UnavailableError) or (act == "short" and isinstance(error, CorruptError))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WRITING)
 def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_log: FaultLog) -> None:
-    """What was acknowledged is there; what was not is there whole or not at all, or whole once it was called again."""
+    """What was acknowledged is there; what was not is there whole or not at all, or whole once it was called again.
+
+    One verb in two here, all with `make whole`; all faults at all requests with `make matrix`.
+    """
     verb = VERBS[name]
     for spot, fault in chosen(ground, name):
         done = meeting(ground, verb, spot, ACTS[fault])
@@ -282,9 +288,13 @@ def test_each_request_of_each_verb_that_writes(name: str, ground: Ground, fault_
         fault_log.record(LAYER, fault, f"each request of each writing verb, not repeated: {outcome}")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", READING)
 def test_each_request_of_each_verb_that_reads(name: str, ground: Ground, fault_log: FaultLog) -> None:
-    """It says what is there, or that it could not be read."""
+    """It says what is there, or that it could not be read.
+
+    One verb in three here, all with `make whole`; all faults at all requests with `make matrix`.
+    """
     verb, expected = VERBS[name], known(ground, name)
     for spot, fault in chosen(ground, name):
         done = meeting(ground, verb, spot, ACTS[fault])

@@ -19,11 +19,12 @@ from tests.s3faults.faults import ACTS, LAYER, SLOW, Chance, Rule, Rules
 from tests.session.faults import recorded
 from tests.session.oracle import Oracle, describe, draw, expect, names_of, play
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import CorruptError, UnavailableError
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
 

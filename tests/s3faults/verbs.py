@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.checkpoint.prune import Keep
 from treering.errors import ConflictError, UnavailableError
 from treering.maintenance.retention import Retention
-from treering.session.blocking import Session, View
-from treering.session.info import SessionInfo
-from treering.session.parcels import put_parcel
-from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
 from treering.storage.run import run
+from treering.store.info import SessionInfo
+from treering.store.parcels import put_parcel
+from treering.store.place import Place
 from treering.transcript.node import assistant, user
 
 LARGE = b"large" * 10_000  # a part that is stored as a blob
@@ -83,7 +85,7 @@ class Verb(NamedTuple):
     """It is made of several writes, of which some may have been done when it fails. Calling again finishes it."""
     ends: bool = False
     """The session cannot be gone on with afterwards."""
-    durability: str = "sync"
+    durability: Literal["sync", "turn"] = "sync"
 
 
 def _of_nodes(nodes: Iterable[Any]) -> object:
@@ -201,7 +203,7 @@ WRITING: dict[str, Verb] = {
     "rewind": _write(lambda call: call.session.rewind(call.there.made)),
     "prune": _write(lambda call: call.session.prune(Keep(last=1)), steps=True),
     "seal": _write(lambda call: call.session.seal()),
-    "tidy": _write(lambda call: call.session.tidy(everything=True)),
+    "optimize": _write(lambda call: call.session.optimize(everything=True)),
     "fork": _write(lambda call: call.session.fork("new fork", at=call.there.nodes[3]), steps=True),
     "erase": _write(lambda call: _erase(call, call.there.nodes[1], call.there.large), steps=True),
     "erase, state": _write(lambda call: _erase(call, state=["token"], manager=True), steps=True),

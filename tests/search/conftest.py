@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tests.session.conftest import backend, store
 
+from treering.api.store import Store
 from treering.search import Hit, Index, open_index
-from treering.session.store import Store
 
 __all__ = ["backend", "store"]
 

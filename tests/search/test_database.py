@@ -12,10 +12,11 @@ from tests.search.conftest import everything, found
 from tests.storage.processes import finish, start
 
 import treering
+from treering.api.store import Store
 from treering.errors import UnavailableError, UsageError
-from treering.format.register import Tail, decode_tail, encode_tail
+from treering.format.register import Card, Tail, decode_tail, encode_tail
+from treering.journal.view import View as JournalView
 from treering.search import Index, database, forget, open_index
-from treering.session.store import Store
 
 
 @pytest.fixture
@@ -203,18 +204,18 @@ def both(local: Store, tmp_path: Path) -> Iterator[tuple[Index, Index]]:
 
 def test_a_session_that_another_process_indexes(both: tuple[Index, Index], monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever comes second with what another process wrote meanwhile looks again, and nothing is there twice."""
-    from treering.search import update
+    from treering.search import walk
 
     one, two = both
-    real, calls = update.walk.card_of, []
+    real, calls = walk.card_of, list[JournalView]()
 
-    def overtake(view):  # type: ignore[no-untyped-def]
+    def overtake(view: JournalView) -> Card:
         calls.append(view)
         if len(calls) == 1:
             two.update()
         return real(view)
 
-    monkeypatch.setattr(update.walk, "card_of", overtake)
+    monkeypatch.setattr(walk, "card_of", overtake)
     one.update()
     assert len(calls) > 3
     assert sum(1 + hit.folded for hit in one.search("common")) == 6

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings, strategies as st
+from tests.sampling import few
 from tests.search.conftest import everything
 from tests.session.backends import backend_of, memory_backend
 
 import treering
+from treering.api.store import Store
 from treering.errors import UsageError
 from treering.search import open_index
 from treering.search.query import expression, joined, spaced
-from treering.session.store import Store
 
 TEXTS = ["common red", "common blue", "red fish", "世界 common", "x" * 300_000]
 OPERATORS = st.sampled_from(
@@ -32,7 +33,7 @@ def searched() -> Store:
     return store
 
 
-@settings(max_examples=300)
+@settings(max_examples=few(100, whole=300))
 @given(query=QUERIES)
 @example('"')
 @example('""*')
@@ -48,7 +49,7 @@ def test_no_query_is_an_error(searched: Store, query: str) -> None:
     with open_index(searched) as index:
         index.update()
         for order in ("best", "newest"):
-            assert isinstance(index.search(query, order=order), list)  # type: ignore[arg-type]
+            assert isinstance(index.search(query, order=order), list)
 
 
 @given(text=st.text(max_size=50))
@@ -99,7 +100,7 @@ class History:
         with self.store.session(name) as session:
             session.seal()
             if self._chance.random() < 0.5:
-                session.tidy(everything=True)
+                session.optimize(everything=True)
 
     def branch(self, name: str) -> None:
         with self.store.session(name) as session:

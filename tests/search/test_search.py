@@ -9,10 +9,10 @@ import pytest
 from tests.search.conftest import found
 
 import treering
+from treering.api.store import Store
 from treering.errors import UsageError
 from treering.search import Index, forget, open_index
 from treering.search.texts import OTHER_CHARACTERS_MAX, SAID_CHARACTERS_MAX
-from treering.session.store import Store
 
 CALL = {"type": "tool_use", "name": "grep", "input": {"pattern": "needle"}}
 
@@ -123,7 +123,7 @@ def test_history_folds_what_was_said_in_a_row(store: Store, index: Index) -> Non
 
 
 def _append_at(writer, text, time_ms):  # type: ignore[no-untyped-def]
-    from treering.session.verbs import append
+    from treering.session.verbs.conversation import append
     from treering.transcript.node import Draft
 
     draft = Draft(role="user", payload={"role": "user", "content": text}, time_ms=time_ms)

@@ -9,8 +9,8 @@ from tests.search.conftest import everything, found
 from tests.session.backends import Backend, files_below, memory_backend
 
 import treering
+from treering.api.store import Store
 from treering.search import Index, open_index
-from treering.session.store import Store
 from treering.storage.requests import Get, List
 
 
@@ -102,7 +102,7 @@ def test_a_seal_adds_nothing(store: Store, index: Index) -> None:
         index.update()
         session.append(treering.user("common 2"))
         session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         assert found(index) == ["common 1", "common 2"]
     assert found(index) == ["common 1", "common 2"]
 

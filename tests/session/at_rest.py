@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
 import msgspec
+from tests.drivers import PassingDriver
 
 from treering.format.frames import decompress_frame, skippable_payload, walk
 from treering.format.register import Tail, decode_tail, encode_tail
 from treering.ids import new_nonce
+from treering.session.content import Restored
+from treering.session.reader import Readable
 from treering.storage.requests import ABSENT, Answer, Batch, Driver, Found, Get, Put, Request, Steps, Written
-from treering.storage.wrapper import DriverWrapper
 from treering.testing.conformance import ask
 
 T = TypeVar("T")
@@ -76,7 +78,7 @@ class KilledError(BaseException):
     """The process ends here."""
 
 
-class KilledDriver(DriverWrapper):
+class KilledDriver(PassingDriver):
     """Passes on so many requests and then kills whoever asks."""
 
     def __init__(self, inner: Driver, requests: int) -> None:
@@ -89,3 +91,8 @@ class KilledDriver(DriverWrapper):
         if self._left < 0:
             raise KilledError
         return self.inner.execute(batch)
+
+
+def restored_at(opened: Readable, node: str | None, *, head: str | None = None) -> Steps[Restored]:
+    """What an open session would be like at a node; for `perform`."""
+    return opened.content.restore(node, head=head)

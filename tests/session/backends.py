@@ -7,14 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from treering.session.async_store import AsyncStore
-from treering.session.asynchronous import AsyncSession
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
+from treering.api.async_session import AsyncSession
+from treering.api.async_store import AsyncStore
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver
+from treering.store.place import Place
 
 
 class Backend(NamedTuple):

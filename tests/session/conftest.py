@@ -8,7 +8,7 @@ import pytest
 from tests.servers import seaweedfs
 from tests.session.backends import KINDS, Backend, backend_of
 
-from treering.session.store import Store
+from treering.api.store import Store
 
 __all__ = ["seaweedfs"]
 

@@ -7,14 +7,16 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.errors import UnavailableError
 from treering.format.record import decode_record
-from treering.session.blocking import Session, View
-from treering.session.store import Place, Store
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Append, Batch, Driver, Put, Request
 from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 Wanted: TypeAlias = Callable[[Request], bool]
 
@@ -131,7 +133,7 @@ def seen(handle: Session | View) -> dict[str, Any]:
 
 def says(handle: Session | View) -> list[object]:
     """What the messages of a context say, summaries as they are."""
-    return [item.message["content"] for item in handle.context]  # type: ignore[index]
+    return [item.message["content"] for item in handle.context]
 
 
 def recorded(handle: Session | View) -> list[object]:

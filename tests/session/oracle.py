@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from tests.session.backends import Backend
 
+from treering.api.session import Session
+from treering.api.view import View
 from treering.format.record import decode_record
-from treering.session.blocking import Session, View
 
 Operation: TypeAlias = tuple[str, dict[str, Any]]
 """A verb of `Oracle` and its arguments, all JSON."""
@@ -116,7 +117,7 @@ class Oracle:
     def seal(self) -> None:
         """Changes nothing that can be seen."""
 
-    def tidy(self) -> None:
+    def optimize(self) -> None:
         """Changes nothing that can be seen."""
 
     def reopen(self) -> None:
@@ -181,15 +182,15 @@ def play(session: Session, names: dict[str, str], operation: Operation) -> None:
             session.branch(given["head"], at=names.get(given["at"]))
         case "rewind":
             session.rewind(session.checkpoints()[given["number"]].id)
-        case "tidy":
-            session.tidy(everything=True)
+        case "optimize":
+            session.optimize(everything=True)
         case _:
             getattr(session, verb)(**given)
 
 
 def _commit(session: Session, names: dict[str, str], **given: Any) -> None:
     window = given["window"]
-    shown = {} if window is None else {"context": session.context[-window:] if window else []}
+    shown: dict[str, Any] = {} if window is None else {"context": session.context[-window:] if window else []}
     done = session.commit(given["texts"], state=given["state"], label=given["label"], **shown)
     names.update(zip(given["texts"], done.nodes, strict=True))
 
@@ -269,7 +270,7 @@ def go_on(backend: Backend, oracle: Oracle) -> Oracle:
             session.append(text)
             oracle.append([text])
             session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     assert describe(backend.store().view("s")) == expect(oracle)
     assert [each for each in backend.store().verify("s") if each.severity == "damage"] == []
     return oracle
@@ -293,7 +294,7 @@ def draw(rng: random.Random, oracle: Oracle, unique: str) -> Operation:
         kept = rng.choice([None, *[text for text in oracle.context if not text.startswith("summary")]])
         return "compact", {"text": f"summary {unique}", "kept": kept}
     if roll < 0.8:
-        return rng.choice(["seal", "tidy"]), {}
+        return rng.choice(["seal", "optimize"]), {}
     if roll < 0.85:
         return "checkout", {"node": rng.choice([None, *oracle.parents])}
     if roll < 0.9:

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.drivers import PassingDriver
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering import Keep, SessionHeldError
-from treering.session.async_store import AsyncStore
-from treering.session.store import Place
+from treering.api.async_store import AsyncStore
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Append, Batch
 from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 # What is done to a session: a verb and its arguments; texts in braces name nodes and checkpoints recorded before.
 SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
@@ -49,7 +50,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
     ("append", ("another root",), {}),
     ("rewind", ("first",), {}),
     ("flush", (), {}),
-    ("tidy", (), {"everything": True}),
+    ("optimize", (), {"everything": True}),
     ("fork", ("copy",), {}),
     ("prune", (Keep(last=2),), {}),
     ("refresh", (), {}),
@@ -155,6 +156,69 @@ async def test_the_rest_of_an_asynchronous_store(backend: Backend) -> None:
     await store.close()
 
 
+async def test_a_load_reads_its_file_in_a_thread(backend: Backend) -> None:
+    """While an importer waits for a file, other tasks go on: here, for something that only another task will do."""
+    there = threading.Event()
+
+    def drafts() -> Iterator[treering.Draft]:
+        assert there.wait(60)
+        yield treering.user("m", id="00000001")
+
+    loading = asyncio.ensure_future(backend.async_store().load("s", drafts(), leaf=lambda: "00000001"))
+    await asyncio.sleep(0)
+    there.set()
+    await loading
+    assert texts((await backend.async_store().view("s")).context) == ["m"]
+
+
+@pytest.mark.parametrize("verb", ["load", "copy", "repair", "backup"])
+async def test_long_work_can_be_cancelled(tmp_path: Path, verb: str) -> None:
+    """What was not done yet is not done then; the new session does not exist, and can be made again."""
+    store, target = treering.aopen(tmp_path), treering.aopen(tmp_path, namespace="target")
+    async with store.session("s") as session:
+        await session.append("m")
+
+    def cancel(_: int) -> None:
+        task.cancel()
+
+    def job() -> Coroutine[Any, Any, object]:
+        if verb == "load":
+            return target.load("new", [treering.user("m")], leaf=lambda: None, progress=cancel)
+        if verb == "copy":
+            return store.copy("s", target, name="new", progress=cancel)
+        if verb == "repair":
+            return store.repair("s", into="new", target=target, progress=cancel)
+        return store.backup(target, progress=cancel)
+
+    task = asyncio.ensure_future(job())
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await target.sessions()).rows == ()
+    task = asyncio.ensure_future(asyncio.sleep(60))  # which is cancelled in place of what is done now
+    await job()
+    task.cancel()
+    assert len((await target.sessions()).rows) == 1
+
+
+async def test_retain_and_erase_finish_what_blocks_in_a_thread(backend: Backend) -> None:
+    """Deleting, pruning and erasing also remove what the driver keeps beside the objects, and tell it as elsewhere."""
+    store = backend.async_store()
+    for name in "ab":
+        async with store.session(name) as session:
+            for step in range(3):
+                await session.commit(["x"], state={"n": step}, label=str(step))
+    async with store.session("b") as session:
+        erased = await session.erase(session.node or "")
+    with backend.store().session("b") as blocking:
+        assert blocking.erase(blocking.node or "").warnings == erased.warnings
+    told: list[str] = []
+    policy = treering.Retention(sessions_max=1, checkpoints=Keep(last=1, labelled=False), min_idle_hours=0)
+    done = await store.retain(policy, on_result=lambda row: told.append(row.action))
+    assert sorted(told) == sorted(row.action for row in done.rows) == ["delete", "prune"]
+    assert [row.id for row in (await store.sessions()).rows] == ["b"]
+    assert len(await (await store.view("b")).checkpoints()) == 1
+
+
 async def test_an_asynchronous_feed(backend: Backend) -> None:
     """A feed waits without blocking the loop and yields what another task adds."""
     async with await backend.async_store().session("s", shared=True) as session:
@@ -164,7 +228,7 @@ async def test_an_asynchronous_feed(backend: Backend) -> None:
         async def collect() -> list[object]:
             found = []
             async for node in view.follow(poll_seconds=0):
-                found.append(node.payload["content"])  # type: ignore[index]
+                found.append(node.payload["content"])
                 if len(found) == 3:
                     return found
             return []
@@ -204,7 +268,7 @@ class Slow(DriverWrapper):
 
 async def test_sessions_of_one_store_run_beside_each_other() -> None:
     """Different sessions wait for the store at the same time, and nothing blocks the loop."""
-    from treering.session.async_store import AsyncStore
+    from treering.api.async_store import AsyncStore
 
     driver = Slow(MemoryDriver())
     store = AsyncStore(Place(driver))
@@ -222,7 +286,7 @@ async def test_sessions_of_one_store_run_beside_each_other() -> None:
 async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> None:
     """A task cancelled in the middle of an append leaves a session that goes on; the message is there once or never."""
 
-    class Hanging(DriverWrapper):
+    class Hanging(PassingDriver):
         hang = asyncio.Event()
         hanging = False
 
@@ -249,7 +313,7 @@ async def test_a_cancelled_append_is_settled_by_the_next(backend: Backend) -> No
     kill(session)
     view = backend.store().view("s")
     assert texts(view.context) == said
-    assert [view.get(row.id).payload["content"] for row in view.nodes()] == said  # type: ignore[index]
+    assert [view.get(row.id).payload["content"] for row in view.nodes()] == said
 
 
 async def test_whoever_is_cancelled_leaves_nothing_under_way(tmp_path: Path) -> None:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
+from tests.session.at_rest import restored_at
 from tests.session.backends import Backend, kill, texts
 from tests.session.faults import Meeting, tail_write
 
 import treering
 from treering import Keep
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import HeadMovedError
-from treering.session.blocking import Session
-from treering.session.reader import Reader, decoded_state
-from treering.session.store import Place, Store
+from treering.session.agent_state import decoded_state
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 COUNTS = 30
 SEEDS = 20
@@ -28,11 +31,11 @@ def pair(store: Store, **state: object) -> tuple[Session, Session]:
     return store.session("s", shared=True), store.session("s", shared=True)
 
 
-def states(store: Store) -> dict[str, dict[str, object]]:
+def states(store: Store) -> dict[str, Mapping[str, object]]:
     """The state of every head, as somebody finds it who goes there."""
     view, found = store.view("s"), {}
     for head, node in view.heads.items():
-        newest = view.perform(Reader.restore, node, head=head).checkpoint
+        newest = view.perform(restored_at, node, head=head).checkpoint
         found[head] = decoded_state(newest.state) if newest else {}
     return found
 
@@ -40,10 +43,10 @@ def states(store: Store) -> dict[str, dict[str, object]]:
 def test_two_that_count_do_not_lose_one(backend: Backend) -> None:
     """Both saw 10 and say 11: one of them says so on a head of its own, and each goes on from its own."""
     first, second = pair(backend.store(), count=10)
-    first.commit(state={"count": first.state["count"] + 1})  # type: ignore[operator]
-    second.commit(state={"count": second.state["count"] + 1})  # type: ignore[operator]
+    first.commit(state={"count": first.state["count"] + 1})
+    second.commit(state={"count": second.state["count"] + 1})
     assert (first.head, second.head) == ("main", "main-2")
-    second.commit(state={"count": second.state["count"] + 1})  # type: ignore[operator]
+    second.commit(state={"count": second.state["count"] + 1})
     assert states(backend.store()) == {"main": {"count": 11}, "main-2": {"count": 12}}
     assert backend.store().view("s").head == "main"
     assert backend.store().verify("s") == []
@@ -73,7 +76,7 @@ def test_who_expects_what_was_seen_is_told(backend: Backend, expect: str) -> Non
     """`expect` and `expect_checkpoint` speak of the state, too: nothing is recorded, and a refresh shows why."""
     first, second = pair(backend.store(), count=10)
     first.commit(state={"count": 11})
-    asked = {"expect": second.node} if expect == "node" else {"expect_checkpoint": second.checkpoint_id}
+    asked: dict[str, Any] = {"expect": second.node} if expect == "node" else {"expect_checkpoint": second.checkpoint_id}
     before = backend.snapshot()
     with pytest.raises(HeadMovedError, match="refresh"):
         second.commit(state={"count": 11}, **asked)
@@ -242,7 +245,7 @@ def test_state_that_was_pruned_is_not_gone_on_from(backend: Backend) -> None:
     for count in (11, 12):
         first.commit(state={"count": count})
     assert second.checkpoint_id in first.prune(Keep(last=1, heads=())).plan.pruned
-    first.tidy(everything=True)
+    first.optimize(everything=True)
     with pytest.raises(HeadMovedError, match="pruned"):
         second.commit(state={"count": 11})
     second.append("still there")
@@ -266,7 +269,7 @@ def test_one_that_is_overtaken_while_it_says_so_does_not_win() -> None:
 
 def act(rng: random.Random, session: Session, unique: str) -> None:
     """Do something with a handle that may not know what others did."""
-    more: dict[str, object] = {"count": session.state["count"] + 1}  # type: ignore[operator]
+    more: dict[str, object] = {"count": session.state["count"] + 1}
     does: tuple[Callable[[], object], ...] = (
         lambda: session.commit(state=more), lambda: session.commit([unique], state=more),
         lambda: session.commit([unique]), lambda: session.append(unique), lambda: session.set_title(unique),
@@ -291,7 +294,7 @@ def test_no_count_is_lost_however_handles_meet(seed: int) -> None:
     newest: dict[str, str] = {}
     for entry in entries.values():
         before = newest.get(entry.head) or entry.parent
-        assert before is None or counts[entry.id] - counts[before] in (0, 1), entry  # type: ignore[operator]
+        assert before is None or counts[entry.id] - counts[before] in (0, 1), entry
         assert before is None or entry.head not in newest or entry.parent in (before, None)
         newest[entry.head] = entry.id
     assert not [finding for finding in store.verify("s") if finding.severity != "oddity"]

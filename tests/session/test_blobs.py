@@ -7,13 +7,14 @@ import os
 
 import msgspec
 import pytest
+from tests.drivers import PassingDriver
 from tests.session.at_rest import contents
 from tests.session.backends import Backend, kill, memory_backend
 
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.storage.requests import Answer, Batch, Delete, Found, Get, Put
-from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 LARGE = [base64.b64encode(os.urandom(40_000)).decode() for _ in range(6)]
 
@@ -191,7 +192,7 @@ def test_large_parts_are_forgotten_when_they_are_no_longer_shown(backend: Backen
     view = backend.store().view("s")
     for row in view.nodes():
         assert view.get(row.id).payload
-        assert len(view._reader.blobs) <= 2
+        assert len(view._reader.blobs.at_hand) <= 2
 
 
 def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
@@ -225,7 +226,7 @@ def test_a_damaged_part_becomes_a_note(backend: Backend, damaged: bytes) -> None
         assert len(session.context) == 2
 
 
-class Halving(DriverWrapper):
+class Halving(PassingDriver):
     """Answers the next so many requests for blobs with half of them."""
 
     halves = 0

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
+import inspect
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
 from treering import Keep
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.checkpoint.context import Context, Item
 from treering.errors import HeadMovedError
-from treering.session.blocking import Session
-from treering.session.store import Store
 from treering.storage.requests import Get
 
 OFFSET = dt.timezone(dt.timedelta(hours=5, minutes=30))
@@ -63,20 +64,20 @@ def test_a_state_value_survives(backend: Backend, name: str) -> None:
     value = VALUES[name]
     session = backend.store().session("s")
     made = session.commit(["a"], state={name: value}, manager={"m": value}).checkpoint or ""
-    assert same(session.state, {name: value})
+    assert same(dict(session.state), {name: value})
     kill(session)
     session = backend.store().session("s")
-    assert same(session.state, {name: value})
+    assert same(dict(session.state), {name: value})
     assert same(session.manager, {"m": value})
     session.commit(["b"], state={name: "another"}, manager=None)
     session.seal()
     session.append("c")
-    assert same(session.checkpoint(made).state, {name: value})
+    assert same(dict(session.checkpoint(made).state), {name: value})
     session.rewind(made)
-    assert same(session.state, {name: value})
+    assert same(dict(session.state), {name: value})
     kill(session)
     with backend.store().session("s") as session:
-        assert same(session.state, {name: value})
+        assert same(dict(session.state), {name: value})
         assert same(session.manager, {"m": value})
 
 
@@ -98,7 +99,7 @@ def test_nan_survives(store: Store) -> None:
     """Not a number is stored as that, not as null."""
     with store.session("s") as session:
         session.commit(state={"x": math.nan})
-    assert math.isnan(store.view("s").state["x"])  # type: ignore[arg-type]
+    assert math.isnan(store.view("s").state["x"])
 
 
 class Odd:
@@ -235,7 +236,7 @@ def test_kept_checkpoints_are_whole_after_pruning(backend: Backend, seal_every: 
                         session.checkpoint(name)
                     with pytest.raises(treering.NotFoundError, match="pruned"):
                         session.rewind(name)
-            session.tidy(everything=True)
+            session.optimize(everything=True)
     with backend.store().session("s") as session:
         session.rewind(made[5])
         assert session.state == before[made[5]].state
@@ -327,7 +328,7 @@ def test_going_on_after_the_newest_was_pruned_elsewhere(backend: Backend) -> Non
         assert (session.state, session.context) == (state, context)
         made = session.commit(["x"], state={"a": 1}).checkpoint or ""
     view = backend.store().view("s")
-    assert view.checkpoint(made).state == state | {"a": 1}
+    assert view.checkpoint(made).state == dict(state) | {"a": 1}
 
 
 @pytest.mark.parametrize("sealed_by", ["nobody", "first", "second"])
@@ -360,7 +361,7 @@ def test_a_checkpoint_pruned_by_another_is_not_built_upon(backend: Backend, seal
         with backend.store().session("s") as session:
             session.seal()
             session.prune(Keep(last=1, heads=(), ids=[made]))
-            session.tidy(everything=True)
+            session.optimize(everything=True)
 
 
 def test_bodies_that_were_given_up_are_no_damage(backend: Backend) -> None:
@@ -370,7 +371,7 @@ def test_bodies_that_were_given_up_are_no_damage(backend: Backend) -> None:
         session.commit([f"m{number}"], state={"a": "x" * 500 * (number % 2)}, context=[])
     session.seal()
     assert session.prune(Keep(last=1)).plan.droppable
-    session.tidy(everything=True)
+    session.optimize(everything=True)
     assert backend.store().verify("s") == []
 
 
@@ -387,12 +388,12 @@ def test_what_an_old_context_costs_grows_with_its_length_and_not_with_its_square
             session.commit([*hidden, "later"], state={"step": 1})
             session.commit(["last"])
             asked = 0
-            known = Context.nodes.fget
+            known: Callable[[Context], tuple[str, ...]] = inspect.getattr_static(Context, "nodes").fget
 
             def counted(context: Context) -> tuple[str, ...]:
                 nonlocal asked
                 asked += 1
-                return known(context)  # type: ignore[misc]
+                return known(context)
 
             def made(context: Context, items: Sequence[Item]) -> Context:
                 nonlocal asked

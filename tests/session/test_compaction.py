@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.session.backends import Backend, kill, texts
 
-from treering.session.blocking import Session
-from treering.session.store import Store
+from treering.api.session import Session
+from treering.api.store import Store
 
 
 def fill(session: Session, count: int) -> list[str]:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
-from treering.session.blocking import Session
-from treering.session.store import Store
+from treering.api.session import Session
+from treering.api.store import Store
 
 
 def said(text: str) -> dict[str, str]:
@@ -19,7 +20,7 @@ def said(text: str) -> dict[str, str]:
 
 def page(session: Session) -> list[str]:
     """What a page of history shows, oldest first."""
-    return [row.node.payload["content"] for row in reversed(session.history().rows)]  # type: ignore[index]
+    return [row.node.payload["content"] for row in reversed(session.history().rows)]
 
 
 def test_an_amended_node_is_seen_as_amended(backend: Backend) -> None:
@@ -172,11 +173,12 @@ def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:
     """An edit must name a node."""
     with store.session("s") as session:
         session.append("a")
-        for call in (
+        calls: tuple[Callable[[], object], ...] = (
             lambda: session.amend("nobody", said("x")),
             lambda: session.retract("nobody"),
             lambda: session.unretract("nobody"),
-        ):
+        )
+        for call in calls:
             with pytest.raises(treering.TreeringError, match="nobody"):
                 call()
 

@@ -13,18 +13,20 @@ from tests.servers import S3Server
 from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, put_back, replaces
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
+from treering.api.store import Store
+from treering.erasure import erasing
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Erased, Erasure
 from treering.format.record import decode_record
 from treering.journal.erase import fence
 from treering.journal.resume import resume
-from treering.session import erasing, lineage
-from treering.session.reader import ContextItem
-from treering.session.store import Place, Store
+from treering.session.content import ContextItem
+from treering.session.verbs import forking
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Delete, Found, Get, Put, Request
 from treering.storage.run import run
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 from treering.testing.conformance import ask
 from treering.transcript.node import assistant, tool, user
 
@@ -108,11 +110,13 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(ever
         session.append("unsealed")
         last = session.append(f"later: {SECRET}")
     paused = [
-        pause(lambda writer: writer.seal(), before=replaces("/segments/")),
-        pause(lambda writer: writer.tidy(everything=True), before=replaces("/segments/")),
-        pause(lambda writer: writer.tidy(everything=True), before=lambda request: isinstance(request, Delete)),
-        pause(lineage.fork, "fork", before=replaces("/segments/")),
-        pause(lineage.fork, "another", before=replaces("latest/another")),
+        pause(lambda writer: writer.upkeep.seal(), before=replaces("/segments/")),
+        pause(lambda writer: writer.upkeep.optimize(everything=True), before=replaces("/segments/")),
+        pause(
+            lambda writer: writer.upkeep.optimize(everything=True), before=lambda request: isinstance(request, Delete)
+        ),
+        pause(forking.fork, "fork", before=replaces("/segments/")),
+        pause(forking.fork, "another", before=replaces("latest/another")),
     ]
     with everywhere.store().session("s", shared=True) as session:
         receipt = session.erase(node, last)
@@ -124,7 +128,7 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(ever
             continue
     with everywhere.store().session("s", shared=True) as session:
         session.erase()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     assert holding(everywhere.snapshot(), "swordfish") == []
     assert everywhere.store().view("s").state == {"step": 2}
 
@@ -159,7 +163,7 @@ def test_others_append_while_something_is_erased(backend: Backend) -> None:
         for worker in workers:
             worker.join()
         session.refresh()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     view = backend.store().view("s")
     there = {row.id for row in view.nodes()}
     assert there >= {*told[0], *told[1]}
@@ -180,9 +184,9 @@ def test_killed_at_every_request_it_can_be_finished(*, appends: bool) -> None:
         fork(backend, "s", "fork")
         link = store.view("s").notes("link")[0].id
         before = [row.id for row in backend.store().view("s").nodes()]
-        session = Store(Place(KilledDriver(backend.driver(), requests))).session  # type: ignore[arg-type]
+        killed = Store(Place(KilledDriver(backend.driver(), requests)))
         try:
-            with session("s", shared=True) as opened:
+            with killed.session("s", shared=True) as opened:
                 opened.erase(node, link)
             finished = True
         except KilledError:
@@ -409,7 +413,7 @@ def test_a_killed_fork_leaves_nothing_of_it(backend: Backend) -> None:
     """Its segments are of a life that never came to be."""
     node = talk(backend.store())
     session = backend.store().session("s", shared=True)
-    Paused(lineage.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
+    Paused(forking.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
     kill(session)
     assert any("fork" in key for key in holding(backend.snapshot(), "swordfish"))
     with backend.store().session("s", shared=True) as opened:
@@ -457,7 +461,8 @@ async def test_an_asynchronous_session_erases_as_well(backend: Backend) -> None:
     node = talk(backend.store())
     async with await backend.async_store().session("s") as session:
         receipt = await session.erase(node, state=["step"])
-        assert (session.state, session.erased_state.keys()) == ({}, {"step"})
+        assert not session.state
+        assert set(session.erased_state) == {"step"}
     assert (receipt.ids, receipt.state) == ((node,), ("step",))
     assert holding(backend.snapshot(), "swordfish") == []
 
@@ -469,7 +474,7 @@ def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None
         paused = Paused(erasing.erase(session._reader, node), backend.driver(), lambda each: isinstance(each, Delete))
         assert {each.kind for each in backend.store().verify("s")} >= {"dirty"}
         assert {each.severity for each in backend.store().verify("s")} == {"oddity"}
-        session.tidy()
+        session.optimize()
         paused.go_on()
     assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
 

@@ -8,13 +8,14 @@ import pytest
 from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
 from tests.session.backends import Backend, kill, memory_backend, texts
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.checkpoint.prune import Keep
+from treering.erasure.erasing import erase
 from treering.errors import ConflictError, NotFoundError, UsageError
-from treering.format.erasure import Erased
-from treering.session import lineage
-from treering.session.blocking import Session, View
-from treering.session.erasing import erase
-from treering.session.store import Place, Store
+from treering.session.verbs import forking
+from treering.store.place import Place
 
 SECRET = "swordfish"
 
@@ -68,9 +69,7 @@ def test_nothing_of_it_is_stored_any_more(backend: Backend) -> None:
         assert [found for found in backend.store().verify(name) if found.severity == "damage"] == []
     left = backend.store().view("s").erased_state
     assert left.keys() == {"notes", "token", None}
-    assert all(
-        isinstance(each, Erased) and each.reason == "leaked" and len(each.sha256) == 64 for each in left.values()
-    )
+    assert all(each.reason == "leaked" and len(each.sha256) == 64 for each in left.values())
 
 
 def test_going_back_says_what_was_erased_and_what_is_set_anew_counts(backend: Backend) -> None:
@@ -106,7 +105,7 @@ def test_checkpoints_that_stand_on_it_outlive_sealing_and_pruning(backend: Backe
         for turn in range(60):
             session.commit([f"more {turn}"], state={"step": turn})
         session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         known = states(session)
         session.prune(Keep(last=3))
     view = backend.store().view("s")
@@ -189,10 +188,10 @@ def test_killed_at_every_request_it_can_be_finished(*, appends: bool) -> None:
         with backend.store().session("s", shared=True) as session:
             session.fork("fork")
         known = {name: states(backend.store().view(name)) for name in ("s", "fork")}
-        session = Store(Place(KilledDriver(backend.driver(), requests))).session  # type: ignore[arg-type]
+        killed = Store(Place(KilledDriver(backend.driver(), requests)))
         finished = False
         try:
-            with session("s", shared=True) as opened:
+            with killed.session("s", shared=True) as opened:
                 opened.erase(state=["notes", "token"], manager=True)
             finished = True
         except KilledError:
@@ -223,9 +222,9 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(back
         session.commit(["unsealed"], state={"notes": [SECRET, "last"]})
     writers = [Store(place).session("s", shared=True)._reader for _ in range(3)]
     paused = [
-        pause(writers[0].seal(), "/segments/"),
-        pause(writers[1].tidy(everything=True), "/segments/"),
-        pause(lineage.fork(writers[2], "fork"), "/segments/"),
+        pause(writers[0].upkeep.seal(), "/segments/"),
+        pause(writers[1].upkeep.optimize(everything=True), "/segments/"),
+        pause(forking.fork(writers[2], "fork"), "/segments/"),
     ]
     with backend.store().session("s", shared=True) as session:
         session.erase(state=["notes", "token"], manager=True)
@@ -236,7 +235,7 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(back
             continue
     with backend.store().session("s", shared=True) as session:
         session.erase()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     assert holding(backend.snapshot(), SECRET) == []
 
 
@@ -246,7 +245,7 @@ def test_an_erasure_that_got_no_further_than_the_tail_takes_only_what_it_is_abou
     with backend.store().session("s", shared=True) as session:
         session.erase(state=["notes"], manager=True)
         session.commit(["new"], state={"notes": ["clean"]}, manager="clean", label="new")
-        session.tidy()
+        session.optimize()
         session.seal()
         node = session.path()[0]
     driver = backend.driver()
@@ -255,8 +254,8 @@ def test_an_erasure_that_got_no_further_than_the_tail_takes_only_what_it_is_abou
     view = backend.store().view("s")
     assert (view.state["notes"], view.manager) == (["clean"], "clean")
     assert view.erased_state.keys() == {"token"}
-    view = backend.store().view("s").checkpoint(next(each.id for each in view.checkpoints() if each.label == "t2"))
-    assert view.erased_state.keys() == {"notes", "token", None}
+    there = backend.store().view("s").checkpoint(next(each.id for each in view.checkpoints() if each.label == "t2"))
+    assert there.erased_state.keys() == {"notes", "token", None}
 
 
 def test_handles_that_hold_it_in_memory_do_not_write_it_again(backend: Backend) -> None:

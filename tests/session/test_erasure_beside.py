@@ -13,7 +13,7 @@ from tests.session.backends import Backend, local_backend, memory_backend, texts
 
 from treering.format.paths import SessionKeys
 from treering.journal import life
-from treering.session import lineage
+from treering.session.verbs import forking
 from treering.storage.generic import GenericDriver
 from treering.storage.requests import Batch, Driver, Put, Steps
 from treering.storage.slots import HEADER_BYTES
@@ -111,11 +111,11 @@ def test_a_fork_that_was_killed_when_it_was_made_holds_nothing_that_was_erased_m
     assert before > 10
 
 
-def begun(count: int) -> tuple[Backend, Steps[SessionKeys], Batch] | None:
+def begun(count: int) -> tuple[Backend, Steps[None], Batch] | None:
     """A fork of a session that was stopped before its request of that number; None if it has fewer."""
     backend = memory_backend()
     talk(backend)
-    steps = lineage.fork(backend.store().session("s", shared=True)._reader, "fork")
+    steps = forking.fork(backend.store().session("s", shared=True)._reader, "fork")
     batch = next(steps)
     for _ in range(count):
         try:
@@ -125,7 +125,7 @@ def begun(count: int) -> tuple[Backend, Steps[SessionKeys], Batch] | None:
     return backend, steps, batch
 
 
-def until_made(steps: Steps[SessionKeys], driver: Driver, batch: Batch) -> Iterator[Batch]:
+def until_made(steps: Steps[None], driver: Driver, batch: Batch) -> Iterator[Batch]:
     """Go on to the end; yield each batch when it was answered."""
     while True:
         answers = driver.execute(batch)

@@ -6,16 +6,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.session.at_rest import restored_at
 
 import treering
 from treering import ContextItem, Draft, Store
-from treering.session.extending import record_foreign
 from treering.session.foreign import checkpoint_draft
-from treering.session.navigation import _ahead
-from treering.session.place import Place
 from treering.session.redaction import Redaction, redact_patterns
-from treering.session.writer import Writer
+from treering.session.verbs.extending import record_foreign
+from treering.session.verbs.navigation import _ahead
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 OLD_MS = 1_700_000_000_000
 
@@ -158,7 +158,7 @@ def test_where_a_session_goes_on_is_told_by_what_is_new() -> None:
                     if found is None:
                         continue
                     told += node != session.node
-                    whole = session.perform(Writer.restore, node, head=session.head)
+                    whole = session.perform(restored_at, node, head=session.head)
                     assert (found.node, found.context, found.checkpoint) == (node, whole.context, whole.checkpoint)
                     assert whole.lines.items() <= found.lines.items()
                 if (leaves := session.leaves()) and random.random() < 0.5:

@@ -11,12 +11,13 @@ import pytest
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering.session.blocking import Session, View
+from treering.api.session import Session
+from treering.api.view import View
 from treering.transcript.node import Draft
 
 ORDERS = [order for order in permutations(["retract", "checkpoint", "erase", "seal"]) if order[-1] != "seal"]
 
-VERBS = ["append", "append", "retract", "unretract", "erase", "amend", "keep", "turn", "tidy", "reopen"]
+VERBS = ["append", "append", "retract", "unretract", "erase", "amend", "keep", "turn", "optimize", "reopen"]
 
 
 def said(text: str, role: str = "user") -> dict[str, Any]:
@@ -63,7 +64,7 @@ def test_a_hidden_message_stays_hidden_when_it_is_erased(backend: Backend, order
         assert view.get(node).erased
         assert backend.store().verify(name) == []
     with backend.store().session("s") as session:
-        session.tidy(everything=True)
+        session.optimize(everything=True)
         here = session.node
         session.checkout(session.path()[0])
         session.checkout(here)
@@ -136,10 +137,10 @@ class Play:
         self.session.checkout(node)
         self.session.checkout(here)
 
-    def tidy(self) -> None:
+    def optimize(self) -> None:
         """Seal and merge."""
         self.session.seal()
-        self.session.tidy(everything=True)
+        self.session.optimize(everything=True)
 
     def reopen(self) -> None:
         """Go on after a kill."""
@@ -165,7 +166,7 @@ def test_hiding_erasing_and_showing_again_in_any_order(seed: int) -> None:
         verb = rng.choice(VERBS)
         if not nodes or verb == "append":
             play.append(f"said {number}")
-        elif verb in ("tidy", "reopen"):
+        elif verb in ("optimize", "reopen"):
             getattr(play, verb)()
         elif verb == "keep":
             play.session.commit(state={"n": number})
@@ -181,7 +182,7 @@ def test_what_a_context_edit_of_pi_hides_stays_hidden_when_the_edit_is_erased() 
     store = memory_backend().store()
     with store.session("s", policy="pi-1.5") as session:
         node = session.append("hidden")
-        brief = {"target": node, "edit": "retract"}
+        brief: dict[str, object] = {"target": node, "edit": "retract"}
         edit = session.append(Draft(kind="context_edit", brief=brief, payload={"replacement": None}))
         session.append("shown")
         assert texts(session.context_at(session.node)) == ["shown"]

@@ -8,7 +8,7 @@ import pytest
 from tests.session.backends import Backend
 
 from treering import Hooks
-from treering.session.blocking import Session
+from treering.api.session import Session
 
 Verb = Callable[[Session, list[str], str], object]
 """Does something to a session with these nodes and this checkpoint."""

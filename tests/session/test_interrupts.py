@@ -18,21 +18,24 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 import pytest
+from tests.drivers import PassingDriver
 from tests.s3faults.verbs import WRITING, Call, Stored, Verb, stored
+from tests.sampling import few
 from tests.session.faults import says, seen
 from tests.session.interrupts import Point, Points, named
 
 from treering import Hooks, UsageError, user
-from treering.session.async_store import AsyncStore
-from treering.session.blocking import Session, View
-from treering.session.store import Place, Store
+from treering.api.async_store import AsyncStore
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Batch, Driver, Put
-from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 WHOLE = os.environ.get("TREERING_INTERRUPTS") == "whole"
-EVERY = 1 if WHOLE else 37
+EVERY = 1 if WHOLE else few(97, whole=37)
 """Of the places where a verb can be interrupted, one in so many is tried; a prime, so that each run of them is cut."""
 ERRORS = (KeyboardInterrupt, MemoryError, asyncio.CancelledError)
 SECONDS_MAX = 20  # then something waits for a lock that nobody will give back
@@ -135,12 +138,16 @@ def met_by(verb: Verb, made: Scene) -> list[Point]:
     return list(points.met)
 
 
+@pytest.mark.sampled(3, "name", "kind")
 @pytest.mark.parametrize("kind", ["disk", "memory", "disk, awaited", "memory, awaited"])
 @pytest.mark.parametrize("name", OF_SESSIONS)
 def test_a_handle_goes_on_after_an_interrupt(
     name: str, kind: str, tmp_path: Path, loop: asyncio.AbstractEventLoop
 ) -> None:
-    """It shows what was before the call or is behind it, and what it records next is where whoever resumes finds it."""
+    """It shows what was before the call or is behind it, and what it records next is where whoever resumes finds it.
+
+    Each verb in one or two of the four ways here, in all with `make whole`; at all places with `make interrupts`.
+    """
     verb = WRITING[name]
     whole = scene(kind, verb, tmp_path / "whole", loop)
     before = shown(whole.call.session)
@@ -154,7 +161,7 @@ def test_a_handle_goes_on_after_an_interrupt(
         error = ERRORS[number % len(ERRORS)]
         points = Points(place, error)
         with contextlib.suppress(error):
-            points(lambda made=made: verb.call(made.call))
+            points(partial(verb.call, made.call))
         struck += points.struck
         where = f"{error.__name__} in front of {named(place)}"
         if not verb.ends:
@@ -190,7 +197,7 @@ def test_a_store_goes_on_after_an_interrupt(
         made = scene(kind, verb, tmp_path / f"{number}", loop)
         before = shown(made.call.session)
         with contextlib.suppress(KeyboardInterrupt):
-            Points(place)(lambda made=made: verb.call(made.call))
+            Points(place)(partial(verb.call, made.call))
         where = f"in front of {named(place)}"
         assert shown(made.call.session) == before, where
         made.call.session.append("on it goes")
@@ -210,20 +217,20 @@ def test_a_hook_that_raises_behind_an_event_undoes_nothing(event: str) -> None:
     store = Store(Place(MemoryDriver()))
     session = store.session("s", hooks=Hooks(**{event: fail}))
     nodes = [session.append(text) for text in "abc"]
-    call = {
+    calls: dict[str, Callable[[], object]] = {
         "after_compaction": lambda: session.compact("gist", kept=nodes[1]),
         "after_navigation": lambda: session.checkout(nodes[0]),
         "after_checkpoint": lambda: session.commit(["d"], label="l", state={"k": 1}),
-    }[event]
+    }
     with pytest.raises(ZeroDivisionError):
-        call()
+        calls[event]()
     assert seen(session) == seen(store.view("s"))
     session.append("on it goes")
     assert seen(session) == seen(store.view("s"))
     assert list(session.heads) == ["main"]
 
 
-class Signals(DriverWrapper):
+class Signals(PassingDriver):
     """Calls something while the session waits for the store, as a signal handler would."""
 
     handler: Callable[[], object] = staticmethod(lambda: None)

@@ -10,6 +10,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from tests.sampling import few
 from tests.session.backends import local_backend
 from tests.session.oracle import Operation, Oracle, draw, go_on, stage_of
 from tests.storage.processes import start
@@ -26,9 +27,9 @@ for line in sys.stdin:
     play(session, names, json.loads(line))
     print("done", flush=True)
 """
-ROUNDS = 40
+ROUNDS = few(10, whole=40)
 OPERATIONS = 12  # given to a process that lives for a few of them
-POINTS = 30
+POINTS = few(8, whole=30)
 CALLS = "write,pwrite64,fdatasync,fsync,rename,renameat,link,linkat,unlink,unlinkat,ftruncate,openat,mkdirat"
 
 
@@ -75,7 +76,7 @@ def found_stage(folder: Path, stages: list[Oracle], acks: int) -> Oracle:
 
 
 def test_killed_at_random_instants(tmp_path: Path) -> None:
-    """Forty processes, one after the other, each killed in the middle of its work on the same session."""
+    """One after the other, each process is killed in its work on the same session: ten, and forty with `make whole`."""
     rng = random.Random(11)
     oracle = Oracle()
     cut = 0
@@ -93,7 +94,7 @@ def test_killed_at_random_instants(tmp_path: Path) -> None:
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 def test_killed_between_any_two_writes(tmp_path: Path) -> None:
-    """Killed at the entry of each so many-th call that changes the disk, from the session's creation on."""
+    """Killed at the entry of eight of the calls that change the disk, thirty with `make whole`, from creation on."""
     operations, stages = plan(random.Random(4), Oracle(), "a")
     trace = tmp_path / "trace"
     strace = ("strace", "-f", "-o", str(trace), "-e", f"trace={CALLS}")

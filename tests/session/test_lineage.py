@@ -9,7 +9,8 @@ import pytest
 from tests.session.backends import KINDS, Backend, backend_of, kill, texts
 
 import treering
-from treering.session.blocking import Session, View
+from treering.api.session import Session
+from treering.api.view import View
 
 
 def turns(session: Session, count: int, *, first: int = 0) -> None:
@@ -233,7 +234,7 @@ def test_a_session_is_copied_while_it_is_in_use(backend: Backend, other: Backend
         turns(session, 1, first=1000)
         session.seal()
         session.append("drop")
-        session.tidy(everything=True)
+        session.optimize(everything=True)
 
     backend.store().copy("s", other.store(), progress=meanwhile)
     copied, source = everything(other.store().view("s")), everything(session)

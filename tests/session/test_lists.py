@@ -15,19 +15,20 @@ from tests.session.backends import Backend, kill, memory_backend
 from tests.session.faults import Meeting, OneFault, latest_write
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.ids import now_ms
-from treering.session import keeper, notes
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
-from treering.session.writer import Writer
+from treering.session import upkeep
+from treering.session.verbs import notes
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.run import run
+from treering.store.place import Place
 
 __all__ = ["moto"]
 
-MINUTE_MS = keeper.CARD_LAG_MS_MAX
+MINUTE_MS = upkeep.CARD_LAG_MS_MAX
 
 
 class Clock:
@@ -44,7 +45,7 @@ class Clock:
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """A clock that tests move on."""
     made = Clock()
-    monkeypatch.setattr(keeper, "now_ms", made)
+    monkeypatch.setattr(upkeep, "now_ms", made)
     return made
 
 
@@ -204,7 +205,7 @@ def test_a_title_stays_told_when_an_older_card_came_in_between() -> None:
     memory = MemoryDriver()
     meeting, ours, theirs = two(memory)
     theirs.append("two")
-    renewal = Paused(Writer.renew_card(theirs._reader), memory, replaces("latest/"))
+    renewal = Paused(theirs._reader.upkeep.renew_card(), memory, replaces("latest/"))
     meeting.before(latest_write, renewal.go_on)
     ours.set_title("ours")
     kill(ours)

@@ -10,8 +10,9 @@ import pytest
 from tests.session.backends import Backend, kill, local_backend, texts
 
 import treering
-from treering.session.store import Place, Store
+from treering.api.store import Store
 from treering.storage.requests import Answer, Get, Put
+from treering.store.place import Place
 
 
 def history_of(session: treering.Session | treering.View, *, limit: int) -> list[str]:
@@ -138,7 +139,7 @@ def test_a_view_stays_at_its_look(backend: Backend) -> None:
         session.append(f"c{number}")
         session.seal()
         session.append("d")
-    session.tidy(everything=True)
+    session.optimize(everything=True)
     assert len(view.history().rows) == 2
     assert view.refresh()
     assert len(view.history().rows) == 12
@@ -156,7 +157,8 @@ def test_pages_join_to_the_path(backend: Backend, limit: int) -> None:
         assert history_of(session, limit=limit) == list(session.path())[::-1]
         assert history_of(session, limit=limit) == [*nodes[:10], *nodes[20:]][::-1]
         rows = {row.node.id: row for row in session.history(limit=100).rows}
-        assert (rows[nodes[20]].sibling, rows[nodes[20]].siblings) == (2, 2)
+        assert (rows[nodes[20]].sibling, rows[nodes[20]].siblings) == (1, 2)
+        assert session.siblings(nodes[20])[1] == rows[nodes[20]].sibling
         assert [row.node.id for row in session.history(node=nodes[3]).rows] == nodes[3::-1]
 
 
@@ -258,7 +260,7 @@ def test_a_feed_yields_what_others_add(backend: Backend) -> None:
             session.seal()
             expected.append(session.append("after a seal"))
         if number == 9:
-            session.tidy(everything=True)
+            session.optimize(everything=True)
         got = [node.id for node in itertools.islice(feed, len(expected))]
         assert got == expected
         expected = []

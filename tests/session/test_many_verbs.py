@@ -11,16 +11,18 @@ from msgspec import UNSET
 from tests.session.backends import kill
 from tests.session.faults import seen
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.checkpoint.prune import Keep
-from treering.session.blocking import Session, View
-from treering.session.reading import read_all
 from treering.session.recording import Message
 from treering.session.state import SessionState
-from treering.session.store import Place, Store
+from treering.session.verbs.reading import read_all
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Get
 from treering.storage.run import run
+from treering.store.place import Place
 from treering.transcript.node import assistant
 
 SEEDS = 20
@@ -71,7 +73,7 @@ class Walk:
             "title": (1, lambda: session.set_title(self.text)),
             "extension": (1, lambda: session.record_extension("x", [self.text])),
             "seal": (1, session.seal),
-            "tidy": (1, lambda: session.tidy(everything=rng.random() < 0.5)),
+            "optimize": (1, lambda: session.optimize(everything=rng.random() < 0.5)),
             "refresh": (1, session.refresh),
             "reopen": (1, self.reopen),
             "be killed": (1, self.be_killed),
@@ -169,8 +171,8 @@ class Walk:
     def check_replay(self) -> None:
         """All records, folded from the first on, make the state that was resumed; and nothing is broken."""
         reader = self.store.view("s")._reader
-        resumed = reader.state
-        replayed = SessionState(msgspec.structs.replace(resumed.card, born=0), reader.policy)
+        resumed = reader.replica.state
+        replayed = SessionState(msgspec.structs.replace(resumed.card, born=0), reader.replica.policy)
         for steps in read_all(reader):
             replayed.advance(run(steps, self.memory))
         assert replayed.end == resumed.end

@@ -74,7 +74,7 @@ def test_other_locations_are_urls() -> None:
     with treering.open("memory://names/").session("s") as session:
         assert session.location == "memory://names/sessions/s"
     store = treering.open("s3://bucket/agents/", storage_options={"key": "k", "secret": "s"}, namespace="a/b")
-    assert store._place.location_of("s") == "s3://bucket/agents/ns/a=2fb/sessions/s"
+    assert store.place.location_of("s") == "s3://bucket/agents/ns/a=2fb/sessions/s"
     memory = fsspec.filesystem("memory")
     with treering.open(memory, path="/x", single_writer=True).session("s") as session:
         assert session.location == "memory:///x/sessions/s"

@@ -10,11 +10,12 @@ from tests.servers import S3Server, moto, seaweedfs
 from tests.session.backends import Backend, local_backend, memory_backend
 
 import treering
-from treering.session.store import Place, Store
+from treering.api.store import Store
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver, Put
 from treering.storage.run import list_folders, run
+from treering.store.place import Place
 
 __all__ = ["moto", "seaweedfs"]
 
@@ -73,7 +74,8 @@ def test_lists_look_into_namespaces_if_asked(backend: Backend) -> None:
     page = store.sessions(below=True)
     assert sorted((row.namespace, row.id) for row in page.rows) == PLACES
     assert {row.id for row in store.namespace("bob").sessions(below=True).rows} == {"s", "t"}
-    shown, after = [], None
+    shown: list[treering.SessionInfo] = []
+    after = None
     while True:
         part = store.sessions(limit=2, after=after, below=True)
         shown += part.rows
@@ -156,7 +158,7 @@ def test_what_purging_looks_for_is_found_beside_names_that_begin_alike(seaweedfs
     place = f"s3://{seaweedfs.bucket}/purge-{os.urandom(6).hex()}"
     store = treering.open(place, storage_options=seaweedfs.storage_options)
     for name in ("a", "a-b", "a0"):
-        store._place.driver.execute((Put(f"sessions/{name}/dead/segments/x", b"x"),))
+        store.place.driver.execute((Put(f"sessions/{name}/dead/segments/x", b"x"),))
     assert sorted(store.purge()) == ["a", "a-b", "a0"]
     store.close()
 

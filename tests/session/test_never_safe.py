@@ -10,13 +10,13 @@ from tests.session.at_rest import put_back
 from tests.session.backends import kill, memory_backend, texts
 from tests.session.faults import Unreliable, says
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import ConflictError, NotFoundError
 from treering.format.record import decode_record
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
 from treering.storage.faulty import Fault
-from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Found, Get, List
+from treering.storage.requests import Driver, Found, Get, List
+from treering.store.place import Place
 from treering.testing.conformance import ask
 from treering.transcript.node import compaction, user
 
@@ -80,9 +80,9 @@ def test_who_stood_on_what_was_never_safe_goes_on(
     LOOKS[look](handle, scene.one)
     if theirs and not shared:
         if verb != "seal":
-            with pytest.raises(ConflictError, match="somebody else writes"):
+            with pytest.raises(ConflictError, match="another writer is writing"):
                 VERBS[verb](handle, scene.one)
-        with pytest.raises(ConflictError, match="somebody else writes"):
+        with pytest.raises(ConflictError, match="another writer is writing"):
             handle.append("lost")
         assert "lost" not in texts(scene.store.view("s").context)
     else:
@@ -96,7 +96,7 @@ def test_who_stood_on_what_was_never_safe_goes_on(
     assert scene.store.verify("s") == []
 
 
-def log_of(driver: MemoryDriver) -> bytes:
+def log_of(driver: Driver) -> bytes:
     """The tail, as it is."""
     return ask(driver, Get("sessions/s/tail.jsonl"), Found).data
 
@@ -126,7 +126,7 @@ def test_others_are_seen_below_an_append_in_doubt(whose: str, look: str) -> None
         other.seal()
         other.erase(one)
     LOOKS[look](session, one)
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         session.append("not told")
     assert "not told" not in says(place.sound.view("s"))
 
@@ -257,7 +257,7 @@ def test_a_head_that_moved_in_place_of_what_is_gone_is_where_it_is_expected() ->
 def test_an_erasure_is_not_begun_beside_others() -> None:
     """A handle that has to stop could not finish it."""
     lost = lose(theirs=1)
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         lost.handle.erase(lost.kept[0])
     assert lost.store.view("s").get(lost.kept[0]).payload == {"role": "user", "content": "one"}
 
@@ -282,7 +282,7 @@ def test_a_message_that_was_only_seen_is_recorded_before_that_is_said(*, vanishe
     session.append(user("again", id="again"), *([user("more", id="more")] if more else []))
     assert log_of(driver) != seen
     assert texts(store.view("s").context) == ["one", "again", *(["more"] if more else [])]
-    assert session._reader.view.durable
+    assert session._reader.replica.view.durable
 
 
 def test_others_are_seen_though_they_said_the_same_again() -> None:
@@ -292,7 +292,7 @@ def test_others_are_seen_though_they_said_the_same_again() -> None:
         other.append("theirs")
         other.seal()
         other.append(user("b", id="b"))
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         lost.handle.append("not told")
 
 
@@ -310,7 +310,7 @@ def test_a_message_that_was_only_seen_is_safe_when_the_turn_is_told_to_be() -> N
     seen = log_of(driver)
     session.commit()
     assert log_of(driver) != seen
-    assert session._reader.view.durable
+    assert session._reader.replica.view.durable
 
 
 def test_nothing_is_written_where_nothing_is_asked() -> None:

@@ -6,7 +6,7 @@ import pytest
 from tests.session.backends import Backend, kill
 
 import treering
-from treering.session.store import Store
+from treering.api.store import Store
 from treering.transcript.node import Draft
 
 

@@ -13,7 +13,7 @@ from tests.test_calls import MADE, results
 import treering
 from treering import ContextItem, HeadMovedError, OpenCall, Session, Store, UsageError
 from treering.calls import pairing
-from treering.importers.formats import find_format
+from treering.programs.formats import find_format
 
 POLICIES = [find_format(name).POLICIES[0] for name in ("claude", "pi", "omp", "kit", "operator", "evva")]
 ASK = {"role": "user", "content": "go"}
@@ -236,7 +236,8 @@ def test_a_commit_that_parts_a_pair(store: Store) -> None:
         node = session.append(call("a"))
         answer = session.append(result("a"))
         before = counted_nodes(session)
-        for context in ([ask, answer], [ask, ContextItem(answer, result("a"))]):
+        parted: tuple[list[ContextItem | str], ...] = ([ask, answer], [ask, ContextItem(answer, result("a"))])
+        for context in parted:
             with pytest.raises(UsageError, match=repr(node)):
                 session.commit(context=context)
             assert counted_nodes(session) == before

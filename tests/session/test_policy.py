@@ -25,7 +25,7 @@ def store() -> treering.Store:
 
 
 def _roles(session: treering.Session | treering.View) -> list[object]:
-    return [item.message["role"] for item in session.context]  # type: ignore[index]
+    return [item.message["role"] for item in session.context]
 
 
 def test_a_loaded_session_goes_on_with_its_policy(store: treering.Store) -> None:

@@ -8,11 +8,12 @@ import pytest
 from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import Backend, kill
 
+from treering.api.store import Store
 from treering.errors import NotFoundError, UnsafeStoreError, UsageError
-from treering.session import lineage
-from treering.session.store import Place, Store
+from treering.session.verbs import forking
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Delete
+from treering.store.place import Place
 
 SECRET = "swordfish"
 
@@ -26,11 +27,11 @@ def made(backend: Backend, *names: str) -> None:
             session.append("more")
 
 
-def stalled_sealer(backend: Backend) -> Paused[object]:
+def stalled_sealer(backend: Backend) -> Paused[None]:
     """Somebody who is about to write a segment of session `s`."""
     session = backend.store().session("s", shared=True)
     session.append(SECRET)
-    paused = Paused(session._reader.seal(), backend.driver(), replaces("/segments/"))
+    paused = Paused(session._reader.upkeep.seal(), backend.driver(), replaces("/segments/"))
     kill(session)
     return paused
 
@@ -93,7 +94,7 @@ def test_a_load_that_was_killed_leaves_waste_that_is_removed(backend: Backend) -
     """Its folder is of a life that never came to be. A fork that goes on after that is refused, and made anew."""
     made(backend, "s")
     session = backend.store().session("s", shared=True)
-    paused = Paused(lineage.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
+    paused = Paused(forking.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))
     kill(session)
     assert any("sessions/fork" in key for key in holding(backend.snapshot(), SECRET))
     backend.store().purge()
@@ -113,7 +114,7 @@ def test_what_older_lives_left_is_removed_from_beside_a_living_session(backend: 
         with pytest.raises(NotFoundError):
             paused.go_on()
         assert holding(backend.snapshot(), SECRET) != []
-        again.tidy(everything=True)
+        again.optimize(everything=True)
     assert holding(backend.snapshot(), SECRET) == []
     assert len(backend.store().view("s").nodes()) == 1
 

@@ -8,20 +8,21 @@ import msgspec
 import pytest
 from tests.session.at_rest import Paused, holding
 from tests.session.backends import kill, memory_backend
-from tests.session.faults import Meeting, latest_write
+from tests.session.faults import Meeting, latest_write, tail_write
 
+from treering.api.store import Store
 from treering.errors import NotFoundError
 from treering.format.erasure import Erasure
 from treering.format.paths import SessionKeys
 from treering.journal.erase import fence
 from treering.journal.resume import resume
-from treering.session import lineage
-from treering.session.store import Place, Store
+from treering.session.verbs import forking
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request
 from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 SECRET = "the password is swordfish"
 
@@ -71,10 +72,100 @@ def test_a_move_waits_until_latest_carries_what_it_needs() -> None:
         session.seal()
     session = Store(Place(meeting)).session("s", shared=True)
     other = others.session("s", shared=True)
-    meeting.before(latest_write, lambda: other.perform(lambda writer: writer.cover(seal=False, again=True)))
+    meeting.before(latest_write, lambda: other.perform(lambda writer: writer.upkeep.cover(seal=False, again=True)))
     session.checkout(first)
     counts = CountingDriver(memory)
     assert [item.node for item in Store(Place(counts)).view("s").context] == [first]
+    assert counts.counts == {"Get": 2}
+
+
+def test_who_replaces_latest_before_a_move_is_recorded_leaves_in_it_what_the_move_needs() -> None:
+    """Somebody else writes `latest` once more before the move is recorded; two reads resume it all the same."""
+    memory = MemoryDriver()
+    meeting = Meeting(memory)
+    others = Store(Place(memory))
+    with others.session("s", shared=True) as session:
+        first = session.append("a")
+        session.commit(["b"], context=[])
+        session.seal()
+    session = Store(Place(meeting)).session("s", shared=True)
+    other = others.session("s", shared=True)
+
+    def replace() -> None:
+        other.refresh()
+        other.perform(lambda writer: writer.upkeep.cover(seal=False, again=True))
+
+    meeting.before(lambda request: isinstance(request, Put) and "/tail" in request.key, replace)
+    session.checkout(first)
+    counts = CountingDriver(memory)
+    assert [item.node for item in Store(Place(counts)).view("s").context] == [first]
+    assert counts.counts == {"Get": 2}
+
+
+def test_what_was_stored_late_of_what_was_erased_goes_with_the_next_who_tidies() -> None:
+    """A segment that was made before the erasure and arrives after it; nobody erases again."""
+    backend = memory_backend()
+    driver = backend.driver()
+    with backend.store().session("s", shared=True) as session:
+        node = session.append(SECRET)
+        sealing = backend.store().session("s", shared=True)._reader.upkeep.seal()
+        late = Paused(sealing, driver, lambda request: isinstance(request, Put) and "/segments/" in request.key)
+        session.erase(node)
+        driver.execute(late.batch)
+        assert holding(backend.snapshot(), SECRET) != []
+    with backend.store().session("s", shared=True) as session:
+        session.optimize()
+    assert holding(backend.snapshot(), SECRET) == []
+
+
+def test_what_was_to_be_brought_before_an_erasure_is_not_in_latest_after_it() -> None:
+    """An erasure got no further than the tail, and another one passes while it is finished on the way to a move."""
+    memory = MemoryDriver()
+    meeting = Meeting(memory)
+    others = Store(Place(memory))
+    with others.session("s", shared=True) as session:
+        session.append("erased before")
+        node = session.append(SECRET)
+        session.commit(["after"], context=[])
+        session.seal()
+    mover = Store(Place(meeting)).session("s", shared=True)
+    mover.append("goes on")
+    keys = SessionKeys("", "s", appends=False)
+    view = run(resume(keys), memory)
+    assert run(fence(view, Erasure(epoch=0, time=0, reason="", records=((0, ""),)), nonce="n"), memory) is not None
+    mover.refresh()
+
+    def erase() -> None:
+        with others.session("s", shared=True) as session:
+            session.erase(node)
+
+    meeting.before(latest_write, erase)
+    mover.checkout(node)
+    assert holding(memory.snapshot(), SECRET) == []
+    assert run(resume(keys), memory).epoch == 2
+
+
+def test_what_a_move_needs_is_brought_although_it_lies_in_the_tail() -> None:
+    """Somebody else seals before the move is recorded, the next append drops it from the tail; two reads resume it."""
+    memory = MemoryDriver()
+    meeting = Meeting(memory)
+    others = Store(Place(memory))
+    with others.session("s", shared=True) as session:
+        first = session.append("a")
+        session.commit(["b"], context=[])  # covered now, and in no segment
+    mover = Store(Place(meeting)).session("s", shared=True)
+    other = others.session("s", shared=True)
+
+    def seal() -> None:
+        other.refresh()
+        other.seal()
+
+    meeting.before(tail_write, seal)
+    mover.checkout(first)
+    mover.refresh()
+    last = mover.append("c")
+    counts = CountingDriver(memory)
+    assert [item.node for item in Store(Place(counts)).view("s").context] == [first, last]
     assert counts.counts == {"Get": 2}
 
 
@@ -84,7 +175,7 @@ def test_what_a_killed_fork_left_beside_one_that_lives_goes_with_what_is_erased(
     driver = backend.driver()
     with backend.store().session("s", shared=True) as session:
         node = session.append(SECRET)
-        late = Paused(lineage.fork(session._reader, "fork"), driver, _stores_copies)
+        late = Paused(forking.fork(session._reader, "fork"), driver, _stores_copies)
         session.fork("fork")
         driver.execute(late.batch)
         assert len({key.split("/")[2] for key in holding(backend.snapshot(), SECRET) if "sessions/fork/" in key}) == 2

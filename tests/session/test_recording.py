@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -10,7 +11,7 @@ from tests.session.backends import Backend, kill, texts
 
 import treering
 from treering import ContextItem, Schedule, UsageError
-from treering.session.store import Store
+from treering.api.store import Store
 
 REPLY = {"role": "assistant", "content": "reply"}
 
@@ -82,8 +83,20 @@ def test_state_handed_out_is_a_copy(store: Store) -> None:
     """Changing the returned state changes nothing; only a commit does."""
     with store.session("s") as session:
         session.commit(state={"list": [1]})
-        session.state["list"].append(2)  # type: ignore[attr-defined]
+        session.state["list"].append(2)
         assert session.state == {"list": [1]}
+
+
+def test_what_a_session_tells_cannot_be_changed_in_place(store: Store) -> None:
+    """An assignment that would be lost is an error."""
+    with store.session("s") as session:
+        made = session.commit(["x"], state={"n": 1}, label="l").checkpoint or ""
+        told = (session.state, session.heads, session.settings, session.usage, session.last_usage, session.erased_state)
+        whole = session.checkpoint(made)
+        for mapping in (*told, session.labels(), whole.state, whole.settings, whole.erased_state):
+            with pytest.raises(TypeError):
+                mapping["n"] = None  # type: ignore[index]
+        assert session.state == {"n": 1}
 
 
 def test_manager_state_is_replaced_and_cleared(backend: Backend) -> None:
@@ -95,7 +108,7 @@ def test_manager_state_is_replaced_and_cleared(backend: Backend) -> None:
     with backend.store().session("s") as session:
         assert session.manager == {"window": 3}
         session.commit(["c"], manager=None)
-        assert session.manager is None
+        assert not session.manager
     assert backend.store().view("s").manager is None
 
 
@@ -202,13 +215,14 @@ def test_a_session_without_a_record_leaves_nothing_behind(backend: Backend, tmp_
 def test_a_refused_first_record_leaves_nothing_behind(backend: Backend) -> None:
     """If the first thing to be recorded cannot be, there is no session."""
     large = {"parts": ["some text " * 20_000] * 100}
-    for refused in (
+    calls: tuple[Callable[[treering.Session], object], ...] = (
         lambda session: session.note("x", {"brief": "x" * 1000}),
         lambda session: session.append(large),
         lambda session: session.commit(state={"large": large}),
         lambda session: session.commit(metadata={"m": "x" * 1000}),
-        lambda session: session.append(object()),
-    ):
+        lambda session: session.append(object()),  # type: ignore[arg-type]
+    )
+    for refused in calls:
         with backend.store().session("s") as session, pytest.raises(UsageError):
             refused(session)
         assert backend.snapshot() == {}

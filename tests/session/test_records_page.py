@@ -13,16 +13,18 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec import Struct
 
 import treering
+from treering.api.store import Store
 from treering.checkpoint.body import Body, Whole
 from treering.checkpoint.policies.default import _CHANGES, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen
 from treering.format.paths import SessionKeys
 from treering.format.register import decode_latest
 from treering.session.state import StateLine
-from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 PAGE = Path(__file__).parents[2] / "docs/reference/records.md"
 CHANCE = ("by", "_c", "time")
@@ -72,7 +74,7 @@ def test_examples_are_what_is_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", [Body, Whole, StateLine])
-def test_all_fields_are_on_the_page(form: type) -> None:
+def test_all_fields_are_on_the_page(form: type[Struct]) -> None:
     """Whatever a checkpoint or the state line consists of is told."""
     told = set(re.findall(r"`([a-z_]+)`", PAGE.read_text()))
     assert set(form.__struct_fields__) - {"type"} <= told

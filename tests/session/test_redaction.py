@@ -15,11 +15,12 @@ from tests.session.backends import Backend
 
 import treering
 from treering import ContextItem, Draft, UsageError
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.importers import Intake
-from treering.session.async_store import AsyncStore
 from treering.session.redaction import Redaction, Redactor
-from treering.session.store import Place, Store
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 
 SECRET = "hunter2-swordfish"
 SHOWN = "[gone]"
@@ -31,7 +32,7 @@ READING = frozenset(
         "refresh", "lines", "follow", "perform",
     }
 )  # fmt: skip
-TEXTLESS = frozenset({"claim", "release", "flush", "seal", "tidy", "prune", "close"})
+TEXTLESS = frozenset({"claim", "release", "flush", "seal", "optimize", "prune", "close"})
 NAMES_ONLY = frozenset({"retract", "unretract", "checkout", "switch", "rewind", "drop_head"})
 """What they take are ids and names."""
 
@@ -243,7 +244,7 @@ def test_nothing_is_written_if_a_redactor_fails(backend: Backend, redactor: Any,
             session.commit(["fine"], state={"k": {"b": SECRET}})
         assert not [key for key in backend.snapshot() if "/s/" in key and not key.endswith("lock")]
         session.commit(["still fine"])
-        assert [item.message["content"] for item in session.context] == ["still fine"]  # type: ignore[index]
+        assert [item.message["content"] for item in session.context] == ["still fine"]
     with pytest.raises(UsageError, match="'title'"):
         store.session("t", title=SECRET)
     store.session("t").close()
@@ -257,7 +258,7 @@ def test_a_message_may_be_repeated(backend: Backend) -> None:
                 session.append(treering.user(SECRET, id="mine"))
             session.commit()
             session.append(treering.user(SECRET, id="mine"))
-            assert [item.message["content"] for item in session.context] == [SHOWN]  # type: ignore[index]
+            assert [item.message["content"] for item in session.context] == [SHOWN]
 
 
 def test_what_is_stored_already_stays(backend: Backend) -> None:
@@ -269,7 +270,7 @@ def test_what_is_stored_already_stays(backend: Backend) -> None:
     with store.session("s") as session:
         session.fork("fork")
         for name in ("s", "copy", "fork"):
-            assert store.view(name).context[0].message["content"] == SECRET  # type: ignore[index]
+            assert store.view(name).context[0].message["content"] == SECRET
 
 
 def test_asynchronous_stores_redact() -> None:
@@ -292,7 +293,7 @@ def test_a_store_is_opened_with_a_redactor(tmp_path: Path) -> None:
     """`open` and `aopen` take it; what is no function is refused."""
     with treering.open(tmp_path, redactor=redact).session("s") as session:
         session.append(SECRET)
-        assert session.context[0].message["content"] == SHOWN  # type: ignore[index]
+        assert session.context[0].message["content"] == SHOWN
 
     async def first() -> object:
         async with await treering.aopen("memory://", redactor=redact).session("s") as session:

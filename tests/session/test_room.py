@@ -15,12 +15,13 @@ from tests.session.backends import KINDS, Backend, backend_of, kill, memory_back
 from tests.session.test_many_verbs import Walk, all_of
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.checkpoint.prune import Keep
 from treering.format import record, register
 from treering.journal import append, limits, merge
-from treering.session.blocking import Session
-from treering.session.store import Place, Store
 from treering.storage.run import run
+from treering.store.place import Place
 
 ROOM = 24 * 1024
 
@@ -65,7 +66,7 @@ WAYS_OUT: dict[str, Callable[[Session], Any]] = {
     "label": lambda session: session.label(session.path()[3], "a place"),
     "set_status": lambda session: session.set_status("done"),
     "seal": lambda session: session.seal(),
-    "tidy": lambda session: session.tidy(everything=True),
+    "optimize": lambda session: session.optimize(everything=True),
     "fork": lambda session: session.fork("fork"),
     "close": lambda session: session.close(),
 }
@@ -143,11 +144,11 @@ def test_a_state_larger_than_the_room_does_not_block_anything(backend: Backend, 
     if way == "close":
         session = backend.store().session("s")
     session.append("goes on")
-    context, state = shown(session), session.state
+    context, kept = shown(session), session.state
     session.close()
     assert [found.message for found in backend.store().verify("s") if found.severity == "damage"] == []
     assert shown(backend.store().view("s")) == context
-    assert backend.store().view("s").state == state
+    assert backend.store().view("s").state == kept
 
 
 def test_a_policy_is_found_where_there_is_no_room_for_the_checkpoint_that_names_it(backend: Backend) -> None:
@@ -158,11 +159,11 @@ def test_a_policy_is_found_where_there_is_no_room_for_the_checkpoint_that_names_
     session.append("behind the last checkpoint")
     session.close()
     again = backend.store().session("s")
-    assert again._known.policy.name == "pi-1.5"
+    assert again._known.replica.policy.name == "pi-1.5"
     again.commit([treering.user("more")], label="made by the same rules")
     again.erase(again.path()[0])  # `latest` is written anew of what it says itself
     kill(again)
-    assert backend.store().view("s")._reader.policy.name == "pi-1.5"
+    assert backend.store().view("s")._reader.replica.policy.name == "pi-1.5"
 
 
 def test_too_much_for_one_append_is_refused_before_anything_is_stored(backend: Backend) -> None:
@@ -188,7 +189,7 @@ def test_what_compresses_well_is_sealed_before_the_tail_is_full(backend: Backend
     session = backend.store().session("s")
     for number in range(100):
         session.append(treering.user(text(number, 4000)))
-        assert sum(map(len, session._known.view.tail.lines)) <= ROOM
+        assert sum(map(len, session._known.replica.view.tail.lines)) <= ROOM
     kill(session)
     assert len(shown(backend.store().view("s"))) == 100
 
@@ -238,8 +239,8 @@ def test_a_checkpoint_too_large_for_a_record_is_recorded_in_steps(backend: Backe
     assert (again.state, again.manager, len(again.context)) == (state, {"seen": text(0, 3000)}, 201)
     session.branch("aside", at=nodes[7], keep_state=True)
     session.append("beside")
-    session.rewind(made)
-    session.tidy(everything=True)
+    session.rewind(made or "")
+    session.optimize(everything=True)
     session.close()
     view = backend.store().view("s")
     assert (view.state, len(view.context)) == (state, 201)
@@ -304,6 +305,11 @@ def for_long(verb: Callable[[int], object]) -> None:
         verb(number)
 
 
+def numbers(number: int) -> dict[str, Any]:
+    """What was used, under a long name of its own."""
+    return {f"name {number} {'x' * 300}": 1}
+
+
 def test_more_heads_than_there_is_room_for_are_refused(backend: Backend) -> None:
     """What is there goes on, and dropping heads makes room again; names of usage likewise."""
     session = backend.store().session("s")
@@ -325,7 +331,7 @@ def test_more_heads_than_there_is_room_for_are_refused(backend: Backend) -> None
     session.drop_head(next(head for head in session.heads if head != session.head))
     session.branch("fits")
     with pytest.raises(treering.UsageError) as caught:
-        for_long(lambda number: session.record_usage(**{f"name {number} {'x' * 300}": 1}))
+        for_long(lambda number: session.record_usage(**numbers(number)))
     assert caught.value.kind == "too_many_heads"
     session.append("goes on")
     session.close()
@@ -352,7 +358,7 @@ def test_segments_are_merged_up_to_a_size_of_their_text(backend: Backend, monkey
     for number in range(30):
         session.append(treering.user(text(number)))
         session.seal()
-    session.tidy(everything=True)
+    session.optimize(everything=True)
     names = sorted(name for name in backend.snapshot() if "/segments/" in name)
     assert 7 <= len(names) <= 11
     session.prune(Keep(last=1))
@@ -475,8 +481,8 @@ def test_messages_that_could_not_be_read_are_read_by_the_next_look(backend: Back
     theirs.seal()
     theirs.append("beside")
     reader = ours._known
-    run(reader.look_again(), backend.driver())
-    assert reader.state.lacks_lines
+    run(reader.fence.catch_up(), backend.driver())
+    assert reader.replica.state.lacks_lines
     with pytest.raises(treering.UnavailableError, match="refresh"):
         _ = ours.context
     ours.refresh()

@@ -11,8 +11,8 @@ from tests.servers import S3Server
 from tests.session.backends import kill, texts
 
 import treering
+from treering.api.store import Store
 from treering.errors import ConflictError, SessionDeletedError, SessionHeldError
-from treering.session.store import Store
 
 pytestmark = [pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")]
 
@@ -41,7 +41,7 @@ def test_a_session_lives_on_s3(reopen: Callable[[], Store]) -> None:
         done = session.commit([{"role": "assistant", "content": f"a{turn}"}], state={"turn": turn})
         made.append(done.checkpoint or "")
         session.seal()
-    session.tidy(everything=True)
+    session.optimize(everything=True)
     kill(session)
     session = reopen().session("s", create=False)
     assert session.state == {"turn": 3}
@@ -66,12 +66,13 @@ def test_a_backup_goes_to_a_bucket_and_back(reopen: Callable[[], Store], tmp_pat
     """From a folder to S3 while it grows, from there to a folder, and on from it: nothing differs, erasures travel."""
     store, there = treering.open(tmp_path / "store"), reopen()
     with store.namespace("ann").session("s") as session:
+        said = []
         for turn in range(3):
-            secret = session.append(f"q{turn}")
+            said.append(session.append(f"q{turn}"))
             session.commit(["x" * 300_000], state={"turn": turn})
             session.seal()
             assert not store.backup(there).failed
-        session.erase(secret)
+        session.erase(said[-1])
     for _ in range(2):
         assert not store.backup(there).failed
     restored = treering.open(tmp_path / "restored")

@@ -11,21 +11,22 @@ from tests.session.at_rest import Paused, replaces
 from tests.session.backends import kill, texts
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, seen, tail_write
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.checkpoint.prune import Keep
+from treering.erasure.erasing import erase
 from treering.errors import NotFoundError
 from treering.journal import append as appending
-from treering.session import edits, navigation, notes, verbs
-from treering.session.blocking import Session
-from treering.session.erasing import erase
-from treering.session.reader import Reader, Restored
-from treering.session.state import decode_state
-from treering.session.store import Place, Store
+from treering.session.content import Restored
+from treering.session.reader import Reader
+from treering.session.verbs import conversation, edits, navigation, notes
 from treering.session.writer import Writer
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Get, Steps
 from treering.storage.run import run
+from treering.store.place import Place
 
 HANDLES = 3
 VERBS_PER_SCHEDULE = 60
@@ -146,21 +147,21 @@ class Schedule:
 
     def _draw(self, writer: Writer, text: str) -> tuple[str, Steps[object]]:
         """Any verb, with nodes and heads that the handle knows of."""
-        rng, known = self.rng, run(writer.index(), self.memory)
+        rng, known = self.rng, run(writer.replica.index(), self.memory)
         nodes = [row.id for row in known.graph]
         node, state = rng.choice(nodes), {rng.choice("kz"): text}
-        heads = list(writer.state.heads.heads)
+        heads = list(writer.replica.state.heads.heads)
         made = list(known.checkpoints)
         drawn: dict[str, Callable[[], Steps[object]]] = {
-            "append": lambda: verbs.append(writer, text),
-            "commit": lambda: verbs.commit(writer, [text], state=state),
-            "commit context": lambda: verbs.commit(writer, [text], context=[node]),
-            "compact": lambda: verbs.compact(writer, text),
-            "compact keeping": lambda: verbs.compact(writer, text, kept=node),
+            "append": lambda: conversation.append(writer, text),
+            "commit": lambda: conversation.commit(writer, [text], state=state),
+            "commit context": lambda: conversation.commit(writer, [text], context=[node]),
+            "compact": lambda: conversation.compact(writer, text),
+            "compact keeping": lambda: conversation.compact(writer, text, kept=node),
             "note": lambda: notes.note(writer, "todo", {"a": 1}),
             "amend": lambda: edits.amend(writer, node, {"role": "user", "content": text}),
             "refresh": writer.refresh,
-            "seal": writer.seal,
+            "seal": writer.upkeep.seal,
             "checkout": lambda: navigation.checkout(writer, node),
             "switch": lambda: navigation.switch(writer, rng.choice(heads)),
             "branch": lambda: navigation.branch(writer, text, at=rng.choice([None, node])),
@@ -173,22 +174,20 @@ class Schedule:
         """The handle stands where it left itself, and shows what the records tell of that place."""
         reader = as_known_to(handle._reader, self.memory)
         if done.verb in ("append", "commit", "commit context", "compact", "compact keeping"):
-            node = run(reader.index(), self.memory).graph.node(handle.node or "")
+            node = run(reader.replica.index(), self.memory).graph.node(handle.node or "")
             assert node.parent == done.began_at
             self.acknowledged.append(node.id)
         if done.verb in ("note", "amend", "seal"):
             assert handle.node == done.began_at
-        told = run(reader.restore(handle.node, head=handle.head), self.memory)
-        assert handle.context == reader.messages(told.context, told.lines)
-        assert handle._reader.state.state == state_of(told)
+        told = run(reader.content.restore(handle.node, head=handle.head), self.memory)
+        assert handle.context == reader.content.messages(told.context, told.lines)
+        assert handle._reader.replica.state.state == state_of(told)
 
 
 def as_known_to(writer: Writer, memory: MemoryDriver) -> Reader:
     """A reader that knows exactly the records that a handle knows, but nothing of where it stands."""
-    reader = Reader(writer.keys, writer.policy)
-    reader._view = writer.view
-    reader._state = decode_state(writer.view.latest, writer.policy, key=writer.keys.latest)
-    reader._state.advance(writer.view.fresh_lines)
+    reader = Reader(writer.keys, writer.replica.policy)
+    reader.replica.begin(writer.replica.view)
     return reader
 
 
@@ -209,9 +208,9 @@ def test_handles_that_meet_between_requests(seed: int, *, appends: bool) -> None
     # Of two that seal at once, the segment of one is not needed.
     assert {finding.kind for finding in schedule.store.verify("s")} <= {"waste"}
     reader = view._reader
-    told = run(reader.restore(reader.state.tip, head=reader.state.head), schedule.memory)
-    assert view.context == reader.messages(told.context, told.lines)
-    assert reader.state.state == state_of(told)
+    told = run(reader.content.restore(reader.replica.state.tip, head=reader.replica.state.head), schedule.memory)
+    assert view.context == reader.content.messages(told.context, told.lines)
+    assert reader.replica.state.state == state_of(told)
 
 
 # one meeting
@@ -261,7 +260,7 @@ def test_a_move_that_failed_leaves_a_shared_handle_where_it_is(move: str) -> Non
     session.append("b")
     session.append("c")
     assert says(session) == says(place.sound.view("s")) == ["a", "b", "c"]
-    assert [row.node.payload["content"] for row in session.history().rows] == ["c", "b", "a"]  # type: ignore[index]
+    assert [row.node.payload["content"] for row in session.history().rows] == ["c", "b", "a"]
     session.refresh()
     assert says(session) == ["a", "b", "c"]
 
@@ -296,9 +295,14 @@ def test_a_context_is_looked_up_again_if_the_head_moves_on_meanwhile() -> None:
     other.switch("alt")
     session.drop_head("alt")
     looks = iter((False, True))  # both registers are read first, and then the tail by whoever reads the graph
+
+    def goes_on() -> None:
+        session.seal()
+        session.commit(["b"], state={"x": 2})
+        session.append("c")
+
     meeting.before(
-        lambda request: isinstance(request, Get) and request.key.endswith("tail.jsonl") and next(looks, False),
-        lambda: (session.seal(), session.commit(["b"], state={"x": 2}), session.append("c")),
+        lambda request: isinstance(request, Get) and request.key.endswith("tail.jsonl") and next(looks, False), goes_on
     )
     view = store.view("s")
     assert seen(view) == seen(sound.view("s"))

@@ -7,17 +7,20 @@ import random
 from collections.abc import Callable
 
 import pytest
+from tests.session.at_rest import restored_at
 from tests.session.backends import texts
 from tests.session.faults import Meeting, tail_write
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.checkpoint.prune import Keep
 from treering.errors import HeadMovedError, NotFoundError, UsageError
-from treering.session.blocking import Session
-from treering.session.reader import Reader, decoded_manager, decoded_state
-from treering.session.store import Place, Store
+from treering.session.agent_state import decoded_manager, decoded_state
+from treering.session.reader import Readable
 from treering.session.writer import Writer
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Steps
+from treering.store.place import Place
 
 HANDLES = 3
 VERBS = 40
@@ -32,15 +35,15 @@ def in_hand(session: Session) -> tuple[object, ...]:
 def found(store: Store, head: str) -> tuple[object, ...]:
     """What somebody goes on with who comes from elsewhere and switches to a head."""
     view = store.view("s")
-    there = view.perform(Reader.restore, view.heads[head], head=head)
+    there = view.perform(restored_at, view.heads[head], head=head)
     state, manager = (there.checkpoint.state, there.checkpoint.manager) if there.checkpoint else ({}, None)
     return list(there.context.nodes), there.context.settings, decoded_state(state), decoded_manager(manager)
 
 
-def known(reader: Reader) -> Steps[int]:
+def known(reader: Readable) -> Steps[int]:
     """How many records somebody knows, and was shown."""
     yield from ()
-    return -1 if isinstance(reader, Writer) and reader.behind else reader.state.end
+    return -1 if isinstance(reader, Writer) and reader.position.behind else reader.replica.state.end
 
 
 def act(rng: random.Random, session: Session, unique: str) -> None:
@@ -60,7 +63,7 @@ def act(rng: random.Random, session: Session, unique: str) -> None:
         "ff": session.refresh,
         "l": session.seal,
         "p": lambda: session.prune(Keep(last=1)),
-        "t": lambda: session.tidy(everything=True),
+        "t": lambda: session.optimize(everything=True),
     }
     letter = rng.choice("".join(verbs))
     next(verb for letters, verb in verbs.items() if letter in letters)()

@@ -8,15 +8,16 @@ import pytest
 from tests.session.backends import kill
 from tests.session.faults import recorded
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import FormatVersionError
 from treering.format.record import Record
 from treering.ids import new_id
-from treering.session.blocking import Session
 from treering.session.recording import Recording
-from treering.session.store import Place, Store
 from treering.session.writer import Writer
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Steps
+from treering.store.place import Place
 
 TURNS_MAX = 40  # a tail on an object store is full before that
 
@@ -30,7 +31,7 @@ def record_from_the_future(writer: Writer) -> Steps[Recording]:
         recording.records.append(Record(at=0, by="", type="future", id=new_id(), critical=True))
         return recording
 
-    return (yield from writer.write(plan))
+    return (yield from writer.appender.write(plan))
 
 
 def begin(memory: MemoryDriver) -> Session:

@@ -7,11 +7,14 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.drivers import PassingDriver
 from tests.session.at_rest import put_back
 from tests.session.backends import Backend, kill, memory_backend, texts
 from tests.session.faults import Meeting, Unreliable
 
 import treering
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.errors import (
     ConflictError,
     CorruptError,
@@ -20,17 +23,15 @@ from treering.errors import (
     SessionHeldError,
     UnavailableError,
 )
-from treering.session.blocking import Session
 from treering.session.recording import Recording
-from treering.session.store import Place, Store
 from treering.session.writer import Writer
 from treering.storage.faulty import Fault
 from treering.storage.requests import Answer, Batch, Found, Get, Hold, Put, Request, Steps, Written
-from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 from treering.testing.conformance import ask
 
 
-class Unheld(DriverWrapper):
+class Unheld(PassingDriver):
     """A driver that cannot hold a session, like S3."""
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
@@ -65,12 +66,12 @@ def moved(writer: Writer, node: str) -> Steps[Recording]:
         recording.move("checkout", "main", node)
         return recording
 
-    return (yield from writer.write(plan))
+    return (yield from writer.appender.write(plan))
 
 
 def contents(session: Session) -> list[str]:
     """What all nodes say, in the order they were recorded."""
-    return [session.get(row.id).payload["content"] for row in session.nodes()]  # type: ignore[index]
+    return [session.get(row.id).payload["content"] for row in session.nodes()]
 
 
 def test_the_second_is_told_who_holds_the_session(backend: Backend) -> None:
@@ -462,7 +463,7 @@ def test_an_exclusive_writer_is_told_of_what_took_the_place_of_what_was_never_sa
         if sealed:
             other.seal()
             other.append("more")
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         session.append("lost")
     assert texts(store.view("s").context)[:2] == ["one", "theirs"]
 
@@ -476,7 +477,7 @@ def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: B
     first.seal()
     first.append("three")
     second.nodes()
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         second.append("lost")
     assert texts(backend.store().view("s").context) == ["one", "two", "three"]
 
@@ -492,7 +493,7 @@ def test_erasing_and_sealing_does_not_hide_from_an_exclusive_writer_who_wrote() 
         other.erase(first)
         other.seal()
     session.nodes()
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         session.append("lost")
 
 
@@ -512,7 +513,7 @@ def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) ->
             assert handle.refresh()
             handle.append("told")
         else:
-            with pytest.raises(ConflictError, match="somebody else writes"):
+            with pytest.raises(ConflictError, match="another writer is writing"):
                 handle.append("lost")
     assert contents(unheld(backend).session("s"))[-1] == "told"
 
@@ -534,7 +535,7 @@ def test_a_session_that_was_found_and_is_another_s_is_forgotten(*, appends: bool
     kill(session)
     with place.sound.session("s", shared=True) as other:
         other.append("theirs")
-    with pytest.raises(ConflictError, match="somebody else writes"):
+    with pytest.raises(ConflictError, match="another writer is writing"):
         session.append("not told")
 
 

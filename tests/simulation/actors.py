@@ -22,7 +22,7 @@ from treering.format.segment import build_segment
 from treering.ids import new_nonce
 from treering.journal import cover as covering, erase, life as lives
 from treering.journal.append import Appended, Overtaken, append, settle, stamp
-from treering.journal.merge import tidy
+from treering.journal.merge import optimize
 from treering.journal.moment import require_one_moment
 from treering.journal.purge import purge, sweep_folders
 from treering.journal.read import read_lines, records_at, skeletons
@@ -233,7 +233,7 @@ class Actors:
         for _ in range(self.rng.randrange(1, 4)):
             rewrite = (lambda line: line) if self.rng.random() < 0.3 else None
             try:
-                yield from tidy(self.keys, new_nonce, everything=self.rng.random() < 0.8, rewrite=rewrite)
+                yield from optimize(self.keys, new_nonce, everything=self.rng.random() < 0.8, rewrite=rewrite)
             except (NotFoundError, UnavailableError) as error:
                 self.excuse(error)
 

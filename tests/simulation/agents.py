@@ -18,7 +18,9 @@ from tests.simulation.codec import content_of
 from tests.simulation.ghost import SHOWN
 from tests.simulation.process import Process
 from tests.simulation.world import World
+from treering.api.session_body import close
 from treering.checkpoint.policy import find_policy
+from treering.erasure.erasing import erase
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.blobs import blob_refs_in
 from treering.format.paths import SessionKeys
@@ -27,13 +29,14 @@ from treering.format.register import Card, Tail, TailHeader, encode_latest, enco
 from treering.ids import new_id
 from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.session import edits, navigation, notes, verbs
-from treering.session.erasing import erase
-from treering.session.handle import close
-from treering.session.lineage import Loader, fork
-from treering.session.reader import ContextItem, Reader
+from treering.session.content import ContextItem
+from treering.session.loader import Loader
+from treering.session.options import Options
+from treering.session.reader import Readable, Reader
 from treering.session.state import SessionState
-from treering.session.writer import Options, Writer
+from treering.session.verbs import conversation, edits, navigation, notes
+from treering.session.verbs.forking import fork
+from treering.session.writer import Writer
 from treering.storage.requests import Steps, Version
 from treering.transcript.node import user
 
@@ -136,7 +139,7 @@ class Agents(Actors):
         """
         options = Options(shared=shared, durability="turn" if turns else "sync")
         writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
-        self._told[writer.nonce] = []
+        self._told[writer.fence.nonce] = []
         try:
             yield from self._open(writer)
             if self.strict:
@@ -161,21 +164,21 @@ class Agents(Actors):
         moment = self.ghost.now()
         yield from writer.open()
         self._note_looked(writer, moment)
-        if writer.begun:
+        if writer.replica.exists:
             self._resumed("an open", moment, writer)
 
     def _note_looked(self, writer: Writer, moment: int) -> None:
         """What it is shown by that is the journal as it is, and in a log what may not last behind it."""
         shown: tuple[str, ...] = ()
-        if writer.begun:
-            tail, log = writer.view.tail, self.ghost.logs[writer.view.life]
+        if writer.replica.exists:
+            tail, log = writer.replica.view.tail, self.ghost.logs[writer.replica.view.life]
             lines = (*log[: tail.header.base], *tail.lines)
             shown = tuple(map(self.ghost.id_of, lines))
-        self._looked[writer.nonce] = moment, shown
+        self._looked[writer.fence.nonce] = moment, shown
 
     def _was_shown(self, writer: Writer, record: Record) -> bool:
         """Whether a record stood where it stands when a writer last looked."""
-        return self._looked[writer.nonce][1][record.at : record.at + 1] == (record.id,)
+        return self._looked[writer.fence.nonce][1][record.at : record.at + 1] == (record.id,)
 
     # what agents do
 
@@ -186,7 +189,7 @@ class Agents(Actors):
         )  # fmt: skip
         do = self.rng.choices(does, self.weights)[0]
         if not self._marks % _CARD_EVERY:
-            writer._card_ms = 1  # it is long ago that the card was written
+            writer.upkeep._card_ms = 1  # it is long ago that the card was written
         try:
             yield from do(writer)
         except NotFoundError as error:
@@ -203,7 +206,7 @@ class Agents(Actors):
 
     def _say(self, writer: Writer) -> Steps[None]:
         messages = [user(self._content()) for _ in range(self.rng.choice((1, 1, 2)))]
-        self._told[writer.nonce].append((yield from verbs.append(writer, *messages)))
+        self._told[writer.fence.nonce].append((yield from conversation.append(writer, *messages)))
         if writer.options.durability == "sync":
             self._promised(writer)
 
@@ -211,18 +214,18 @@ class Agents(Actors):
         messages = [user(self._mark()) for _ in range(self.rng.randrange(3))]
         merge = self.rng.random() < 0.2
         state = {self.rng.choice(KEYS): self._mark()} | ({} if merge else self._shown(writer))
-        done = yield from verbs.commit(writer, messages, state=state, merge=merge)
-        self._told[writer.nonce] += done.nodes
+        done = yield from conversation.commit(writer, messages, state=state, merge=merge)
+        self._told[writer.fence.nonce] += done.nodes
         self._promised(writer)
 
     def _shown(self, writer: Writer) -> dict[str, str]:
         """What a commit says that it goes by: the checkpoint that its agent was shown; see `Ghost.check`."""
-        return {SHOWN: writer.shown.id} if writer.begun and writer.shown is not None else {}
+        return {SHOWN: writer.checkpoint.id} if writer.replica.exists and writer.checkpoint is not None else {}
 
     def _compact(self, writer: Writer) -> Steps[None]:
-        shown = writer.state.context.nodes
+        shown = writer.replica.state.context.nodes
         kept = self.rng.choice(shown) if shown and self.rng.random() < 0.7 else None
-        yield from verbs.compact(writer, self._mark(), kept=kept)
+        yield from conversation.compact(writer, self._mark(), kept=kept)
 
     def _note(self, writer: Writer) -> Steps[None]:
         if self.rng.random() < 0.5:
@@ -239,25 +242,25 @@ class Agents(Actors):
         yield from navigation.branch(writer, self._mark(), at=at, summary=summary)
 
     def _switch(self, writer: Writer) -> Steps[None]:
-        if heads := list(writer.state.heads.heads):
+        if heads := list(writer.replica.state.heads.heads):
             yield from navigation.switch(writer, self.rng.choice(heads))
 
     def _rewind(self, writer: Writer) -> Steps[None]:
-        if not writer.begun:
+        if not writer.replica.exists:
             return
-        index = yield from writer.index()
+        index = yield from writer.replica.index()
         if index.checkpoints:
             yield from navigation.rewind(writer, self.rng.choice(list(index.checkpoints)))
 
     def _refresh(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.refresh()
-        if writer.others.stopped is None:  # who was stopped stays so
+        if writer.fence.stopped is None:  # who was stopped stays so
             self._note_looked(writer, moment)
 
     def _seal(self, writer: Writer) -> Steps[None]:
-        if writer.begun:
-            yield from writer.seal()
+        if writer.replica.exists:
+            yield from writer.upkeep.seal()
 
     def _content(self) -> object:
         if self.rng.random() >= self.parts:
@@ -266,7 +269,7 @@ class Agents(Actors):
 
     def _edit(self, writer: Writer) -> Steps[None]:
         """Change how a message is seen: by an edit, or only where the model sees it."""
-        if not (shown := writer.state.context.items):
+        if not (shown := writer.replica.state.context.items):
             return
         node = self.rng.choice(shown).node
         if self.rng.random() < 0.5:
@@ -278,15 +281,16 @@ class Agents(Actors):
             return
         edited = [ContextItem(node, {"role": "user", "content": self._mark()}) if each.node == node else each.node
                   for each in shown]  # fmt: skip
-        yield from verbs.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
+        yield from conversation.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
 
     def _fork(self, writer: Writer) -> Steps[None]:
-        if writer.begun:
+        if writer.replica.exists:
             name, node = f"fork-{self.rng.randrange(3)}", (yield from self._any_node(writer))
             with contextlib.suppress(ConflictError):
-                copy = yield from fork(writer, name, at=node)
+                yield from fork(writer, name, at=node)
+                copy = writer.keys._replace(session=name)
                 said = TEXT.findall(content_of(self.world.objects[copy.latest][1]))
-                if found := self.ghost.texts(writer.view.life, told=True) & set(said):
+                if found := self.ghost.texts(writer.replica.view.life, told=True) & set(said):
                     self.ghost.problems.append(f"a fork is made, and holds what was erased: {sorted(found)}")
 
     def eraser(self) -> Steps[None]:
@@ -297,11 +301,11 @@ class Agents(Actors):
                 if self.states and self.rng.random() < self.states:
                     yield from self._erase_state(writer)
                     continue
-                nodes = [row.id for row in (yield from writer.index()).graph]
+                nodes = [row.id for row in (yield from writer.replica.index()).graph]
                 if nodes:
                     chosen = self.rng.sample(nodes, min(self.rng.choice((1, 1, 2)), len(nodes)))
                     receipt = yield from erase(writer, *chosen)
-                    self.ghost.receipt(writer.view.life, receipt.epoch)
+                    self.ghost.receipt(writer.replica.view.life, receipt.epoch)
                     if not receipt.unreachable:  # else it says that a fork may still hold them
                         self.ghost.told |= set(receipt.ids)
             except (NotFoundError, UnavailableError) as error:
@@ -316,10 +320,10 @@ class Agents(Actors):
             if error.kind != "state_key":
                 raise
             return  # nobody has set it yet
-        self.ghost.receipt(writer.view.life, receipt.epoch)
+        self.ghost.receipt(writer.replica.view.life, receipt.epoch)
         if not receipt.unreachable:
-            acts = [act for act in writer.burials.of_state() if key in act.state]
-            self.ghost.told_acts |= {(writer.view.life, act.epoch) for act in acts}
+            acts = [act for act in writer.replica.burials.of_state() if key in act.state]
+            self.ghost.told_acts |= {(writer.replica.view.life, act.epoch) for act in acts}
 
     def _stranger(self) -> Steps[Writer]:
         """Somebody who comes from outside."""
@@ -331,14 +335,14 @@ class Agents(Actors):
     def lister(self) -> Steps[None]:
         """Who tidies up any time later, and finishes what was to be erased."""
         writer = yield from self._stranger()
-        yield from writer.seal()  # heals, perhaps, and no more than that
-        yield from writer.seal()
-        if writer.view.unsealed_lines:
+        yield from writer.upkeep.seal()  # heals, perhaps, and no more than that
+        yield from writer.upkeep.seal()
+        if writer.replica.view.unsealed_lines:
             self.ghost.problems.append("nobody can seal any more")
         yield from erase(writer)
-        yield from writer.tidy(everything=True)
-        self._check_texts(writer.view.life)
-        self._check_blobs(writer.view.life)
+        yield from writer.upkeep.optimize(everything=True)
+        self._check_texts(writer.replica.view.life)
+        self._check_blobs(writer.replica.view.life)
 
     def _check_blobs(self, life: str) -> None:
         """What records refer to is there, and what only erased ones did is not."""
@@ -358,35 +362,35 @@ class Agents(Actors):
                 self.ghost.problems.append(f"erased, and still in {key}: {sorted(found)}")
 
     def _any_node(self, writer: Writer) -> Steps[str | None]:
-        index = yield from writer.index()
+        index = yield from writer.replica.index()
         return self.rng.choice([None, *(row.id for row in index.graph)])
 
     # what must hold
 
     def _promised(self, writer: Writer) -> None:
         """All that a writer was told is recorded is; what it put off until now, too."""
-        for name in self._told[writer.nonce]:
-            self.ghost.acknowledge(writer.view.life, [name])
-        self._told[writer.nonce].clear()
+        for name in self._told[writer.fence.nonce]:
+            self.ghost.acknowledge(writer.replica.view.life, [name])
+        self._told[writer.fence.nonce].clear()
 
     def _check_refusal(self, writer: Writer) -> None:
         """An exclusive writer is refused only because somebody else wrote."""
-        if writer.options.shared or not writer.begun:
+        if writer.options.shared or not writer.replica.exists:
             return
-        moment, shown = self._looked[writer.nonce]
+        moment, shown = self._looked[writer.fence.nonce]
         for life, ids in self.ghost.states_since(moment):
             new = (name for at, name in enumerate(ids) if shown[at : at + 1] != (name,))
-            if life == writer.view.life and any(self.ghost.authors[name] != writer.nonce for name in new):
+            if life == writer.replica.view.life and any(self.ghost.authors[name] != writer.fence.nonce for name in new):
                 return
         self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
     def _written(self, writer: Writer) -> None:
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
-        if not writer.begun or not writer.view.durable:
+        if not writer.replica.exists or not writer.replica.view.durable:
             return  # what it only saw in a log is not promised
-        life, mine = writer.view.life, f"{writer.nonce}."
+        life, mine = writer.replica.view.life, f"{writer.fence.nonce}."
         overtaken = False
-        for line in self.ghost.logs[life][: writer.state.end]:
+        for line in self.ghost.logs[life][: writer.replica.state.end]:
             record = decode_record(line)
             if not record.by.startswith(mine):
                 overtaken = overtaken or not self._was_shown(writer, record)
@@ -401,23 +405,23 @@ class Agents(Actors):
 
         One that was stopped because others committed behind its last append shows what it stood on then.
         """
-        state = writer.state
-        if writer.begun and writer.view.durable:
-            there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.view.life]}
+        state = writer.replica.state
+        if writer.replica.exists and writer.replica.view.durable:
+            there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.replica.view.life]}
             for node in (*state.heads.heads.values(), *state.context.nodes):
                 if node is not None and node not in there:
                     self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
-        if writer.begun and not writer.options.shared and not state.adrift and not writer.behind:
-            self._compare("a writer", writer.view.life, state, writer.epoch)
+        if writer.replica.exists and not writer.options.shared and not state.adrift and not writer.position.behind:
+            self._compare("a writer", writer.replica.view.life, state, writer.replica.epoch)
 
-    def _resumed(self, what: str, moment: int, reader: Reader) -> None:
-        state, life = reader.state, reader.view.life
+    def _resumed(self, what: str, moment: int, reader: Readable) -> None:
+        state, life = reader.replica.state, reader.replica.view.life
         if not any(there == life and len(ids) == state.end for there, ids in self.ghost.states_since(moment)):
             self.ghost.problems.append(f"{what} resumed at {state.end} of life {life}; it never ended there since")
         elif state.adrift:
             self.ghost.problems.append(f"{what} resumed at {state.end} without knowing its context")
         else:
-            self._compare(what, life, state, reader.epoch)
+            self._compare(what, life, state, reader.replica.epoch)
 
     def _compare(self, what: str, life: str, state: SessionState, epoch: int) -> None:
         if self.ghost.volatile and not self.strict:
@@ -451,7 +455,7 @@ class Agents(Actors):
                 pass
             if process.failure is not None:
                 raise process.failure
-            self._replays[place] = facts_of(reader.state)
+            self._replays[place] = facts_of(reader.replica.state)
         return self._replays[place]
 
     def card(self) -> Card:

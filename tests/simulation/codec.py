@@ -20,8 +20,8 @@ from treering.format import register, segment
 from treering.format.frames import decompress_frame, walk
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Card, Latest, Tail
-from treering.journal import append, cover, erase, life, merge, read, resume
-from treering.session import lineage
+from treering.journal import cover, erase, merge, read, registers
+from treering.session import loader
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
 
@@ -103,7 +103,7 @@ _CODERS: dict[str, Any] = {
     "read_footer": _read_footer,
     "read_frame": _read_frame,
 }
-_USERS = (append, cover, erase, life, merge, read, resume, lineage)
+_USERS = (cover, erase, merge, read, registers, loader)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import re
 import shutil
@@ -13,12 +14,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.simulation.changes import in_other_order
+from tests.simulation.marks import Mark, find_marks, place_of
 from tests.simulation.rules import RULES, Rule, stated_rules
 
 SCHEDULES_MAX = 20_000
@@ -38,18 +41,27 @@ class Verdict(NamedTuple):
     seconds: float
 
 
-def mutate(rule: Rule, package: Path) -> None:
-    """Apply a mutant to a copy of the package.
+def mutate(rule: Rule, package: Path, marks: Sequence[Mark]) -> ast.Module:
+    """The file that keeps a rule, without it.
+
+    Args:
+        rule: Which.
+        package: Where its file is.
+        marks: All in the package.
 
     Raises:
-        ValueError: The code does not say what the rule expects, exactly once.
+        ValueError: The code is not marked, or not as the mutant needs it.
     """
-    path = package / rule.file
-    text = path.read_text(encoding="utf-8")
-    if text.count(rule.before) != 1:
-        times = text.count(rule.before)
-        raise ValueError(f"rule {rule.name!r} does not fit {rule.file}: its source text occurs {times} times")
-    path.write_text(text.replace(rule.before, rule.after), encoding="utf-8")
+    mine = sorted((mark for mark in marks if mark.rule == rule.name), key=lambda mark: mark.second)
+    if [mark.second for mark in mine] != ([False, True] if rule.change is in_other_order else [False]):
+        raise ValueError(f"not marked once in the code, but here: {[f'{mark.path.name}:{mark.line}' for mark in mine]}")
+    tree = ast.parse((package / mine[0].path).read_text(encoding="utf-8"))
+    whole = ast.dump(tree)
+    rule.change([place_of(tree, mark.line) for mark in mine])
+    ast.fix_missing_locations(tree)
+    if ast.dump(tree) == whole:
+        raise ValueError("the mutant changes nothing")
+    return tree
 
 
 @contextmanager
@@ -58,7 +70,10 @@ def mutant(rule: Rule) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "treering"
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-        mutate(rule, copy)
+        marks = find_marks(copy)
+        tree = mutate(rule, copy, marks)
+        path = next(mark.path for mark in marks if mark.rule == rule.name)
+        (copy / path).write_text(ast.unparse(tree), encoding="utf-8")
         yield folder
 
 
@@ -91,7 +106,8 @@ def _test(rule: Rule, folder: str) -> tuple[str, bool]:
     options = ("-q", "-x", "--tb=no", "-p", "no:cacheprovider", "-o", f"pythonpath={folder} {ROOT}")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, rule.test],
-        cwd=ROOT, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}, capture_output=True, text=True, check=False,
+        cwd=ROOT, env=os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "TREERING_WHOLE": "1"},
+        capture_output=True, text=True, check=False,
     )  # fmt: skip
     failed = [line for line in done.stdout.splitlines() if line.startswith("FAILED ")]
     report = failed[0] if failed else "not caught: no test failed"

@@ -16,7 +16,7 @@ from treering.errors import CorruptError
 from treering.format import blobs
 from treering.format.paths import SessionKeys
 from treering.journal import append, limits, merge
-from treering.session import lineage
+from treering.session import loader
 from treering.storage.requests import Steps
 
 STEPS_MAX = 20_000  # a schedule normally takes a few hundred
@@ -352,7 +352,7 @@ def small() -> Iterator[None]:
         (append, "TAIL_BYTES_MAX", 2500),
         (merge, "MERGED_BYTES_MAX", 3000),
         (limits, "TAIL_BYTES_SEAL", 2000),
-        (lineage, "SEGMENT_BYTES", 400),
+        (loader, "SEGMENT_BYTES", 400),
         (limits, "LOG_BYTES_SEAL", 2000),
         (limits, "APPENDS_PER_SEAL_MIN", 2),
         (blobs, "BASE64_BYTES_MIN", 64),

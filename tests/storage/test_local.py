@@ -393,7 +393,7 @@ def test_only_some_logs_are_kept_open(driver: LocalDriver, root: Path, monkeypat
     assert open_logs(root) == 0
 
 
-def open_logs(root) -> int:
+def open_logs(root: Path) -> int:
     """Count the descriptors of this process that lead to logs."""
     links = []
     for name in os.listdir("/proc/self/fd"):

@@ -13,7 +13,7 @@ from tests.storage.processes import finish, start
 
 from treering.errors import SessionHeldError
 from treering.storage.local import LocalDriver
-from treering.storage.requests import ABSENT, Append, Found, Get, Put, Written
+from treering.storage.requests import ABSENT, Append, Found, Get, Hold, Put, Written
 from treering.testing.conformance import ask
 
 LOG = "sessions/x/tail.jsonl"
@@ -23,6 +23,13 @@ LOG = "sessions/x/tail.jsonl"
 def root(tmp_path: Path) -> Path:
     """Where the store will be; not there yet."""
     return tmp_path / "store"
+
+
+def held(driver: LocalDriver, holder: str) -> Hold:
+    """The lock of a session, which nobody else has."""
+    hold = driver.hold("sessions/x/hold", shared=False, holder=holder)
+    assert hold is not None
+    return hold
 
 
 def test_no_append_of_any_process_is_lost(root: Path) -> None:
@@ -174,8 +181,7 @@ sys.stdin.read()
     process.kill()
     process.wait()
     os.kill(child, 0)  # it still lives
-    hold = driver.hold("sessions/x/hold", shared=False, holder="us")
-    hold.release()
+    held(driver, "us").release()
     process.stdin.close()
     process.stdout.close()
 
@@ -183,8 +189,8 @@ sys.stdin.read()
 def test_who_is_refused_learns_of_the_newest_holder_only(root: Path) -> None:
     """A holder's line is written over a longer one without emptying the file first, and nothing of that is shown."""
     driver = LocalDriver(root)
-    driver.hold("sessions/x/hold", shared=False, holder="somebody with a very long name").release()
-    hold = driver.hold("sessions/x/hold", shared=False, holder="short")
+    held(driver, "somebody with a very long name").release()
+    hold = held(driver, "short")
     with pytest.raises(SessionHeldError) as refused:
         LocalDriver(root).hold("sessions/x/hold", shared=False, holder="us")
     hold.release()

@@ -90,6 +90,6 @@ def test_unknown_notes_are_kept_and_unknown_edits_change_nothing() -> None:
     records.edit("polish", "a")
     graph = Graph(records)
     assert graph.annotations.notes("aura") == [note]
-    assert graph.annotations.labels == graph.annotations.amended == {}
+    assert (graph.annotations.labels, graph.annotations.amended) == ({}, {})
     assert graph.annotations.retracted == set()
     assert graph.children("a") == ["b1", "b2", "b3"]

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from treering.transcript.node import (
@@ -17,12 +19,12 @@ from treering.transcript.node import (
 
 
 @pytest.mark.parametrize(("make", "role"), [(user, "user"), (assistant, "assistant"), (system, "system")])
-def test_messages_carry_role_content_and_fields(make: type[Draft], role: str) -> None:
+def test_messages_carry_role_content_and_fields(make: Callable[..., Draft], role: str) -> None:
     """A message's payload is the message itself, with whatever else was given."""
-    draft = make([{"type": "text", "text": "hi"}], model="m")  # type: ignore[call-arg]
+    draft = make([{"type": "text", "text": "hi"}], model="m")
     assert draft.payload == {"role": role, "content": [{"type": "text", "text": "hi"}], "model": "m"}
     assert (draft.type, draft.kind, draft.role, draft.parent) == ("node", "message", role, HERE)
-    assert draft.id is draft.time_ms is draft.brief is None
+    assert (draft.id, draft.time_ms, draft.brief) == (None, None, None)
 
 
 def test_a_tool_result_names_its_call() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import treering
 from treering import (
@@ -82,6 +82,8 @@ def check_store(store: Store) -> None:
     store.session("s", tilte="T")  # type: ignore[call-arg]
     store.session("s", shared="yes")  # type: ignore[arg-type]
     assert_type(store.view("s"), View)
+    with treering.open("x") as opened, opened.view("s") as view:
+        assert_type(view, View)
     assert_type(store.sessions(project="p", status="done", limit=20, after=None), Sessions)
     assert_type(store.sessions().rows, tuple[SessionInfo, ...])
     assert_type(store.recent(cwd="."), SessionInfo | None)
@@ -136,7 +138,7 @@ def check_recording(session: Session, store: Store) -> None:
     assert_type(session.is_new, bool)
     session.flush()
     session.seal()
-    assert_type(session.tidy(everything=True), Merged)
+    assert_type(session.optimize(everything=True), Merged)
     assert_type(session.prune(Keep(last=3), dry_run=True), Pruned)
     assert_type(session.erase("n", state=["token"], manager=True, reason="r"), Receipt)
     session.erase(states=["token"])  # type: ignore[call-arg]
@@ -154,20 +156,22 @@ def check_reading(view: View, session: Session) -> None:
         assert_type(reader.extensions(), tuple[Note, ...])
         assert_type(reader.info, SessionInfo)
         assert_type(reader.context, tuple[ContextItem, ...])
-        assert_type(reader.state, dict[str, object])
-        assert_type(reader.settings, Mapping[str, object])
-        assert_type(reader.manager, object)
-        assert_type(reader.erased_state, dict[str | None, Erased])
+        assert_type(reader.state, Mapping[str, Any])
+        assert_type(reader.settings, Mapping[str, Any])
+        assert_type(reader.manager, Any)
+        assert_type(reader.erased_state, Mapping[str | None, Erased])
         assert_type(reader.head, str)
         assert_type(reader.node, str | None)
-        assert_type(reader.heads, dict[str, str | None])
+        assert_type(reader.heads, Mapping[str, str | None])
         assert_type(reader.checkpoint_id, str | None)
         assert_type(reader.usage, Mapping[str, int | float])
         assert_type(reader.last_usage, Mapping[str, int | float])
+        reader.state["x"] = 1  # type: ignore[index]
+        reader.heads["x"] = None  # type: ignore[index]
     assert_type(view.history(head="main", before=None, limit=5, retracted=True), History)
     assert_type(view.history().rows, tuple[HistoryRow, ...])
     assert_type(view.get("n"), Node)
-    assert_type(view.original("n"), object)
+    assert_type(view.original("n"), Any)
     assert_type(view.path(), tuple[str, ...])
     assert_type(view.children(None), tuple[str, ...])
     assert_type(view.siblings("n"), tuple[tuple[str, ...], int])
@@ -175,7 +179,7 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.tree(), tuple[OutlineRow, ...])
     assert_type(view.nodes(), tuple[Node, ...])
     assert_type(view.problems(), tuple[Problem, ...])
-    assert_type(view.labels(), dict[str, str])
+    assert_type(view.labels(), Mapping[str, str])
     assert_type(view.checkpoints(), tuple[Entry, ...])
     assert_type(view.checkpoint("c"), CheckpointView)
     assert_type(view.context_at("n"), tuple[ContextItem, ...])
@@ -197,7 +201,7 @@ async def check_asynchronous(store: AsyncStore) -> None:
         assert_type(await session.append("x"), str)
         assert_type(await session.commit(["x"], state={"n": 1}), Commit)
         assert_type(asyncio.create_task(session.append("x")), asyncio.Task[str])
-        assert_type(session.state, dict[str, object])
+        assert_type(session.state, Mapping[str, Any])
         assert_type(await session.history(), History)
         assert_type(session.follow(), AsyncIterator[Node])
         await session.fork("copy")
@@ -206,6 +210,10 @@ async def check_asynchronous(store: AsyncStore) -> None:
     assert_type(await store.sessions(), Sessions)
     assert_type(await store.recent(), SessionInfo | None)
     assert_type(await store.verify("s"), list[Finding])
+    assert_type(store.verify_all(), AsyncIterator[tuple[str, list[Finding]]])
+    async with treering.aopen("~/agents") as other, other.session("s") as session, other.view("s") as view:
+        assert_type(session, AsyncSession)
+        assert_type(view, AsyncView)
     await store.copy("s", store, name="t")
     await store.copy("s", treering.open("x"))  # type: ignore[arg-type]
     await store.load("s", [], leaf=lambda: None)

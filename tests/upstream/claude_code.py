@@ -88,7 +88,8 @@ class ClaudeCode:
         path.unlink()
         for request in self._model.seen:
             if PROMPT in json.dumps(request["messages"][-2:]):
-                return request["messages"]
+                asked: list[dict[str, Any]] = request["messages"]
+                return asked
         return (done.stdout + done.stderr).decode(errors="replace").strip() or f"status {done.returncode}"
 
     def rows(self, data: bytes) -> list[Row] | None:

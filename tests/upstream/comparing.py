@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from treering.checkpoint.policies.omp_views import NATIVE_PAYLOAD as NATIVE, NOTEBOOK
 from treering.importers import SessionFile, read
+from treering.programs.omp.views import NATIVE_PAYLOAD as NATIVE, NOTEBOOK
 
 FORMATS: Final = {"pi073": "pi", "pi152": "pi", "omp": "omp"}
 POLICIES: Final = {"pi073": "pi", "pi152": "pi-1.5", "omp": "omp"}

@@ -7,8 +7,8 @@ from hashlib import sha256
 from random import Random
 from typing import Any, Final
 
-from treering.importers.omp_title import TitleSlot, build_title_slot
-from treering.importers.writing import encode_javascript
+from treering.programs.common.writing import encode_javascript
+from treering.programs.omp.title_slot import TitleSlot, build_title_slot
 
 Record = dict[str, Any]
 PICTURE: Final = b"a picture"
@@ -128,7 +128,7 @@ class _Maker:
         return made
 
     def _entry(self, number: int) -> Record:
-        recent = [*self._ids[-3:], *self._ids[-1:] * 8] or [None]
+        recent: list[str | None] = [*self._ids[-3:], *self._ids[-1:] * 8] or [None]
         parent = self._often(self._one(*recent), *self._ids, None, "gone", "", 5, f"e{number}")
         seconds = self._one(number, number, number, 0, 59 - number % 60)
         time = f"2026-01-05T08:{seconds // 60:02}:{seconds % 60:02}.000Z"
@@ -195,7 +195,8 @@ class _Maker:
         if self._random.random() < 0.1:
             made["firstKeptEntryIndex"] = self._often(self._random.randrange(12), -1, 99, 1.5, "2")
         if not self._omp:
-            return made | self._one({}, {}, {"systemMessage": {"role": "system", "content": "s", "timestamp": 1}})
+            made |= self._one({}, {}, {"systemMessage": {"role": "system", "content": "s", "timestamp": 1}})
+            return made
         made |= self._some(shortSummary="short", tokensAfter=5, method=self._one("soft", "snapcompact"), warning="full")
         made |= self._some(providerReplayThroughEntryId=self._any_id(), preserveData=self._often(self._preserved()))
         if self._random.random() < 0.3 and self._messages:  # what it keeps begins with a message

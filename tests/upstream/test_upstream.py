@@ -17,7 +17,8 @@ from tests.upstream.programs import Program
 from tests.upstream.sessions import make_session, write_session
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake, pi, read
+from treering.importers import Intake, read
+from treering.programs.pi import read as pi
 
 SESSIONS: Final = int(os.environ.get("TREERING_UPSTREAM_SESSIONS", "300"))
 """So many are made for each test and program."""

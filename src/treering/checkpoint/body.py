@@ -47,7 +47,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     manager_at: str | None = None
     policy: str | None = None
     pruned: bool = False
-    """Nothing is left of it: it was given up, and nobody needs it."""
+    """Its body was dropped: it was pruned, and no kept checkpoint needs it."""
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -83,7 +83,7 @@ def write_steps(
     Args:
         parent: As for `write`.
         new: As for `write`.
-        new_id: Makes ids for the others.
+        new_id: Makes ids for the further checkpoints.
         navigated: As for `write`.
 
     Raises:
@@ -276,7 +276,7 @@ def _unpruned(checkpoint: str, body: Body) -> Body:
 
 
 def _referred(checkpoint: str, body: Body, lookup: Lookup) -> Checkpoint:
-    """Return an empty checkpoint with the values that a full record takes from others."""
+    """Return an empty checkpoint with the values that a full record takes from other records."""
     read: dict[str, Body] = {}
 
     def body_of(origin: str) -> Body:

@@ -4,9 +4,10 @@ A policy is used while a session is written, never while it is resumed: its resu
 with the next release, but a view is named in stored contexts and must mean the same for ever; a different wording is a
 new view (`summary@2`).
 
-The policies that come with Treering are in `treering.checkpoint.policies`, one module for each family. A name tells its
-family by the word it begins with, and the module is imported when a name of it is first asked for. So a session that
-was imported shows its messages wherever it is resumed, and a program that has none of these sessions loads nothing.
+Our own policy is in `treering.checkpoint.policies`. Those of other programs register themselves when their modules are
+imported, and that is when a name is first asked for: the word it begins with tells whose it is, and who knows programs
+finds the module; see `find_policies_with`. So a session that was imported shows its messages wherever it is resumed,
+and a process that has none of these sessions loads nothing.
 """
 
 from __future__ import annotations
@@ -20,19 +21,8 @@ from treering.checkpoint.context import Context
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 
-_FAMILIES: Final = {
-    "default": "default",
-    "summary": "default",
-    "branch_summary": "default",
-    "custom_message": "default",
-    "claude": "claude",
-    "evva": "evva",
-    "kit": "kit",
-    "omp": "omp",
-    "operator": "operator",
-    "pi": "pi",
-}
-"""The module of `treering.checkpoint.policies` that registers the names which begin with a word."""
+_DEFAULTS: Final = frozenset({"default", "summary", "branch_summary", "custom_message"})
+"""Words with which names begin that `treering.checkpoint.policies.default` registers."""
 _FIRST_WORD: Final = re.compile(r"[a-z_]*")
 
 
@@ -61,7 +51,7 @@ class Policy(Protocol):
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return what `build` would give for the path of `context` and then `skeleton`.
 
-        None means that this cannot be told without the path: then the caller builds.
+        None means that it takes the whole path: then the caller calls `build`.
         """
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -69,7 +59,7 @@ class Policy(Protocol):
 
 
 class Seen(NamedTuple):
-    """What a view is told of a node besides its payload."""
+    """The facts about a node that a view gets besides its payload."""
 
     node: str
     time_ms: int
@@ -77,7 +67,7 @@ class Seen(NamedTuple):
     links: Mapping[str, str]
     brief: Mapping[str, object]
     argument: str = ""
-    """What follows the colon in the name of the view, as in `omp.stripped@1:call_1`."""
+    """What follows the colon in the name of the view, as in `tool.stripped@1:call_1`."""
 
 
 class Sent(NamedTuple):
@@ -93,6 +83,13 @@ View = Callable[[object, Seen], object]
 
 VIEWS: dict[str, View] = {}
 POLICIES: dict[str, Policy] = {}
+_LOADERS: Final[list[Callable[[str], None]]] = []
+
+
+def find_policies_with(load: Callable[[str], None]) -> None:
+    """Have a function called with the first word of a name that is not known, for it to register what begins so."""
+    if load not in _LOADERS:
+        _LOADERS.append(load)
 
 
 def register_view(name: str, view: View) -> None:
@@ -145,8 +142,11 @@ def render(view: str, payload: object, seen: Seen) -> object:
 
 
 def _load_family(name: str) -> None:
-    """Import the module that registers `name`, if it is one of ours; importing it again does nothing."""
+    """Import the module that registers `name`, if there is one; importing it again does nothing."""
     first = _FIRST_WORD.match(name)
-    module = _FAMILIES.get(first[0]) if first else None
-    if module is not None:
-        import_module(f"treering.checkpoint.policies.{module}")
+    word = first[0] if first else ""
+    if word in _DEFAULTS:
+        import_module("treering.checkpoint.policies.default")
+    else:
+        for load in _LOADERS:
+            load(word)

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 import click
 
+from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.names import find_session, namespace_cell, namespace_of, part_of
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
 from treering.maintenance.backup import BackedUp, Backup
-from treering.session.store import Store
 
 
 @click.command()
@@ -38,7 +38,7 @@ def backup(context: click.Context, *, as_json: bool, target: str, sessions: tupl
     rows = 0
     with progress("backing up") as step:
 
-        def told(row: BackedUp) -> None:
+        def on_result(row: BackedUp) -> None:
             nonlocal rows
             rows += 1
             step(rows, f"{row.action} {row.name}")
@@ -48,7 +48,7 @@ def backup(context: click.Context, *, as_json: bool, target: str, sessions: tupl
                 part_of(there, namespace),
                 sessions=names,
                 delete=delete,
-                told=told,
+                on_result=on_result,
                 progress=lambda written: step(rows, f"backing up, {size_text(written)}"),
             )
             for namespace, names in wanted.items()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.asking import agreed
 from treering.cli.names import (
@@ -19,8 +22,6 @@ from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, one_line, size_text
 from treering.errors import CorruptError, NotFoundError
-from treering.session.blocking import Session
-from treering.session.store import Store
 
 
 @click.command()
@@ -66,7 +67,7 @@ def branch(
 def _list_branches(settings: Settings, out: Output, session: str, *, as_json: bool) -> None:
     view = open_view(settings.open(), session)
     if as_json:
-        out.document({"head": view.head, "node": view.node, "heads": view.heads})
+        out.document({"head": view.head, "node": view.node, "heads": dict(view.heads)})
         return
     rows = (
         (Cell("*" if name == view.head else "", style="bold green"), Cell(name, style="green"), id_cell(node))
@@ -150,10 +151,12 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
     with open_session(settings.open(), session) as opened:
         before = opened.stored()
         opened.seal()
-        opened.tidy(everything=True)
+        opened.optimize(everything=True)
         after = opened.stored()
     if as_json:
-        out.document({"session": opened.id, "before": before._asdict(), "after": after._asdict()})
+        out.document(
+            {"session": opened.id, "before": msgspec.structs.asdict(before), "after": msgspec.structs.asdict(after)}
+        )
         return
     out.facts(
         (

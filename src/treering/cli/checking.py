@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.names import all_sessions, find_session, namespace_cell, namespace_of, open_view, part_of, parts_of
 from treering.cli.output import Cell, Field, Output, id_cell, progress
@@ -14,12 +15,11 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, size_text
 from treering.errors import NotFoundError, TreeringError
 from treering.maintenance.verify import DAMAGE, Finding
-from treering.session.info import SessionInfo
-from treering.session.reader import Reader
-from treering.session.reading import stored
-from treering.session.store import Store
+from treering.session.reader import Readable
+from treering.session.verbs.reading import stored
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, list_all
+from treering.store.info import SessionInfo
 
 
 class Checked(NamedTuple):
@@ -131,13 +131,13 @@ class AtRest(NamedTuple):
         return self.segment_bytes + self.tail_bytes + self.latest_bytes + self.blob_bytes
 
 
-def at_rest(reader: Reader) -> Steps[AtRest]:
+def at_rest(reader: Readable) -> Steps[AtRest]:
     """Measure a session by names and sizes alone; reads its two registers and lists its folder."""
     counts = yield from stored(reader)
-    keys, card = reader.keys, reader.state.card
+    keys, card = reader.keys, reader.replica.state.card
     registers = yield tuple(Get(key, start=0, end=1, register=True) for key in (keys.latest, keys.tail))
     latest_bytes, tail_bytes = map(_size, registers)
-    sizes = [entry.size for entry in (yield from list_all(keys.blobs(reader.view.life)))]
+    sizes = [entry.size for entry in (yield from list_all(keys.blobs(reader.replica.view.life)))]
     return AtRest(
         records=counts.records,
         nodes=card.nodes,

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import click
 
+from treering.api.view import View
 from treering.checkpoint.checkpoint import Entry
 from treering.cli import documents
 from treering.cli.message import first_line
@@ -15,8 +16,9 @@ from treering.cli.output import Cell, Field, Output, id_cell, raw
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
-from treering.session.blocking import View
-from treering.session.reader import ContextItem, Reader, decoded_state
+from treering.session.agent_state import decoded_state
+from treering.session.content import ContextItem
+from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 
@@ -111,11 +113,11 @@ def _standing(view: View, text: str | None) -> Standing:
     return Standing(point.id, found.context, found.state, found.settings)
 
 
-def _at_node(reader: Reader, node: str) -> Steps[Standing]:
-    restored = yield from reader.restore(node)
-    yield from reader.fetch_blobs(restored.lines.values())
+def _at_node(reader: Readable, node: str) -> Steps[Standing]:
+    restored = yield from reader.content.restore(node)
+    yield from reader.blobs.fetch(restored.lines.values())
     state = decoded_state(restored.checkpoint.state) if restored.checkpoint else {}
-    return Standing(node, reader.messages(restored.context, restored.lines), state, restored.context.settings)
+    return Standing(node, reader.content.messages(restored.context, restored.lines), state, restored.context.settings)
 
 
 class Changes(NamedTuple):

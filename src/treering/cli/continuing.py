@@ -11,6 +11,8 @@ from pathlib import Path
 
 import click
 
+from treering.api.store import Store
+from treering.api.view import View
 from treering.cli import documents, exits
 from treering.cli.conversation import open_call, print_items
 from treering.cli.names import namespace_cell, part_of
@@ -21,10 +23,8 @@ from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import namespace_prefix, prefix_of
 from treering.importers.discovery import Recent, recent
 from treering.importers.intake import Intake
-from treering.session.blocking import View
-from treering.session.info import SessionInfo
-from treering.session.reader import ContextItem
-from treering.session.store import Store
+from treering.session.content import ContextItem
+from treering.store.info import SessionInfo
 
 CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 

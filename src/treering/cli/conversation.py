@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from treering.cli.output import Cell, Field, Output, Span
 from treering.cli.text import short_id
-from treering.session.open_calls import OpenCall
-from treering.session.reader import ContextItem
+from treering.session.content import ContextItem
+from treering.session.verbs.open_calls import OpenCall
 from treering.transcript.parts import Part, parts_of
 
 ROLE_STYLES = {"user": "bold green", "assistant": "bold blue", "tool": "bold yellow", "toolResult": "bold yellow"}

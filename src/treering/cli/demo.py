@@ -15,6 +15,7 @@ from typing import NamedTuple
 import click
 
 import treering
+from treering.api.store import Store
 from treering.checkpoint.checkpoint import Entry
 from treering.cli import exits
 from treering.cli.checking import at_rest
@@ -26,9 +27,8 @@ from treering.cli.tree import print_tree
 from treering.errors import SessionHeldError, UsageError
 from treering.ids import new_nonce
 from treering.maintenance.verify import DAMAGE
-from treering.session.place import Place
-from treering.session.store import Store
 from treering.storage.counting import CountingDriver
+from treering.store.place import Place
 
 LINES_BEFORE_KILL = 25  # of the tool that never ends
 TURNS_ADDED = 250  # four messages each, to make the session long
@@ -281,7 +281,7 @@ def _look(settings: Settings, show: Show, name: str) -> None:
     print_tree(show.out, view, view.tree(), {node.id: node.parent for node in view.nodes()})
     with store.session(name, create=False) as session:
         session.seal()
-        session.tidy(everything=True)
+        session.optimize(everything=True)
     show.chapter("Seal and verify", "Everything is read once more, every checksum compared.")
     stored = store.view(name).perform(at_rest)
     show.claim(

@@ -24,7 +24,10 @@ def discover(*, as_json: bool) -> None:
     found = discover_folders(home, environment())
     crumbs = breadcrumbs(home, environment())
     if as_json:
-        terminals = [{"cwd": str(crumb.cwd), "path": str(crumb.session_file), "fresh": crumb.fresh} for crumb in crumbs]
+        terminals = [
+            {"program": name, "cwd": str(crumb.cwd), "path": str(crumb.session_file), "fresh": crumb.fresh}
+            for name, crumb in crumbs
+        ]
         out.document({"folders": found, "terminals": terminals})
         return
     rows = [
@@ -38,8 +41,8 @@ def discover(*, as_json: bool) -> None:
         for each in found
     ]
     out.table(("program", "sessions", "size", "newest", "folder"), rows, right=("sessions", "size"))
-    for crumb in crumbs:
-        out.say(f"a terminal of oh-my-pi had this open in {crumb.cwd}: {crumb.session_file}")
+    for name, crumb in crumbs:
+        out.say(f"a terminal of {name} had this open in {crumb.cwd}: {crumb.session_file}")
     if not found:
         out.say("no session folders of other programs; `treering import PATH` takes any folder")
     elif out.terminal:

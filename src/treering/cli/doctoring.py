@@ -11,9 +11,9 @@ from treering.cli import exits
 from treering.cli.output import Output
 from treering.cli.settings import json_option, store_options
 from treering.cli.text import counted
-from treering.importers.doctor import Diagnosis, Finding, diagnose
-from treering.importers.formats import FORMATS
-from treering.importers.mending import repair
+from treering.importers.doctor import Diagnosis, Finding
+from treering.importers.mending import diagnose, repair
+from treering.programs import BUILT_IN
 
 FINDINGS_SHOWN = 50
 
@@ -21,7 +21,7 @@ FINDINGS_SHOWN = 50
 @click.command()
 @json_option
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--format", "format_name", metavar="FORMAT", help=f"One of {', '.join(sorted(FORMATS))}.")
+@click.option("--format", "format_name", metavar="FORMAT", help=f"One of {', '.join(sorted(BUILT_IN))}.")
 @click.option("--write", "out_file", metavar="OUT", type=click.Path(path_type=Path), help="Write a repaired copy.")
 @click.option("--all", "everything", is_flag=True, help="Show every finding, not the first fifty.")
 @store_options()

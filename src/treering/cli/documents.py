@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from treering.api.view import View
 from treering.checkpoint.checkpoint import Entry
 from treering.cli.output import raw
 from treering.format.erasure import Erased
-from treering.session.blocking import View
-from treering.session.info import SessionInfo
-from treering.session.reader import ContextItem
-from treering.session.reading import CheckpointView, HistoryRow
+from treering.session.content import ContextItem
+from treering.session.verbs.reading import CheckpointView, HistoryRow
+from treering.store.info import SessionInfo
 from treering.transcript.node import Node
 
 Document = dict[str, object]
@@ -33,7 +33,7 @@ def of_standing(view: View) -> Document:
         "session": of_session(view.info),
         "head": view.head,
         "node": view.node,
-        "heads": view.heads,
+        "heads": dict(view.heads),
         "checkpoint": view.checkpoint_id,
         "settings": raw(dict(view.settings)),
         "usage": dict(view.usage),

@@ -8,15 +8,15 @@ from datetime import timedelta
 import click
 import msgspec
 
+from treering.api.session import Session
 from treering.cli import exits
 from treering.cli.asking import agreed
 from treering.cli.names import find_node, open_session, parts_of, tell_left_alone
 from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, one_line
+from treering.erasure.erasing import Receipt
 from treering.errors import NotFoundError
-from treering.session.blocking import Session
-from treering.session.erasing import Receipt
 
 
 @click.command()

@@ -10,6 +10,8 @@ from typing import Final
 
 import click
 
+from treering.api.store import Store
+from treering.api.view import View
 from treering.cli.markdown import markdown
 from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
@@ -17,11 +19,9 @@ from treering.cli.settings import Settings, store_options
 from treering.cli.text import counted
 from treering.errors import UsageError
 from treering.exporters import export as export_file
-from treering.exporters.target import TARGETS
-from treering.session.blocking import View
-from treering.session.store import Store
+from treering.programs.common.target import targets
 
-FORMS: Final = ("jsonl", "markdown", *TARGETS)
+FORMS: Final = ("jsonl", "markdown", *targets())
 
 
 @click.command()
@@ -41,7 +41,7 @@ def export(settings: Settings, *, session: str, form: str, node: str | None, tar
     if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")
     view = open_view(settings.open(), session)
-    if form in TARGETS:
+    if form in targets():
         _export_file(view, target, form, force=force)
         return
     parts = view.lines() if form == "jsonl" else _markdown(view, node)

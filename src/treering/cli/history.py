@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+from treering.api.view import View
 from treering.cli import documents
 from treering.cli.conversation import open_call, print_items, print_message, role_style
 from treering.cli.message import headline, role_of
@@ -15,10 +16,10 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, one_line
 from treering.format import values
 from treering.format.erasure import Erased
-from treering.session.blocking import View
+from treering.session.content import ContextItem
 from treering.session.pairs import whole
-from treering.session.reader import ContextItem, Reader
-from treering.session.reading import CheckpointView, HistoryRow
+from treering.session.reader import Readable
+from treering.session.verbs.reading import CheckpointView, HistoryRow
 from treering.storage.requests import Steps
 from treering.transcript.node import Node
 
@@ -70,7 +71,7 @@ def _line(row: HistoryRow) -> tuple[Field, ...]:
 
 def _words(row: HistoryRow) -> list[str]:
     node = row.node
-    words = [f"{row.sibling}/{row.siblings}"] if row.siblings > 1 else []
+    words = [f"{row.sibling + 1}/{row.siblings}"] if row.siblings > 1 else []
     words += [f"[{node.label}]"] if node.label else []
     return words + [name for name in ("retracted", "amended") if getattr(node, name)]
 
@@ -113,7 +114,7 @@ def _context_at(view: View, at: str | None) -> tuple[ContextItem, ...]:
     return view.context_at(point.id, recorded=True)
 
 
-def _sent(reader: Reader, items: Sequence[ContextItem]) -> Steps[tuple[ContextItem, ...]]:
+def _sent(reader: Readable, items: Sequence[ContextItem]) -> Steps[tuple[ContextItem, ...]]:
     yield from ()
     return whole(reader, items)
 

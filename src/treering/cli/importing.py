@@ -16,11 +16,11 @@ from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
 from treering.importers.discovery import ENDINGS, find_sessions
 from treering.importers.doctor import is_foreign
-from treering.importers.folder import StoredFolder, is_url
-from treering.importers.formats import FORMATS
 from treering.importers.intake import Intake, Taken
 from treering.importers.origin import stat_of
-from treering.importers.source import Problem, find_special
+from treering.programs import BUILT_IN
+from treering.programs.common.folder import StoredFolder, is_url
+from treering.programs.common.source import Problem, find_special
 
 _SPECIAL = "this is a pipe, a socket or a device, and no file"
 PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
@@ -53,7 +53,7 @@ class Found(msgspec.Struct, frozen=True):
 @click.command("import")
 @json_option
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--format", "format_name", metavar="FORMAT", help=f"Of all files: {', '.join(sorted(FORMATS))}.")
+@click.option("--format", "format_name", metavar="FORMAT", help=f"Of all files: {', '.join(sorted(BUILT_IN))}.")
 @click.option("--name", metavar="NAME", help="Name of the session, for a single file.  [default: its id in the file]")
 @click.option("--project", metavar="NAME", default="", help="Project of the new sessions.")
 @click.option("--policy", metavar="NAME", help="What models see in the new sessions.  [default: as in their program]")

@@ -11,7 +11,7 @@ from treering.cli.names import all_sessions, namespace_cell
 from treering.cli.output import Cell, Field, Output, id_cell
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, iso_time, one_line
-from treering.session.info import SessionInfo
+from treering.store.info import SessionInfo
 
 COLUMNS = (
     "session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title", "namespace",

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from treering.api.view import View
 from treering.cli.message import headline, role_of
 from treering.cli.text import clean, local_time, one_line
-from treering.session.blocking import View
-from treering.session.reading import HistoryRow
+from treering.session.verbs.reading import HistoryRow
 from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
 

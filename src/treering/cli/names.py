@@ -8,15 +8,16 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Literal, NamedTuple, TypeVar
 
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.api.view import View
 from treering.cli.output import Cell, Output
 from treering.cli.text import ELLIPSIS, counted
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import namespaces_in, prefix_of
-from treering.session.blocking import Session, View
-from treering.session.info import SessionInfo
-from treering.session.inventory import prefixes
-from treering.session.store import Store
 from treering.storage.run import run
+from treering.store.info import SessionInfo
+from treering.store.inventory import prefixes
 
 T = TypeVar("T")
 
@@ -81,17 +82,17 @@ def _only_session(text: str, found: Sequence[SessionInfo]) -> SessionInfo | None
 
 def namespace_of(store: Store) -> tuple[str, ...]:
     """The namespaces that a store lies in, from the root on."""
-    return namespaces_in(store._place.prefix)  # noqa: SLF001  # of the same package
+    return namespaces_in(store.place.prefix)
 
 
 def part_of(store: Store, namespace: Sequence[str]) -> Store:
     """The part of a store that lies in these namespaces, from the root on."""
-    return Store(store._place.at(prefix_of(namespace)))  # noqa: SLF001  # of the same package
+    return Store(store.place.at(prefix_of(namespace)))
 
 
 def parts_of(store: Store) -> list[Store]:
     """A store, and all namespaces in it, however deep."""
-    place = store._place  # noqa: SLF001  # of the same package
+    place = store.place
     found = run(prefixes(place.prefix, appends=place.driver.appends), place.driver)
     return [Store(place.at(prefix)) for prefix in found]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.names import find_session
 from treering.cli.output import Output, progress
@@ -12,7 +13,6 @@ from treering.cli.text import counted
 from treering.errors import NotFoundError
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import Loss
-from treering.session.store import Store
 
 
 @click.command()

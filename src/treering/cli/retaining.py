@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from treering.api.store import Store
 from treering.checkpoint.prune import Keep
 from treering.cli import exits
 from treering.cli.asking import agreed
@@ -19,7 +20,6 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import ago, counted, iso_time, size_text
 from treering.ids import now_ms, time_text
 from treering.maintenance.retention import Retained, RetainedRow, Retention
-from treering.session.store import Store
 
 Write = Callable[[dict[str, object]], None]
 
@@ -88,7 +88,7 @@ def _retain(stores: Sequence[Store], policy: Retention, *, dry_run: bool, write:
     """Do as the policy says in each of some parts of a store, and put together what was done."""
     parts = []
     for store in stores:
-        parts.append(store.retain(policy, dry_run=dry_run, told=lambda row: _write_row(write, row)))
+        parts.append(store.retain(policy, dry_run=dry_run, on_result=lambda row: _write_row(write, row)))
         for name in parts[-1].purged:
             write({"session": name, "namespace": namespace_of(store), "action": "purge"})
     return Retained(

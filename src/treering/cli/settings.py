@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from treering.api.store import Store
 from treering.format.paths import prefix_of
-from treering.session.place import Place, open_place
-from treering.session.store import Store
+from treering.store.place import Place, open_place
 
 F = TypeVar("F", bound=Callable[..., Any])
 

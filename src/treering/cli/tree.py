@@ -11,12 +11,12 @@ from typing import NamedTuple
 import click
 import msgspec
 
+from treering.api.view import View
 from treering.cli.message import headline
 from treering.cli.names import open_view
 from treering.cli.output import Output, Span
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, short_id
-from treering.session.blocking import View
 from treering.transcript.tree import OutlineRow
 
 LEVELS_DRAWN_MAX = 16  # beyond, a number stands for the columns: sessions with many rewinds nest deeply

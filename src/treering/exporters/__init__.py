@@ -1,6 +1,6 @@
 """Exporters: sessions written as files of other programs, which these take up where the session stands."""
 
 from treering.exporters.export import Exported, export
-from treering.exporters.target import LeftOut
+from treering.programs.common.target import LeftOut
 
 __all__ = ["Exported", "LeftOut", "export"]

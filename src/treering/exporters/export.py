@@ -16,16 +16,17 @@ from typing import Final
 
 import msgspec
 
+from treering.api.view import View
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import find_policy
 from treering.errors import CorruptError, UsageError
-from treering.exporters.target import Composed, LeftOut, find_exporter
 from treering.importers import SessionFile, read
-from treering.importers.formats import find_format
-from treering.importers.omp_blobs import FOLDER, find_folder
-from treering.importers.session_file import read_outline
-from treering.session.blocking import View
-from treering.session.reader import Reader
+from treering.importers.outline import FileOutline
+from treering.programs.common.stored import let_index_go
+from treering.programs.common.target import Composed, LeftOut, find_exporter
+from treering.programs.formats import find_format
+from treering.programs.omp.blobs import FOLDER, find_folder
+from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 _MISSED: Final = "the session shows them to the model there, and by its own rules the program does not"
@@ -66,14 +67,19 @@ def export(
         UsageError: The file exists, or there is no exporter for the format.
         CorruptError: What was written is not what the session says, and was removed again; please report it.
     """
-    place, composed = Path(path), find_exporter(format).compose(view)
+    place, exporter = Path(path), find_exporter(format)
+    expected = view.perform(_expected, find_format(format).POLICIES[0])
+    composed = exporter.compose(view)
+    view.perform(let_index_go)
     if place.exists() and not overwrite:
         raise UsageError(f"file exists already. path={str(place)!r}", kind="file", remedy="ask to overwrite it")
     made: list[Path] = []
     try:
         made += _write_parts(place, composed)
         made.append(_write_beside(place, composed.data))
-        left_out, same = _check(view, _read_again(made[-1], format, composed), composed)
+        if composed.messages is not None:
+            _check_messages(read(made[-1], format=format), composed)
+        left_out, same = _check(view, FileOutline(made[-1], format), composed, expected)
         made[-1].replace(place)
     except BaseException:
         for each in made:
@@ -109,27 +115,22 @@ def _write_beside(place: Path, data: Iterable[bytes]) -> Path:
     return Path(name)
 
 
-def _read_again(path: Path, format: str, composed: Composed) -> SessionFile:  # noqa: A002
-    """Read what was written: its words only if these are compared, as they are where entries have no ids."""
-    return read(path, format=format) if composed.messages is not None else read_outline(path, format)
+def _check_messages(file: SessionFile, composed: Composed) -> None:
+    """Compare the words of a file with those of its session, as is done where entries have no ids."""
+    _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
 
 
-def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[LeftOut], bool]:
+def _check(view: View, file: FileOutline, composed: Composed, expected: list[str]) -> tuple[list[LeftOut], bool]:
     """Compare a file with its session; tell what is left out, and whether the model sees the same."""
-    by_name = file.header.version > 1 and not composed.ambiguous
-    if composed.entry_ids is not None and file.header.version > 1:
+    by_name = file.version > 1 and not composed.ambiguous
+    if composed.entry_ids is not None and file.version > 1:
         _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
     if composed.labels is not None and by_name:
         # The store cuts labels to what a brief may hold. What was imported is written whole.
         labels = {name: label[: len(composed.labels.get(name, label))] for name, label in file.labels.items()}
         _require("labels", composed.labels, labels)
-    if composed.messages is not None:
-        _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
-    expected = view.perform(_expected, find_format(file.format).POLICIES[0])
-    leaf = file.leaf
-    shown = [name for name in file.shown(leaf) if name not in composed.pieces]
-    unread = _unread(file, leaf)
-    left_out = [*composed.left_out, *unread, *_unseen(composed, expected), *_otherwise(view, expected)]
+    shown = [name for name in file.shown() if name not in composed.pieces]
+    left_out = [*composed.left_out, *_unread(file), *_unseen(composed, expected), *_otherwise(view, expected)]
     same = len(shown) == len(expected) and (not by_name or shown == expected)
     if not same and composed.ambiguous:
         left_out.append(LeftOut("parent", 1, _AMBIGUOUS, seen=True))
@@ -139,12 +140,12 @@ def _check(view: View, file: SessionFile, composed: Composed) -> tuple[list[Left
     return left_out, same and not any(left.seen for left in left_out)
 
 
-def _unread(file: SessionFile, leaf: str | None) -> list[LeftOut]:
+def _unread(file: FileOutline) -> list[LeftOut]:
     """Tell of entries that the program cannot read, though they are its own: with them it loses more."""
-    rules = find_format(file.format).RULES
+    rules = file.rules
     if rules.reads is None:
         return []
-    path = set(file.path(leaf))
+    path = file.path()
     ends = [end.encode() for end in rules.ends]
     found = Counter(
         (entry.type or "unknown", rules.refuses or entry.id in path)
@@ -180,9 +181,9 @@ def _require(what: str, expected: object, got: object) -> None:
         )
 
 
-def _expected(reader: Reader, policy: str) -> Steps[list[str]]:
+def _expected(reader: Readable, policy: str) -> Steps[list[str]]:
     """The nodes that a model sees by the policy of the program, edits included."""
-    index = yield from reader.index()
-    context = find_policy(policy).build(index.graph.path(reader.state.tip), index.graph)
-    context = yield from reader.edited(index, Context(context.items, context.settings))
+    index = yield from reader.replica.index()
+    context = find_policy(policy).build(index.graph.path(reader.replica.state.tip), index.graph)
+    context = yield from reader.content.edited(index, Context(context.items, context.settings))
     return [item.node for item in context.items]

@@ -7,7 +7,7 @@ which `treering.format.values` stores as
     {"$blob":"<sha256>","as":"base64","size":51200,"prefix":"data:image/png;base64,"}
     {"$blob":"<sha256>","as":"text","size":300000,"begins":"the first words of the text"}
 
-Rule 1: a part that is signed or encrypted is never cut: whoever checks the signature must get what was signed.
+Rule 1: a part that is signed or encrypted is never cut: a check of the signature needs the exact bytes.
 Rule 2: a reference is a type of its own, so that it cannot be sent to a model by mistake, nor written by a user.
 Rule 3: a blob that is missing becomes a text note. Where the text is no text but an image or file, the whole content
         part becomes one, since no model accepts a note as base64.

@@ -40,7 +40,7 @@ class Ids(msgspec.Struct, frozen=True):
     """The last ten bytes of each of our ids."""
     foreign_rows: bytes
     foreign: list[bytes]
-    """All others, as texts."""
+    """All other fields, as texts."""
 
 
 class References(msgspec.Struct, frozen=True):

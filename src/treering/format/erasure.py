@@ -8,15 +8,17 @@ In place of an erased payload stands
 
     {"$erased":{"sha256":"...","time":1739000000000,"reason":"...","message":{"role":"user","content":"[erased]"}}}
 
-with the SHA-256 of the body as it was. The brief keeps what others build on. A record that merely holds a copy of the
-payload, a checkpoint with a message that was edited inline, loses that copy and nothing else. Where the state of an
-agent was erased, the same stands in place of each value, without a message: so whatever refers to the value is right.
+with the SHA-256 of the body as it was. The brief keeps fields that other records build on. A record that merely holds a
+copy of the payload, a checkpoint with a message that was edited inline, loses that copy and nothing else. Where the
+state of an agent was erased, the same stands in place of each value, without a message: so whatever refers to the value
+is right.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
@@ -35,7 +37,7 @@ from treering.format.values import decode, encode
 
 _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
-# Keys of a brief that others build on, by type and kind of the record; those of any kind of node.
+# Keys of a brief that other records build on, by type and kind of the record; those of any kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
@@ -186,6 +188,16 @@ def _burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...])
 def burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
     """Return what a header says of erased records, ready to be asked."""
     return _burials(erased, erasures) if erased or erasures else NONE
+
+
+def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], epoch: int) -> str:
+    """Return 8 hex digits for which records were erased up to an epoch, and when; empty if none were.
+
+    Acts that took nothing out of a record are listed by the tail alone, until one does.
+    """
+    said = [(at, since) for at, since in erased if since <= epoch]
+    acts = [(act.epoch, act.time) for act in erasures if act.epoch <= epoch]
+    return f"{zlib.crc32(msgspec.json.encode((said, acts))):08x}" if said else ""
 
 
 def is_erased(body: bytes) -> bool:

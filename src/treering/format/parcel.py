@@ -1,4 +1,4 @@
-"""A parcel: bytes that mean something to somebody else, under a name of theirs.
+"""A parcel: bytes that another program stores under its own name.
 
     frame with the first line | frame with the bytes, if there are any | check frame
 

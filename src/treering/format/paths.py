@@ -3,10 +3,10 @@
     treering.json                                                    what this store is
     latest/<session>.jsonl.zst                                       register: card and newest checkpoint
     sessions/<session>/tail.jsonl  (or tail.jsonl.zst)               register: records not sealed yet
-    sessions/<session>/hold                                          who has the session open (local disk)
+    sessions/<session>/hold                                          lock: the process that has it open (local disk)
     sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
     sessions/<session>/<life>/blobs/<sha256>
-    parcels/<part>/.../<part>=.zst                                   bytes of others, under names of theirs
+    parcels/<part>/.../<part>=.zst                                   bytes of other programs, under their own names
     ns/<namespace>/...                                               all of the above once more, for one tenant
 
 Names from outside are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every other
@@ -33,7 +33,7 @@ NAME_CHARS_MAX: Final = 120
 """Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
 
 NOT_OURS: Final = "owner"
-"""The `kind` of the error about an object that is somebody else's."""
+"""The `kind` of the error about an object that belongs to another session."""
 
 _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
@@ -48,6 +48,7 @@ _escape = re.compile(r"=([0-9a-f]{2})")
 _digest = re.compile(r"[0-9a-f]{64}")
 _hashed = re.compile(f"{_HASHED}[0-9a-f]{{64}}")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
+_marked = re.compile(r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)")
 _owned = (  # names hold no slash, so the end of a key tells, whatever namespace it is in
     re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
     re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
@@ -144,7 +145,7 @@ def require_owner(owner: str, *, key: str) -> None:
         key: Where it lies; keys that say nothing of an owner are passed over.
 
     Raises:
-        CorruptError: It is somebody else's.
+        CorruptError: It belongs to another session.
     """
     expected = owner_of(key)
     if expected and owner != expected:
@@ -187,6 +188,17 @@ def parcel_of(key: str, prefix: str) -> str | None:
     return "/".join(part or "" for part in parts) if all(parts) else ""
 
 
+class Marks(NamedTuple):
+    """What tells the segment of one copy of a session from that of another; each 8 hex digits, or empty if unknown."""
+
+    first: str = ""
+    """The mark of its first position, see `record.mark_of`."""
+    end: str = ""
+    """The mark of the position behind it."""
+    erased: str = ""
+    """See `erasure.erased_mark`, at its epoch."""
+
+
 class SegmentName(NamedTuple):
     """What the key of a segment tells. Names are never used twice."""
 
@@ -197,7 +209,25 @@ class SegmentName(NamedTuple):
     epoch: int
     """The epoch it was written under; of a merged one, the oldest of its inputs."""
     unique: str
-    """Random: two sealers of the same records write two segments. Lower-case letters and digits."""
+    """Begins with random digits: two sealers of the same records write two segments. Marks may follow."""
+
+    @classmethod
+    def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> SegmentName:
+        """Return a name that tells marks as well."""
+        return cls(first, end, epoch, "x".join((nonce, *marks)))
+
+    def at_epoch(self, epoch: int, erased: str) -> SegmentName:
+        """Return the name of the same records without what was erased by a later epoch, whose erased mark is given."""
+        if _marked.fullmatch(self.unique) is None:
+            return self._replace(epoch=epoch)
+        nonce, *marks = self.unique.split("x")
+        return self.marked(self.first, self.end, epoch, nonce, Marks(*marks)._replace(erased=erased))
+
+    @property
+    def marks(self) -> Marks:
+        """The marks that the name tells."""
+        match = _marked.fullmatch(self.unique)
+        return Marks(*match.groups()) if match else Marks()
 
 
 def parse_segment(key: str) -> SegmentName | None:
@@ -236,7 +266,7 @@ class SessionKeys(NamedTuple):
 
     def folder(self, life: str) -> str:
         """Return the prefix of everything that dies with this life of the session."""
-        return f"{self.home}{encode_id(life)}/"
+        return f"{self.home}{encode_id(life)}/"  # rule: own-folder
 
     def segments(self, life: str) -> str:
         """Return the prefix of the segments."""

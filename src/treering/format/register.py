@@ -27,7 +27,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import asdict, replace
 
 from treering.errors import CorruptError, UsageError
-from treering.format.erasure import Burials, Erasure, burials, encode_erasures, with_unknown
+from treering.format.erasure import Burials, Erasure, burials, encode_erasures, erased_mark, with_unknown
 from treering.format.frames import add_check, check_size, compress, decompress_frame, first_frame, remove_check, walk
 from treering.format.line import (
     check_line,
@@ -41,7 +41,7 @@ from treering.format.line import (
 )
 from treering.format.paths import encode_id, require_owner
 from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
-from treering.format.record import decode_record
+from treering.format.record import decode_record, mark_behind
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""
@@ -74,8 +74,14 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """Random: no two headers are equal."""
     erasures: tuple[Erasure, ...] | UnsetType = UNSET
     """What was erased there, one act after the other; left out if nothing was."""
+    before: tuple[int, str] | UnsetType = UNSET
+    """(`base`, the mark there). Says nothing if it names another position: an older version wrote the tail anew."""
     unknown: Unknown | UnsetType = msgspec.field(default=UNSET, name=UNKNOWN)
     """Fields of a later version; kept where the tail is written anew."""
+
+    def erased_mark(self, epoch: int) -> str:
+        """Return what tells what was erased up to an epoch; empty if nothing was."""
+        return erased_mark(self.erased, self.erasures or (), epoch)
 
     @property
     def burials(self) -> Burials:
@@ -97,6 +103,13 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
         """Position of the next record."""
         return self.header.base + len(self.lines)
 
+    def mark_at(self, position: int) -> str:
+        """Return the mark of a position; empty if the tail does not tell."""
+        base, before = self.header.base, self.header.before
+        if base < position <= self.end:
+            return mark_behind(self.lines[position - base - 1])
+        return before[1] if before and before[0] == position == base else ""
+
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="card"):
     """What a list of sessions shows, and where `latest` stands. All of it is small."""
@@ -110,6 +123,8 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """The checkpoint accounts for the records below this position."""
     sealed: int = 0
     """The records below this position are in segments."""
+    mark: str = ""
+    """The mark of the position `covers`; empty if an older version wrote this."""
     born: int = 0
     """How many records the life began with, in segments, before there was a tail."""
     dead: bool = False

@@ -3,10 +3,10 @@
 Rule 1: a line counts only if it is whole. Where it lies, what stands beside it and whether the frame around it is sound
         do not matter: a record says itself at which position it belongs.
 Rule 2: nothing is guessed. A line that is not whole is lost, also if most of it could be read.
-Rule 3: what says that it is somebody else's is not damaged: nothing is taken from it.
+Rule 3: an object that names another session as its owner is not damaged: nothing is taken from it.
 Rule 4: damage must not cost more than reading. What is decompressed of one object is bounded, whatever it declares.
 
-This is for repairs alone. Whoever reads a sound object takes the strict readers, which notice what is missing.
+This is for repairs alone. Sound objects are read with the strict readers, which notice missing parts.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ names the call anyway, so the id says nothing that was not there before; and the
 user's. So these stay, if they are short words, and nothing else does.
 
 The shapes are those of the chat APIs of OpenAI (`tool_calls`, `tool_call_id`, `function_call_output`), of Anthropic
-(`tool_use`, `tool_result`), and of pi (`toolCall`, `toolResult`).
+(`tool_use`, `tool_result`), and in camel case (`toolCall`, `toolResult`).
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Importers: session files of other programs, read as drafts, and as their programs see them."""
 
 from treering.importers.discovery import discover, find_sessions, recent
-from treering.importers.doctor import Diagnosis, Finding, diagnose
-from treering.importers.entry import Entry
-from treering.importers.formats import Format, detect_format, find_format, register_format
+from treering.importers.doctor import Diagnosis, Finding
 from treering.importers.intake import Intake, Taken
-from treering.importers.mending import Repaired, repair
+from treering.importers.mending import Repaired, diagnose, repair
 from treering.importers.origin import Origin, origin_of
-from treering.importers.pi import detect, find, open_source
-from treering.importers.rules import Rules
 from treering.importers.session_file import ContextMessage, FileContext, SessionFile, read
-from treering.importers.source import Imported, Importer, ImportSource, Problem
+from treering.programs import register_program
+from treering.programs.common.entry import Entry
+from treering.programs.common.rules import Rules
+from treering.programs.common.source import Imported, Importer, ImportSource, Problem
+from treering.programs.formats import Format, detect_format, find_format
 
 __all__ = [
     "ContextMessage",
@@ -29,17 +29,14 @@ __all__ = [
     "Rules",
     "SessionFile",
     "Taken",
-    "detect",
     "detect_format",
     "diagnose",
     "discover",
-    "find",
     "find_format",
     "find_sessions",
-    "open_source",
     "origin_of",
     "read",
     "recent",
-    "register_format",
+    "register_program",
     "repair",
 ]

@@ -10,17 +10,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
 from treering.errors import TreeringError
-from treering.importers import omp
-from treering.importers.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
-from treering.importers.folder import StoredFolder, find_stored, gather, is_url
-from treering.importers.formats import detect_format, find_format, known_formats, unit_of
 from treering.importers.origin import stat_of
-from treering.importers.source import find_files
+from treering.programs import known_programs, load_installed
+from treering.programs.common.folder import StoredFolder, find_stored, gather, is_url
+from treering.programs.common.source import find_files
+from treering.programs.formats import Breadcrumb, Breadcrumbs, detect_format, find_format, find_locator, unit_of
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 """Names of session files end like this in all formats that are known."""
@@ -74,7 +73,7 @@ def find_sessions(
         UsageError: There is no such format, or nothing is known that is at such a URL.
         UnavailableError: The store does not answer.
     """
-    found = find_format(format) if format is not None else None
+    found = find_locator(format) if format is not None else None
     if is_url(place):
         chosen = unit_of if found is None else getattr(found, "unit_of", _no_unit)
         return find_stored(os.fspath(place), chosen, storage_options)
@@ -101,9 +100,15 @@ def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
     ]
 
 
-def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
-    """Return what oh-my-pi's terminals had open last, the newest first."""
-    return find_breadcrumbs(omp.agent_folder(home, environ, "STATE"))
+def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[tuple[str, Breadcrumb]]:
+    """Return what terminals had open last, of each program that notes it the newest first, and the program's name."""
+    return [(name, crumb) for name, found in _noting() for crumb in found.breadcrumbs(home, environ)]
+
+
+def _noting() -> Iterator[tuple[str, Breadcrumbs]]:
+    """The programs that note what terminals have open."""
+    found = ((name, find_locator(name)) for name in known_programs())
+    return ((name, cast(Breadcrumbs, each)) for name, each in found if hasattr(each, "breadcrumb"))
 
 
 def recent(
@@ -117,7 +122,7 @@ def recent(
 ) -> Recent | None:
     """Return the last session of any program about a folder; None if there is none.
 
-    Where oh-my-pi noted for this terminal what was open in the folder, that is its session, as it is for oh-my-pi.
+    Where a program noted for this terminal what was open in the folder, that is its session, as it is for the program.
 
     Args:
         cwd: The folder.
@@ -127,16 +132,16 @@ def recent(
         after_ms: Only files that were written after this time, in milliseconds since 1970.
         known: Tells files that need not be looked at.
     """
-    crumb = terminal_breadcrumb(omp.agent_folder(home, environ, "STATE"), environ, tty)
-    if crumb is not None and not crumb.is_of(cwd):
-        crumb = None
+    crumbs = ((name, found.breadcrumb(home, environ, tty)) for name, found in _noting())
+    of_cwd = ((name, crumb) for name, crumb in crumbs if crumb is not None and crumb.is_of(cwd))
+    noted, crumb = next(of_cwd, (None, None))
     found: list[tuple[int, Path, str | None]] = []
     for folder, names in _claims(home, environ).items():
-        if crumb is not None and names == [omp.NAME]:
+        if crumb is not None and names == [noted]:
             continue
         found += [(stat_of(path)[1] // _NS_PER_MS, path, names[0] if len(names) == 1 else None) for path in _in(folder)]
     if crumb is not None and crumb.session_file.is_file():
-        found.append((stat_of(crumb.session_file)[1] // _NS_PER_MS, crumb.session_file, omp.NAME))
+        found.append((stat_of(crumb.session_file)[1] // _NS_PER_MS, crumb.session_file, noted))
     opened = 0
     for modified_ms, path, name in sorted(found, key=lambda each: each[0], reverse=True):
         if opened == HEADS_MAX or (after_ms is not None and modified_ms <= after_ms):
@@ -153,9 +158,10 @@ def recent(
 
 def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
     """Folders and the programs that use them: one variable may lead two programs to one folder."""
+    load_installed()
     claims: dict[Path, list[str]] = {}
-    for name in known_formats():
-        for folder in find_format(name).folders(home, environ):
+    for name in known_programs():
+        for folder in find_locator(name).folders(home, environ):
             claims.setdefault(folder, []).append(name)
     return claims
 
@@ -168,7 +174,7 @@ def _folder(name: str, folder: Path, only: str | None) -> Folder:
     """Count the sessions of a program; of `only` this one, if others use the folder as well."""
     count = size = newest_ns = 0
     newest: Path | None = None
-    for path in find_format(name).find(folder):
+    for path in find_locator(name).find(folder):
         if only is not None and not _is_of(path, only):
             continue
         own_size, own_ns = stat_of(path)

@@ -1,4 +1,4 @@
-"""Find what is wrong with a session file of another program, and write a copy that the program opens.
+"""A session file of another program taken apart, to find what is wrong with it and to write a copy that it opens.
 
 Rule 1: the file is never written. A copy counts as written when it was read again, holds every record that it should,
 and nothing is wrong with it any more.
@@ -13,8 +13,8 @@ Rule 3: an entry whose parent is lost goes on from where the conversation was cu
 
 from __future__ import annotations
 
-import os
 import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,17 +26,16 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
-from treering.importers.entry import RAW, Entry
-from treering.importers.flat import FlatSource
-from treering.importers.formats import Format, detect_format, find_format
-from treering.importers.lines import decode, read_values
-from treering.importers.omp import SLOT
-from treering.importers.omp_blobs import find_folder
-from treering.importers.reader import text_of
 from treering.importers.shapes import Shape, like, shape_of
-from treering.importers.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
-from treering.importers.spans import members
-from treering.importers.spool import settled
+from treering.programs.common.entry import RAW, Entry
+from treering.programs.common.flat import FlatSource
+from treering.programs.common.lines import decode, read_values
+from treering.programs.common.reader import text_of
+from treering.programs.common.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
+from treering.programs.common.spans import members
+from treering.programs.formats import Format, detect_format, find_format
+from treering.programs.omp.blobs import find_folder
+from treering.programs.omp.read import SLOT
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -102,6 +101,22 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
         return any(finding.severity == "damage" for finding in self.findings)
 
 
+class Outline(msgspec.Struct, frozen=True, gc=False):
+    """What must be known of an entry to give it a place in the tree; of a long file this takes most of the memory."""
+
+    id: str
+    """As it says; empty if it does not."""
+    parent: str
+    """As it says; empty if it does not."""
+    above: str
+    """What it is read as following, where it does not say so."""
+    type: str
+    lane: tuple[object, ...]
+    """See `Shape`."""
+    line: int
+    offset: int
+
+
 class Chart:
     """A file taken apart, with all that must be known of its tree: ids and the like, and nothing of payloads."""
 
@@ -119,8 +134,8 @@ class Chart:
         self.slot = b""
         self.version = 0
         self.session = ""
-        self.entries: list[Entry] = []
-        """Outlines: the bytes and most fields are left out; `each_entry` reads them again."""
+        self.entries: list[Outline] = []
+        """`each_entry` reads them again."""
         self.lost: list[tuple[int, bytes]] = []
         """Bytes in which there is no record, and how many entries stand in front of them."""
         self.findings: list[Finding] = []
@@ -145,26 +160,6 @@ class Chart:
 def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") -> Finding:
     severity = _SEVERITIES.get(kind, "oddity")
     return Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
-
-
-def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
-    """Say what is wrong with a session file, which is not changed.
-
-    Args:
-        path: The file, compressed by gzip or not, or a pipe.
-        format: Its format; by default it is told by the content, also if the header is lost.
-
-    Raises:
-        UsageError: It is no session file of a format that is known.
-        NotFoundError: There is no such file.
-        AccessError: The file may not be read.
-    """
-    from treering.importers.mending import plan  # which builds on this module
-
-    with settled(Path(path)) as place:
-        chart = examine(place, format)
-    plan(chart)
-    return msgspec.structs.replace(chart.diagnosis, path=str(path))
 
 
 def examine(path: Path, format: str | None = None, blobs: Path | None = None) -> Chart:  # noqa: A002
@@ -326,15 +321,13 @@ def _read(chart: Chart, source: ImportSource) -> None:
     shape = shape_of(chart.format)
     is_tree = shape is not None and header.version >= shape.linear_below and not isinstance(source, FlatSource)
     chart.shape = shape if is_tree else None
-    kept = _outline(chart.shape)
     of_bytes: list[Finding] = []
     for entry, drafts in _records(chart, source, strays):
         if entry is None:
             _set_aside(chart, drafts)
         else:
             of_bytes += _look_at_bytes(chart, entry)
-            outline = {name: value for name, value in entry.record.items() if name in kept}
-            chart.entries.append(msgspec.structs.replace(entry, record=outline, raw=b""))
+            chart.entries.append(_outline(chart.shape, entry, chart.entries[-1:]))
     shift = len(chart.front)
     for problem in source.problems:
         if not (problem.offset in strays or _is_ours(problem) or (shift and problem.kind == "second_header")):
@@ -358,9 +351,17 @@ def _records(chart: Chart, source: ImportSource, strays: set[int]) -> Iterator[t
             yield msgspec.structs.replace(entry, **place), drafts
 
 
-def _outline(shape: Shape | None) -> frozenset[str]:
-    """The fields of records that tell of the tree."""
-    return frozenset() if shape is None else frozenset({shape.id, shape.parent, *shape.pointers, *shape.lane})
+def _outline(shape: Shape | None, entry: Entry, before: list[Outline]) -> Outline:
+    """Return what tells of the tree. It shares with the entry before what is the same: nearly always its id."""
+    if shape is None:
+        return Outline("", "", "", "", (), entry.line, entry.offset)
+    own, parent = text_at(entry.record, shape.id), text_at(entry.record, shape.parent)
+    unsaid = shape.loose and own and shape.parent not in entry.record
+    above, lane = (entry.parent or "") if unsaid else "", tuple(entry.record.get(name) or None for name in shape.lane)
+    for last in before:
+        parent = last.id if parent == last.id else parent
+        lane = last.lane if lane == last.lane else lane
+    return Outline(own, parent, above, sys.intern(entry.type), lane, entry.line, entry.offset)
 
 
 def _is_ours(problem: Problem) -> bool:

@@ -23,23 +23,27 @@ from typing import Literal
 
 import msgspec
 
-from treering.errors import ConflictError, TreeringError
+from treering.api.session import Session
+from treering.api.store import Store
+from treering.errors import ConflictError, CorruptError, TreeringError
 from treering.format.register import one_line
 from treering.ids import now_ms, time_of
-from treering.importers.entry import PIECE
-from treering.importers.folder import StoredFolder, is_url, located
-from treering.importers.formats import Format, detect_format, find_format
-from treering.importers.growth import Growth, Looks, grows
 from treering.importers.matching import is_nameless, matched
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
-from treering.importers.source import ImportSource, Problem, closing_of
-from treering.importers.spool import is_stream, settled
-from treering.session.blocking import Session
-from treering.session.extending import SideHead, hung, missing, nodes_below, notes_among, record_foreign
-from treering.session.loading import DRAFTS_AT_ONCE, Progress, origin_note
-from treering.session.store import LoadFacts, Store
+from treering.programs.common.entry import PIECE
+from treering.programs.common.folder import StoredFolder, is_url, located
+from treering.programs.common.growth import Growth, Looks, grows
+from treering.programs.common.memo import DAMAGED
+from treering.programs.common.source import ImportSource, Problem, closing_of
+from treering.programs.common.spool import is_stream, settled
+from treering.programs.formats import Format, detect_format, find_format
+from treering.session.verbs.extending import EXPORTED, SideHead, hung, missing, node_at, notes_among, record_foreign
+from treering.store.loading import Progress, origin_note
+from treering.store.place import LoadFacts
 from treering.transcript.node import Draft
 
+DRAFTS_AT_ONCE = 256
+"""New records of a file that has grown, in one append."""
 TITLE_BYTES_MAX = 200
 """The card is read by every list and must stay small; the note of the import has the whole title."""
 
@@ -153,6 +157,13 @@ class Intake:
             known = self.find(place) if pipe is None else None
             if known is not None and self.is_unchanged(place) and name in (None, known.session):
                 return Taken(path=str(path), session=known.session, outcome="unchanged")
+            try:
+                file = _opened(place, of, format, pipe)
+                return self._take(file, known, name=name, again=again, progress=progress)
+            except CorruptError as error:
+                if error.kind != DAMAGED:
+                    raise
+                self._looks.drop(Path(place))  # what was recorded with it is right
             file = _opened(place, of, format, pipe)
             return self._take(file, known, name=name, again=again, progress=progress)
 
@@ -282,9 +293,8 @@ class Intake:
                     return None
                 reading = Reading(source, file.growth(self._looks))
             stood, active_ms = session.node, session.info.updated_ms
-            done, written, asides = _add_new(session, known, reading, all_new=begins)
-            asides |= _asides(session, {reading.leaf} - asides.keys(), known)
-            leaf = asides.get(reading.leaf, reading.leaf)
+            done, written = _add_new(session, known, reading, all_new=begins)
+            leaf = session.perform(node_at, reading.leaf, known.leaf) if _is_ours(reading.leaf) else reading.leaf
             follows = stood in (known.leaf, *written, *([match.stood] if match is not None else ()))
             ended = _add_closing(session, source)
             side = None
@@ -355,12 +365,21 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
 def _is_export_of(session: Session, source: ImportSource) -> bool:
     """Tell whether a file has something in it that was recorded here: an export of the session is in its place."""
     names = {draft.id for _, drafts in source.records() for draft in drafts if _is_ours(draft.id)}
-    return len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
+    known = len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
+    return known or _only_amended(session, source)
 
 
-def _add_new(
-    session: Session, known: Origin, reading: Reading, *, all_new: bool
-) -> tuple[int, list[str | None], dict[str | None, str | None]]:
+def _only_amended(session: Session, source: ImportSource) -> bool:
+    """Tell whether a file has all nodes of a session, and says something else only where messages were amended here."""
+    left = {node.id: node.amended for node in session.nodes()}
+    if not any(left.values()):
+        return False
+    drafts = (draft for _, drafts in source.records() for draft in drafts if draft.type == "node")
+    same = all(left.pop(str(draft.id), True) or session.original(str(draft.id)) == draft.payload for draft in drafts)
+    return same and not left
+
+
+def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
     """Record the new records, each part together with how far it goes: a kill in between does no harm.
 
     Args:
@@ -370,40 +389,42 @@ def _add_new(
         all_new: What follows was not read before; else some of it was, and then it is not recorded again.
 
     Returns:
-        How many they were; where the session stood when it was written to the file, if it was; and of notes from here
-        that are nodes in the file, the nodes above them.
+        How many they were; where the session stood when it was written to the file, if it was.
     """
-    done, stands, asides = 0, dict[str, str | None](), dict[str | None, str | None]()
+    done, stands, newest = 0, dict[str, str | None](), known.leaf
     again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
         done += len(new)
-        notes = session.perform(notes_among, [draft.id for draft in ours if draft.type == "node"])
-        for draft in ours:
-            place = _place(draft, new=draft in new or draft.id in notes)
-            stands[str(draft.id)] = place = stands.get(place or "", place)
-            asides |= {draft.id: place} if draft.id in notes else {}
-        parents: set[str | None] = {each.parent for each in new if each.type == "node" and isinstance(each.parent, str)}
-        asides |= _asides(session, parents - asides.keys(), known)
-        new = session.perform(hung, new, asides)
+        notes = session.perform(notes_among, [draft.id for draft in ours])
+        back: list[Draft] = []
+        for draft in part:
+            if draft.id in notes:
+                back.append(_back(draft, newest))
+            elif draft.type == "node":
+                newest = draft.id
+        new = session.perform(hung, new, back, known.leaf)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
         session.perform(record_foreign, [*new, origin_note(partly.facts)])
-    return done, [*stands.values()][-1:], asides
+        for draft in ours:
+            place = _place(draft, here=draft not in new and draft.id not in notes)
+            stands[str(draft.id)] = stands.get(place or "", place)
+    return done, [session.perform(node_at, place, known.leaf) for place in [*stands.values()][-1:]]
 
 
-def _asides(session: Session, names: set[str | None], known: Origin) -> dict[str | None, str | None]:
-    """Return of ids that are those of notes from here: on what stands in the file below them, or where that ended."""
-    ours = {name for name in names if _is_ours(name)}
-    notes = session.perform(notes_among, ours) if ours else set()
-    found = session.perform(nodes_below, notes) if notes else {}
-    return {note: found.get(note, known.leaf) for note in notes}
+def _back(draft: Draft, after: str | None) -> Draft:
+    """Return the note about one that was recorded here and came back as an entry: where that stands in the file."""
+    links = {name: target for name, target in (draft.links or {}).items() if name == "source_parent"}
+    links |= {"parent": draft.parent} if isinstance(draft.parent, str) else {}
+    links |= {"after": after} if after is not None else {}
+    return Draft(type="note", kind=EXPORTED, target=draft.id, links=links, parent=None)
 
 
-def _place(draft: Draft, *, new: bool) -> str | None:
+def _place(draft: Draft, *, here: bool) -> str | None:
     """Where a session stood that ends in an entry: there, or, as it is none here, at what that hangs on or names."""
     if draft.type == "node":
-        return draft.parent if new and isinstance(draft.parent, str | None) else draft.id
+        return draft.id if here else draft.parent if isinstance(draft.parent, str) else None
     return draft.target if draft.kind == "leaf" else (draft.links or {}).get("source_parent")
 
 

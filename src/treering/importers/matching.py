@@ -12,29 +12,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import count
-from typing import Final, NamedTuple, Protocol, TypeGuard
+from typing import NamedTuple, Protocol, TypeGuard
 
 import msgspec
 
+from treering.api.session import Session
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import find_policy
-from treering.format import values
 from treering.format.values import Fields
 from treering.ids import time_of
-from treering.importers.entry import Entry, as_text
 from treering.importers.origin import Origin, Reading
-from treering.importers.source import Imported, ImportSource
-from treering.session.blocking import Session
+from treering.programs.common.entry import Entry, as_text
+from treering.programs.common.source import Imported, ImportSource
+from treering.programs.common.words import SPELLED, WORDS, digest_of, sorted_fields
 from treering.session.index import Index
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.graph import Graph
 from treering.transcript.node import Draft
-
-WORDS: Final = "words"
-"""In the source of a header: the digest of all messages. Some may stand in other words in the session then."""
-SPELLED: Final = "spelled"
-"""There, too: by number, the bytes of messages that an export would write in other ones."""
 
 
 class NamelessSource(ImportSource, Protocol):
@@ -67,15 +62,6 @@ class Match(NamedTuple):
     """The nodes of the session."""
 
 
-def digest_of(messages: Sequence[Fields]) -> str:
-    """Return what tells a list of messages from another one; the order of fields does not count."""
-    return blake2b(b"\n".join(map(_sorted, messages)), digest_size=16).hexdigest()
-
-
-def _sorted(message: Fields) -> bytes:
-    return msgspec.json.encode(values.decode(values.encode(message)), order="deterministic")
-
-
 def find_match(
     writer: Writer, source: NamelessSource, entries: Sequence[Entry], policy: str, known: Origin
 ) -> Steps[Match | None]:
@@ -91,35 +77,43 @@ def find_match(
     Returns:
         The longest match, of several the one where the session stands; None if the file begins with no context.
     """
-    index = yield from writer.index()
+    index = yield from writer.replica.index()
     graph = index.graph
-    given = [_sorted(source.word(entry.record)) for entry in entries]
+    given = [sorted_fields(source.word(entry.record)) for entry in entries]
     best: Match | None = None
-    for node in _places(writer, graph, known):
+    for node in _places(writer, index, known):
         built = find_policy(policy).build(graph.path(node), graph)
-        edited = yield from writer.edited(index, built)
+        edited = yield from writer.content.edited(index, built)
         for context in (edited, built):
             size = len(context.items)
             if size > len(given) or (best is not None and size <= len(best.names)):
                 continue
             said = yield from _said(writer, index, context, source)
-            if [*map(_sorted, said)] == given[:size] and (said or node in (writer.node, known.leaf)):
+            if [*map(sorted_fields, said)] == given[:size] and (said or node in (writer.node, known.leaf)):
                 best = Match(node, [item.node for item in context.items], said, graph)
     return best
 
 
-def _places(writer: Writer, graph: Graph, known: Origin) -> list[str | None]:
-    """Return where an export may have been written, or the program stood; first where the session stands."""
-    new = (row.id for row in graph if (time_of(row.id) or 0) >= known.imported_ms)
-    heads = writer.state.heads.heads.values()
-    places = dict.fromkeys((writer.node, known.leaf, *heads, *graph.leaves(), *new))
+def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
+    """Return where an export may have been written, or the program stood; first where the session stands.
+
+    Since the last import it stood at nodes made since and those that they follow, and at checkpoints, at first the last
+    one before.
+    """
+    graph, checkpoints = index.graph, index.all_checkpoints.values()
+    new = [row for row in graph if (time_of(row.id) or 0) >= known.imported_ms]
+    before = [entry.node for entry in checkpoints if entry.time_ms < known.imported_ms]
+    since = [entry.node for entry in checkpoints if entry.time_ms >= known.imported_ms]
+    heads = writer.replica.state.heads.heads.values()
+    ends = (writer.node, known.leaf, *heads, *graph.leaves())
+    places = dict.fromkeys((*ends, *(row.id for row in new), *(row.parent for row in new), *before[-1:], *since))
     return [node for node in places if node is None or node in graph]
 
 
 def _said(writer: Writer, index: Index, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
-    lines = yield from writer.context_lines(index, context)
-    yield from writer.fetch_blobs(lines.values(), context)
-    return [source.word(item.message) for item in writer.messages(context, lines)]
+    lines = yield from writer.content.context_lines(index, context)
+    yield from writer.blobs.fetch(lines.values(), context)
+    return [source.word(item.message) for item in writer.content.messages(context, lines)]
 
 
 def matched(session: Session, source: ImportSource, policy: str, known: Origin) -> Matched | None:

@@ -1,4 +1,4 @@
-"""Make a repaired copy of a session file. See `treering.importers.doctor` for the rules."""
+"""Say what is wrong with a session file, and make a repaired copy. See `treering.importers.doctor` for the rules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ import msgspec
 
 from treering.errors import ConflictError, CorruptError, UsageError
 from treering.format.values import Fields
-from treering.importers.doctor import Chart, Diagnosis, each_entry, examine, names_in, text_at
-from treering.importers.entry import Encode, Entry
-from treering.importers.evva import ENVELOPE, SESSION, indent
-from treering.importers.lines import decode
-from treering.importers.omp_blobs import find_folder
+from treering.importers.doctor import Chart, Diagnosis, Outline, each_entry, examine, names_in, text_at
 from treering.importers.shapes import Shape
-from treering.importers.spool import settled
-from treering.importers.writing import encode_go
+from treering.programs.common.entry import Encode, Entry
+from treering.programs.common.lines import decode
+from treering.programs.common.spool import settled
+from treering.programs.common.writing import encode_go
+from treering.programs.evva.read import ENVELOPE, SESSION, indent
+from treering.programs.omp.blobs import find_folder
 
 _GZIP: Final = 31
 """Tells zlib to write a header and an end as gzip does."""
@@ -89,15 +89,12 @@ class _Tree:
 
     # ids
 
-    def _own(self, entry: Entry) -> str:
-        return text_at(entry.record, self._shape.id)
-
     def _unique_ids(self) -> list[str]:
-        taken = {self._own(entry) for entry in self._entries}
+        taken = {entry.id for entry in self._entries}
         used: set[str] = set()
         names = []
         for entry in self._entries:
-            name = self._own(entry)
+            name = entry.id
             if not name or name in used:
                 name = self._new_id(taken)
             names.append(name)
@@ -121,11 +118,9 @@ class _Tree:
         """What ids mean at each entry, where that is another one."""
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
-            named = text_at(entry.record, self._shape.parent)
-            if self._shape.loose and self._own(entry) and self._shape.parent not in entry.record:
-                named = entry.parent or ""  # it says nothing, and is read as following that
+            named = entry.parent or entry.above
             parents.append(names.get(named, named) or None)
-            own = self._own(entry)
+            own = entry.id
             if own and own != self._ids[at]:
                 names = {**names, own: self._ids[at]}
             self._names.append(names)
@@ -169,9 +164,9 @@ class _Tree:
     def _is_attachable(self, place: int, at: int) -> bool:
         """Tell whether an entry may be the parent of another, as far as its kind tells that."""
         entry, below = self._entries[place], self._entries[at]
-        if entry.type in self._unattachable or (self._shape.loose and not self._own(entry)):
+        if entry.type in self._unattachable or (self._shape.loose and not entry.id):
             return False
-        return all((entry.record.get(name) or None) == (below.record.get(name) or None) for name in self._shape.lane)
+        return entry.lane == below.lane
 
     def _is_below(self, place: int, top: int) -> bool:
         """Tell whether an entry is another one, or below it."""
@@ -195,7 +190,7 @@ class _Tree:
                 at = self._places.get(self._parents[at] or "")
             if at is not None and at in path:
                 self._break(min([*path][[*path].index(at) :]))
-            done |= path.keys()
+            done.update(path)  # `|=` with keys would make another set of all
 
     def _break(self, at: int) -> None:
         entry = self._entries[at]
@@ -209,7 +204,7 @@ class _Tree:
 
     # records
 
-    def _look_at_type(self, entry: Entry) -> None:
+    def _look_at_type(self, entry: Outline) -> None:
         """Report a type that the program does not know, and what becomes of it."""
         if entry.type in self._shape.types:
             return
@@ -229,7 +224,8 @@ class _Tree:
             entry: The whole entry.
         """
         changed: Fields = {}
-        if self._own(entry) != self._ids[at] and (self._own(entry) or not self._shape.loose):
+        own = text_at(entry.record, self._shape.id)
+        if own != self._ids[at] and (own or not self._shape.loose):
             changed[self._shape.id] = self._ids[at]
         named = text_at(entry.record, self._shape.parent) or None
         if named != self._parents[at]:
@@ -261,6 +257,24 @@ def _merged(record: Fields, changed: Fields) -> Fields:
         return kept
     first = {name: kept.pop(name) for name in ("type",) if name in kept}
     return {**first, **missing, **kept}
+
+
+def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
+    """Say what is wrong with a session file, which is not changed.
+
+    Args:
+        path: The file, compressed by gzip or not, or a pipe.
+        format: Its format; by default it is told by the content, also if the header is lost.
+
+    Raises:
+        UsageError: It is no session file of a format that is known.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    with settled(Path(path)) as place:
+        chart = examine(place, format)
+    plan(chart)
+    return msgspec.structs.replace(chart.diagnosis, path=str(path))
 
 
 # the copy

@@ -20,19 +20,18 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format import values
 from treering.format.values import fields_of
-from treering.importers import pi, rfc3339
-from treering.importers.entry import FRAMING, Entry
-from treering.importers.folder import folder_at, is_url
-from treering.importers.growth import Growth, Look, grows
-from treering.importers.source import ImportSource
-from treering.session.info import SessionInfo
+from treering.programs import part_of
+from treering.programs.common import rfc3339, times
+from treering.programs.common.entry import FRAMING, Entry
+from treering.programs.common.folder import folder_at, is_url
+from treering.programs.common.growth import Growth, Look, grows
+from treering.programs.common.source import ImportSource
+from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
 KIND = "origin"
 _DIGEST_BYTES = 16
 _SPEAKERS = frozenset({"user", "assistant"})
-_EVERY_ENTRY_COUNTS = frozenset({"kit"})
-"""Formats whose program takes any entry for activity; the others take messages of users and assistants."""
 _SECONDS_MAX = 100_000_000_000
 """A number of seconds is below it until the year 5138, one of milliseconds above it since 1973."""
 
@@ -106,6 +105,8 @@ class Reading:
             growth: Where to begin; what came before counts as read.
         """
         self.source = source
+        program = part_of(source.header.format, "read")
+        self._every: bool = program is not None and program.RULES.active_by_all
         self.units = 0
         self.active_ms = _updated(source)
         self.look: Look | None = None
@@ -196,8 +197,7 @@ class Reading:
         digest = sha256(b"%b %d %b" % (self._digest, len(raw), names))
         digest.update(raw)
         self._digest = digest.digest()[:_DIGEST_BYTES]
-        every = self.source.header.format in _EVERY_ENTRY_COUNTS
-        if entry is not None and (time := _activity(drafts[-1], every=every)) is not None:
+        if entry is not None and (time := _activity(drafts[-1], every=self._every)) is not None:
             self.active_ms = max(time, self.active_ms or time)
         return drafts
 
@@ -235,7 +235,7 @@ def _activity(draft: Draft, *, every: bool) -> int | None:
 def _updated(source: ImportSource) -> int | None:
     """Return when a file says itself that it was changed."""
     stamp = source.header.extra.get("updated_at")
-    return rfc3339.read_time(stamp) or pi.read_time(stamp)
+    return rfc3339.read_time(stamp) or times.read_time(stamp)
 
 
 def stat_of(path: str | os.PathLike[str]) -> tuple[int, int]:

@@ -13,28 +13,26 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cmp_to_key
 from pathlib import Path
-from typing import NamedTuple, overload
-
-import msgspec
+from typing import Any, NamedTuple
 
 from treering.checkpoint.context import Context
 from treering.checkpoint.policies.walk import Walk
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import UsageError
 from treering.format import values
-from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
-from treering.importers.entry import RAW, Entry
-from treering.importers.folder import located
-from treering.importers.formats import Format, detect_format, find_format, format_with
-from treering.importers.lines import decode
-from treering.importers.reader import text_of
-from treering.importers.source import Imported, ImportSource, Problem, closing_of
-from treering.importers.spool import is_stream, settled
+from treering.importers.nodes import Nodes
+from treering.programs.common.entry import RAW, Entry
+from treering.programs.common.folder import located
+from treering.programs.common.lines import decode
+from treering.programs.common.reader import text_of
+from treering.programs.common.source import Imported, ImportSource, Problem, closing_of
+from treering.programs.common.spool import is_stream, settled
+from treering.programs.formats import Format, detect_format, find_format, format_with
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.transcript.node import Draft
 
@@ -47,7 +45,7 @@ class ContextMessage(NamedTuple):
 
     source: str | None
     """The entry whose message it is; None if the program made it, or altered it."""
-    message: object
+    message: Any
     """A JSON object, as the program sends it on."""
     entry: str | None
     """The entry that it is about, also where the program made or altered it."""
@@ -105,44 +103,23 @@ def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFil
     return file
 
 
-def read_outline(path: Path, format: str) -> SessionFile:  # noqa: A002
-    """Read a session file but for what was said in it: `entries` have no bytes, and records only where they are labels.
-
-    Raises:
-        UsageError: It is no session file of this format.
-        NotFoundError: There is no such file.
-        AccessError: The file may not be read.
-    """
-    found = find_format(format)
-    return SessionFile(found, found.open_source(path), outline=True)
-
-
 class SessionFile:
     """A session file, read whole."""
 
     def __init__(
-        self,
-        found: Format,
-        source: ImportSource,
-        read_as: Callable[[Format], SessionFile | None] | None = None,
-        *,
-        outline: bool = False,
+        self, found: Format, source: ImportSource, read_as: Callable[[Format], SessionFile | None] | None = None
     ) -> None:
         self._format = found
-        self._source = source if outline else None
         self._read_as = read_as
         self._others: dict[str, SessionFile] = {}
         self.entries: list[Entry] = []
         """In the order of the file; without the header, and without types that are no entries."""
-        self._last: Entry | None = None
-        """The last one, whole."""
         self._drafts: list[list[Draft]] = []
         self._header_note: Draft | None = None
         for entry, drafts in source.records():
             if entry is not None:
-                self._last = entry
-                self.entries.append(self._outlined(entry) if outline else entry)
-                self._drafts.append([_without_payload(draft) for draft in drafts] if outline else drafts)
+                self.entries.append(entry)
+                self._drafts.append(drafts)
             elif self._header_note is None:
                 self._header_note = drafts[0]
         if ending := closing_of(source):
@@ -152,19 +129,7 @@ class SessionFile:
         self.problems: list[Problem] = source.problems
         """What was skipped or mended."""
         self._index = {entry.id: at for at, entry in enumerate(self.entries) if entry.id != ""}
-        self._nodes: _Nodes | None = None
-
-    def _outlined(self, entry: Entry) -> Entry:
-        label = self._format.RULES.label
-        labels = label is not None and entry.type == label[0]
-        return msgspec.structs.replace(entry, raw=b"", record=entry.record if labels else {})
-
-    def each_entry(self) -> Iterator[Entry]:
-        """Yield the entries whole; of an outline they are read again, one at a time."""
-        if self._source is None:
-            yield from self.entries
-        else:
-            yield from (entry for entry, _ in self._source.records() if entry is not None)
+        self._nodes: Nodes | None = None
 
     def _end(self, drafts: list[Draft]) -> None:
         """Let how a program stands be an entry behind all others, though no record says it."""
@@ -187,7 +152,7 @@ class SessionFile:
     @property
     def leaf(self) -> str | None:
         """The entry at which the program would go on; None is the place before the first one."""
-        return self._format.restore(self.entries if self._source is None else _Again(self))
+        return self._format.restore(self.entries)
 
     @property
     def entry_ids(self) -> list[str | None]:
@@ -309,11 +274,6 @@ class SessionFile:
         name = policy or self._format.POLICIES[0]
         return self._as_read_for(name)._shown(leaf, find_policy(name))  # noqa: SLF001  # of the same class
 
-    def shown(self, leaf: str | None) -> list[str | None]:
-        """Return the entries of which there are messages in the context at one of them, by the program's own rules."""
-        context = self._context(leaf, find_policy(self._format.POLICIES[0]))
-        return [self.entries[self._recorded().find(item.node)[2]].id for item in context.items]
-
     def _as_read_for(self, policy: str) -> SessionFile:
         """This file, or the same as the program reads it whose policy that is."""
         owner = None if policy in self._format.POLICIES or self._read_as is None else format_with(policy)
@@ -328,38 +288,22 @@ class SessionFile:
         if at is None and leaf is not None and self._format.RULES.unknown == "last" and self.entries:
             at = len(self.entries) - 1
         nodes = self._recorded()
-        path = self._meant([row for place in self._places(at) for row in nodes.of_entry(place)])
         kept = self._drafts[at][-1] if at is not None and self._drafts[at] else None
         if kept is not None and kept.type == CHECKPOINT:
             return checkpoint_of(kept).context
-        return chosen.build(path, nodes)
+        return chosen.build(nodes.path(self._places(at)), nodes)
 
     def _shown(self, leaf: str | None, chosen: Policy) -> FileContext:
         context, nodes = self._context(leaf, chosen), self._recorded()
         messages = []
         for item in context.items:
-            row, draft, place = nodes.find(item.node)
-            message = values.decode(item.message) if item.message is not None else _rendered(item.view, row, draft)
+            place = nodes.place_of(item.node)
+            draft = next(draft for draft in self._drafts[place][::-1] if draft.id == item.node)
+            message = values.decode(item.message) if item.message is not None else _rendered(item.view, draft)
             own = chosen.is_own(item) if isinstance(chosen, Walk) else not item.view
             about = self.entries[place].id
             messages.append(ContextMessage(about if own else None, message, about))
         return FileContext(messages, chosen.state(context.settings))
-
-    def _meant(self, path: list[Skeleton]) -> list[Skeleton]:
-        """Return a path on which compactions keep from what the program finds: of two entries with one id, the later.
-
-        Here the two are two nodes, and what stood above the later one in the file names the earlier.
-        """
-        names = {row.id for row in path}
-        return [self._keeping(row, names) if row.kind == "compaction" else row for row in path]
-
-    def _keeping(self, row: Skeleton, names: set[str]) -> Skeleton:
-        brief = read_brief(row)
-        kept = brief.get("kept")
-        place = self._recorded().place(kept) if isinstance(kept, str) and kept not in names else None
-        later = self._index.get(self.entries[place].id) if place is not None else None
-        found = [each.id for each in self._recorded().of_entry(later) if each.id in names] if later is not None else []
-        return msgspec.structs.replace(row, brief=values.encode(brief | {"kept": found[-1]})) if found else row
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
         """Return what the program shows to a person at an entry, where that is another thing than it sends to a model.
@@ -369,84 +313,14 @@ class SessionFile:
         shown = f"{self._format.POLICIES[0]}-transcript"
         return self.context(leaf, shown if shown in self._format.POLICIES else None).messages
 
-    def _recorded(self) -> _Nodes:
+    def _recorded(self) -> Nodes:
         if self._nodes is None:
-            self._nodes = _Nodes(self._drafts)
+            self._nodes = Nodes()
+            for entry, drafts in zip(self.entries, self._drafts, strict=True):
+                self._nodes.add(entry.id, drafts)
         return self._nodes
 
 
-class _Again(Sequence[Entry]):
-    """The entries of an outline, whole: going through them reads the file again."""
-
-    def __init__(self, file: SessionFile) -> None:
-        self._file = file
-
-    def __len__(self) -> int:
-        return len(self._file.entries)
-
-    @overload
-    def __getitem__(self, at: int) -> Entry: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[Entry]: ...
-
-    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
-        if at == -1 and self._file._last is not None:  # noqa: SLF001  # of the same module; nearly all ask for this one
-            return self._file._last  # noqa: SLF001
-        return [*self._file.each_entry()][at]
-
-    def __iter__(self) -> Iterator[Entry]:
-        return self._file.each_entry()
-
-
-class _Nodes:
-    """The nodes that the entries of a file become."""
-
-    def __init__(self, drafts: Iterable[list[Draft]]) -> None:
-        self._rows: list[Skeleton] = []
-        self._drafts: list[Draft] = []
-        self._starts: list[int] = []
-        self._entries: list[int] = []
-        for at, made in enumerate(drafts):
-            self._starts.append(len(self._rows))
-            for draft in made:
-                if draft.type == "node":
-                    self._rows.append(_skeleton(len(self._rows), draft))
-                    self._drafts.append(draft)
-                    self._entries.append(at)
-        self._starts.append(len(self._rows))
-        self._places = {row.id: at for at, row in enumerate(self._rows)}
-
-    def of_entry(self, at: int) -> list[Skeleton]:
-        """The nodes of the entry at a position: one, or none, or one more that stands in for something."""
-        return self._rows[self._starts[at] : self._starts[at + 1]]
-
-    def find(self, node: str) -> tuple[Skeleton, Draft, int]:
-        """A node, its draft, and the position of its entry."""
-        at = self._places[node]
-        return self._rows[at], self._drafts[at], self._entries[at]
-
-    def place(self, node: str) -> int | None:
-        """The position of the entry of a node; None if there is no such node."""
-        return self._entries[self._places[node]] if node in self._places else None
-
-    def between(self, first: str, last: str) -> Sequence[Skeleton]:
-        """See `Recorded`."""
-        return self._rows[self._places.get(first, len(self._rows)) : self._places.get(last, 0)]
-
-
-def _skeleton(at: int, draft: Draft) -> Skeleton:
-    parent = draft.parent if isinstance(draft.parent, str) else None
-    brief = values.encode(draft.brief) if draft.brief else b"{}"
-    time = draft.time_ms or 0
-    return Skeleton(
-        at, "node", draft.kind, draft.id or "", parent, "", draft.role, None, time, draft.links, brief, 0, False
-    )
-
-
-def _without_payload(draft: Draft) -> Draft:
-    return msgspec.structs.replace(draft, payload=None, source=None)
-
-
-def _rendered(view: str, row: Skeleton, draft: Draft) -> object:
-    return render(view, draft.payload, Seen(row.id, row.time, row.links or {}, draft.brief or {}))
+def _rendered(view: str, draft: Draft) -> object:
+    seen = Seen(draft.id or "", draft.time_ms or 0, draft.links or {}, draft.brief or {})
+    return render(view, draft.payload, seen)

@@ -10,8 +10,12 @@ from typing import Final
 
 import msgspec
 
-from treering.importers import claude_entries, kit, omp, operator, pi
-from treering.importers.formats import Format
+from treering.programs.claude import entries as claude_entries
+from treering.programs.formats import Format
+from treering.programs.kit import read as kit
+from treering.programs.omp import read as omp
+from treering.programs.operator import read as operator
+from treering.programs.pi import read as pi
 
 
 class Carrier(msgspec.Struct, frozen=True):

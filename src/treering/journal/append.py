@@ -1,18 +1,19 @@
 """Add records at the end of the journal: one request, durable when it is answered.
 
-Rule 1: an append swaps the tail it saw. Whoever wrote in between makes it fail; nothing is overwritten.
-Rule 2: it drops from the tail what lies in segments, in the same request, and nothing else. What `latest` merely covers
-stays: closing covers without sealing. Nobody else drops anything, so a base that rose tells that somebody appended.
-Rule 3: a refusal proves nothing, since clients re-send after a lost reply and our own success comes back as a conflict.
-Look at the position the records were meant for, in the tail or in the segment that covers it. The working context
-proves nothing either; it is bounded.
-Rule 4: only somebody else's record at that position is a conflict. One of our own from an earlier append that had no
-answer is progress: look again and go on behind it.
-Rule 5: an append that had no answer may land later. Before its records are sent again, or given up, the tail has to
-change: then it cannot. If nobody else changed it, we write it anew as it is.
-Rule 6: a tail is written in place of a tombstone or of another tail, never where nothing is.
-Rule 7: after a failed sync nothing in a log counts, not even what can be read back. The whole unsealed tail is written
-elsewhere before anything is acknowledged.
+Rule 1: an append swaps the tail it saw. A write in between makes it fail; nothing is overwritten.
+Rule 2: in the same request it drops sealed records from the tail, those in segments, and nothing else. Records that
+`latest` merely covers stay: closing covers without sealing. Only appends drop records, so a higher base shows that
+another writer appended.
+Rule 3: a refusal proves nothing, since clients re-send after a lost reply, and a success of ours comes back as a
+conflict. Read the position the records were meant for, in the tail or in the segment that covers it. The working
+context proves nothing either; it is bounded.
+Rule 4: only a record of another writer at that position is a conflict. A record of our own, from an earlier append with
+an unknown outcome, is progress: read again and append after it.
+Rule 5: an append with an unknown outcome may still take effect. Before its records are sent again, or given up, the
+tail has to change: then it no longer can. If no other writer changed the tail, we rewrite it with the same content.
+Rule 6: a tail replaces a tombstone or another tail; it is never created where no object is.
+Rule 7: after a failed sync nothing in a log counts, not even bytes that can be read back. The whole unsealed tail is
+written to a new file before anything is acknowledged.
 """
 
 from __future__ import annotations
@@ -20,53 +21,56 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
+from msgspec import UNSET
 
-from treering.errors import ConflictError, NotFoundError, PoisonedError, TreeringError, UnavailableError, UsageError
+from treering.errors import PoisonedError, UsageError
 from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
-from treering.format.register import Tail, TailHeader, encode_tail, room
+from treering.format.register import Tail, room
+from treering.journal.attempts import Attempts
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.lines import joined, size_of
 from treering.journal.read import record_at
-from treering.journal.resume import LOOKS_MAX, resume
+from treering.journal.register import Lost, Swapped, swap_all
+from treering.journal.registers import TailRegister
+from treering.journal.resume import resume
 from treering.journal.view import View
-from treering.storage.requests import ABSENT, Append, Put, Steps, Written
-from treering.storage.run import checked
+from treering.storage.requests import ABSENT, Steps
 
 
 class Appended(msgspec.Struct, frozen=True):
     """The records are durable."""
 
     view: View
-    """What stands in the store now; others may have appended behind us already."""
+    """The registers now; other writers may have appended after us already."""
     first: int
     """Position of the first of our records."""
     sent_bytes: int
-    """How much this append had to upload."""
+    """Bytes that this append uploaded."""
     records: tuple[Record, ...] = ()
-    """As they stand in the journal; empty if that was found out by looking."""
+    """Our records as they are in the journal; empty if the outcome was found by reading."""
     lines: tuple[bytes, ...] = ()
-    """Those of `records`."""
+    """The lines of `records`."""
 
 
 class Overtaken(msgspec.Struct, frozen=True):
-    """Nothing was written: the journal does not end where we thought."""
+    """Nothing was written: the journal does not end where the view says."""
 
     view: View
-    """What stands there now."""
+    """The registers now."""
     by: str
-    """Who wrote the record at our position, as in `Record.by`; empty if it is still free."""
+    """The writer of the record at our position, as in `Record.by`; empty if the position is still free."""
 
 
 def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
     """Add `records` behind `view.end`, all or none.
 
     Args:
-        view: What the journal is thought to be.
+        view: The registers as last read.
         records: At least one; `at`, `by` and `more` are filled in here. Bodies and briefs are JSON on one line.
         by: `<writer nonce>.<append number>.<view.end>`, never used for another append.
-        nonce: Names the tail if it is written anew.
+        nonce: Names the tail if it is rewritten.
 
     Raises:
         UsageError: The records alone would burst the register; nothing was written.
@@ -75,22 +79,20 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         CorruptError: The session is damaged.
     """
     if view.tail_version == ABSENT:
-        yield from put_stone(view.keys, nonce)
+        yield from TailRegister(view.keys).put_tombstone(nonce)
         return (yield from _settle(view, by, 0, nonce, rewrite=False))
     first = view.end
     stamped = stamp(records, at=first, by=by)
     lines = tuple(map(encode_checked, stamped))
-    request, tail = _request(view, lines, nonce, in_place=view.in_place)
-    (answer,) = yield (request,)
-    poisoned = isinstance(answer, PoisonedError)
-    if poisoned:
-        request, tail = _request(view, lines, nonce, in_place=False)
-        (answer,) = yield (request,)
-    if isinstance(answer, Written):
-        return Appended(view.with_tail(tail, answer.version), first, len(request.data), stamped, lines)
-    if not isinstance(answer, (ConflictError, NotFoundError)):
-        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
-    return (yield from _settle(view, by, len(request.data), nonce, rewrite=poisoned))
+    poisoned = False
+    try:
+        outcome, tail = yield from _write(view, lines, nonce, in_place=view.in_place)
+    except PoisonedError:
+        poisoned = True
+        outcome, tail = yield from _write(view, lines, nonce, in_place=False)  # rule: poison-rewrite
+    if isinstance(outcome, Swapped):
+        return Appended(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
+    return (yield from _settle(view, by, outcome.sent_bytes, nonce, rewrite=poisoned))
 
 
 def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
@@ -100,105 +102,94 @@ def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
     last = at + len(records) - 1
     stamped = []
     for place, record in enumerate(records, at):
-        stamped.append(msgspec.structs.replace(record, at=place, by=by, more=place < last))
+        stamped.append(msgspec.structs.replace(record, at=place, by=by, more=place < last))  # rule: whole-append
     return tuple(stamped)
 
 
 def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
-    """Find out what became of an append that had no answer, for good.
+    """Find out the final outcome of an append whose outcome is unknown.
 
     Args:
-        view: What that append was given.
+        view: The view that the append was given.
         by: Its `by`.
         nonce: As for `append`.
 
     Returns:
-        `Appended` if it landed. `Overtaken` if it has not, and never will.
+        `Appended` if it took effect. `Overtaken` if it did not, and never will.
 
     Raises:
         SessionDeletedError: The session was deleted meanwhile.
         UnavailableError: The store did not answer; call again.
     """
+    # rule: fence-doubt, settle-durable
     return (yield from _settle(view, by, 0, nonce, rewrite=view.keys.appends, fence=True))
 
 
 def _settle(
     view: View, by: str, sent_bytes: int, nonce: str, *, rewrite: bool, fence: bool = False
 ) -> Steps[Appended | Overtaken]:
-    """Look who wrote at our position.
+    """Read which writer's record is at our position.
 
     Args:
-        view: What the append was given.
+        view: The view that the append was given.
         by: Its `by`.
-        sent_bytes: What it uploaded.
-        nonce: Names the tail if it is written anew.
-        rewrite: What is read may not be durable.
-        fence: The append may still be under way; if nobody wrote since, we do.
+        sent_bytes: Bytes that it uploaded.
+        nonce: Names the tail if it is rewritten.
+        rewrite: The tail that is read may not be durable.
+        fence: The append may still be under way; if the tail did not change since, rewrite it.
     """
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(view.keys.tail)
+    while attempts.another():
         now = yield from resume(view.keys)
         now.require_same_life(view.life)
-        there = yield from record_at(now, view.end)
+        there = yield from record_at(now, view.end)  # rule: read-back-by-position
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
-        landed = found == by
+        landed = found == by  # rule: read-back
         if (rewrite and now.unsealed_lines) if landed else (fence and now.tail_version == view.tail_version):
             rewritten = yield from rewrite_tail(now, nonce)
             if rewritten is None:
                 continue
             now = rewritten
         return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, found)
-    raise UnavailableError("others write faster than we can look", kind="busy", key=view.keys.tail)
 
 
 def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
-    """Write the tail anew as it is, under another version; None if somebody else wrote first.
+    """Rewrite the tail with the same content, under another version; None if another writer changed it first.
 
-    What was read there is durable then, and a write that expects the old version comes too late.
+    Its records are durable then, and a write that expects the old version is refused.
     """
+    register = TailRegister(view.keys)
     if view.tail_version == ABSENT:
-        yield from put_stone(view.keys, nonce)
+        yield from register.put_tombstone(nonce)
         return None
     tail = Tail(header=msgspec.structs.replace(view.tail.header, nonce=nonce), lines=view.tail.lines)
-    (answer,) = yield (Put(view.keys.tail, encode_tail(tail, compressed=not view.keys.appends), view.tail_version),)
-    if isinstance(answer, Written):
-        return view.with_tail(tail, answer.version)
-    if isinstance(answer, (ConflictError, NotFoundError)):
-        return None
-    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    outcome = yield from register.swap(tail, expect=view.tail_version)
+    return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
 
 
-def put_stone(keys: SessionKeys, nonce: str) -> Steps[None]:
-    """Put the tombstone of a life that never was where no tail is.
-
-    What replaces it is refused once it is gone, while a write that expects nothing may come at any time: after the
-    session was deleted and purged.
-    """
-    header = TailHeader(session=keys.session, life="", base=0, dead=True, nonce=nonce)
-    data = encode_tail(Tail(header=header, lines=()), compressed=not keys.appends)
-    (answer,) = yield (Put(keys.tail, data, expect=ABSENT),)
-    if not isinstance(answer, (ConflictError, NotFoundError)):
-        checked(answer, Written)
-
-
-def _request(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> tuple[Append | Put, Tail]:
-    """The one request of an append, and the tail as it will stand."""
-    kept = view.unsealed_lines
-    if size_of(kept) + size_of(lines) > room():
+def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> Steps[tuple[Swapped | Lost, Tail]]:
+    """Send the one request of an append; return its outcome, and the tail that it makes."""
+    register = TailRegister(view.keys)
+    kept = view.unsealed_lines  # rule: drop-sealed-only, keep-unsealed
+    if size_of(kept) + size_of(lines) > room():  # rule: seal-when-full
         raise _too_large(view.keys, kept, lines)
     if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined(kept, lines))
-        return Append(view.keys.tail, b"".join(lines), expect=view.tail_version), tail
-    header = msgspec.structs.replace(view.tail.header, base=view.end - len(kept), nonce=nonce)
+        return (yield from register.extend(b"".join(lines), expect=view.tail_version)), tail
+    base = view.end - len(kept)
+    mark = view.mark_at(base)
+    header = msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce)
     tail = Tail(header=header, lines=joined(kept, lines))
-    data = encode_tail(tail, compressed=not view.keys.appends)
+    request = register.prepare(tail, expect=view.tail_version)  # rule: swap-tail
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
-    if len(data) > bytes_max and not view.keys.appends:
+    if len(request.data) > bytes_max and not view.keys.appends:
         raise _too_large(view.keys, kept, lines)
-    return Put(view.keys.tail, data, expect=view.tail_version), tail
+    (outcome,) = yield from swap_all(request)
+    return outcome, tail
 
 
 def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
-    """Refuse what no tail has room for, before anything is written for it.
+    """Refuse records too large for any tail, before anything is written for them.
 
     Raises:
         UsageError: These lines are too much for one append.
@@ -210,7 +201,7 @@ def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
 
 
 def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes]) -> UsageError:
-    """The error for records that there is no room for: none in this tail, or in no tail at all."""
+    """The error for records that do not fit: not in this tail, or not in any tail."""
     if kept:
         return UsageError("the tail is full", kind="tail_full", key=keys.tail, remedy="seal first")
     return UsageError(

@@ -1,11 +1,11 @@
-"""Create and delete sessions. A name may be used again; each creation is a new life with a folder of its own.
+"""Create and delete sessions. A name may be reused; each creation is a new life (generation) with its own folder.
 
-Rule 1: creation writes `latest` before the tail, so a session killed at once is still listed.
-Rule 2: whoever finds `latest` of a new life without its tail may go on with it; the creator may have been killed.
+Rule 1: creation writes `latest` before the tail, so a session whose creator is killed at once is still listed.
+Rule 2: any process that finds `latest` of a new life without its tail may continue it; the creator may be dead.
 Rule 3: deletion puts its tombstone in the tail first, since appends swap the tail, then in `latest`, then deletes the
 folder of that life.
-Rule 4: a life begins in place of tombstones in both registers, of the life before or of one that never was. What
-replaces a tombstone is refused for ever once that is gone; what is written where nothing is could come at any time.
+Rule 4: a life begins in place of tombstones in both registers, of the life before or of one that never was. A write
+that replaces a tombstone is refused for ever once that is gone; a delayed write to an absent key could still succeed.
 Rule 5: a life is never used twice, and neither is its folder.
 """
 
@@ -15,14 +15,17 @@ from collections.abc import Callable
 
 import msgspec
 
-from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
+from treering.errors import ConflictError, NotFoundError
 from treering.format.paths import SessionKeys
-from treering.format.register import Card, Latest, Tail, TailHeader, encode_latest, encode_tail
+from treering.format.register import Card, Latest
+from treering.journal.attempts import Attempts
 from treering.journal.merge import DELETES_MAX
-from treering.journal.resume import LOOKS_MAX, Registers, look, resume
+from treering.journal.register import Swapped, swap_all
+from treering.journal.registers import LatestRegister, TailRegister
+from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
-from treering.storage.requests import ABSENT, Answer, Delete, Deleted, Found, List, Listed, Put, Steps, Written
-from treering.storage.run import ask, checked
+from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps
+from treering.storage.run import ask
 
 
 def create(  # by keyword, but for what is created
@@ -33,24 +36,26 @@ def create(  # by keyword, but for what is created
     life: str,
     nonce: str,
     born: int = 0,
+    mark: str = "",
     seen: Registers | None = None,
 ) -> Steps[View]:
-    """Begin a session under a name that is free: never used, or deleted.
+    """Create a session under a free name: never used, or deleted.
 
     Args:
         keys: The session.
         card: Its card; `life` and `write` are filled in here.
         lines: Body of the first `latest`.
         born: How many records the session begins with. Their segments, in the folder of `life`, are durable already.
+        mark: The mark of the position `born`.
         life: Names this creation; never used again.
         nonce: Names this write.
-        seen: What `free_name` returned before the first segment of `life` was written; by default it is asked now.
+        seen: The result of `free_name` before the first segment of `life` was written; by default it is called now.
 
     Returns:
         A view with an empty tail; the first append writes the tail.
 
     Raises:
-        ConflictError: The session exists, or somebody else created it at this moment.
+        ConflictError: The session exists, or another process created it at this moment.
         UnavailableError: The store did not answer; the card may or may not be written.
     """
     seen = seen or (yield from free_name(keys, nonce=nonce))
@@ -62,6 +67,7 @@ def create(  # by keyword, but for what is created
         born=born,
         covers=born,
         sealed=born,
+        mark=mark,
         epoch=0,
         erased=(),
         erasures=(),
@@ -69,12 +75,11 @@ def create(  # by keyword, but for what is created
         lines=len(lines),
     )
     latest = Latest(card=card, lines=lines)
-    (answer,) = yield (Put(keys.latest, encode_latest(card, lines), expect=seen.latest_version),)
-    if isinstance(answer, Written):
+    # rule: create-latest-first, create-swaps
+    outcome = yield from LatestRegister(keys).swap(latest, expect=seen.latest_version)
+    if isinstance(outcome, Swapped):
         tail = empty_tail(card, keys.session, nonce)
-        return View(keys, latest, answer.version, tail, seen.tail_version, in_place=False, durable=True)
-    if not isinstance(answer, (ConflictError, NotFoundError)):
-        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+        return View(keys, latest, outcome.version, tail, seen.tail_version, in_place=False, durable=True)
     view = yield from _resume_created(keys)
     if view.life != life:
         raise _exists(keys)
@@ -82,53 +87,50 @@ def create(  # by keyword, but for what is created
 
 
 def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
-    """Make sure that a name is free: that tombstones stand in both registers. Creation replaces the one in `latest`.
+    """Make sure that a name is free: both registers hold tombstones. Creation replaces the one in `latest`.
 
-    Where nothing ever was, or was purged, tombstones of a life that never was are put first.
+    If the name was never used, or was purged, tombstones of a life that never was are written first.
 
     Raises:
         ConflictError: The session exists.
-        UnavailableError: The store did not answer, or others create and delete faster than we can look.
+        UnavailableError: The store did not answer, or other processes create and delete faster than this one reads.
     """
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.latest)
+    while attempts.another():
         seen = yield from look(keys)
         if seen.dead:
             finished = seen.card is not None and not seen.card.dead and seen.life
             seen = yield from _bury(seen, seen.life)
             if finished:
-                yield from _empty_folder(keys.folder(finished))  # the deletion that was cut short did not come to it
-        if not (seen.absent or seen.dead):
+                yield from _empty_folder(keys.folder(finished))  # an interrupted deletion did not do this
+        if not (seen.absent or seen.dead):  # rule: create-if-free
             raise _exists(keys)
-        if ABSENT not in seen.versions:
+        if ABSENT not in seen.versions:  # rule: stones-first
             return seen
-        stones = yield from _put_stones(seen, nonce)
-        if stones is not None:
-            return stones
-    raise UnavailableError("others create and delete faster than we can look", kind="busy", key=keys.latest)
+        tombstones = yield from _put_tombstones(seen, nonce)
+        if tombstones is not None:
+            return tombstones
 
 
-def _put_stones(seen: Registers, nonce: str) -> Steps[Registers | None]:
-    """Put what is missing; return both if both were, so that nobody needs to look."""
-    keys = seen.keys
-    header = TailHeader(session=keys.session, life="", base=0, dead=True, nonce=nonce)
-    card = Card(session=keys.session, life="", write=nonce, dead=True)
-    stones = (
-        (seen.latest_version, Put(keys.latest, encode_latest(card, ()), expect=ABSENT)),
-        (
-            seen.tail_version,
-            Put(keys.tail, encode_tail(Tail(header=header), compressed=not keys.appends), expect=ABSENT),
-        ),
+def _put_tombstones(seen: Registers, nonce: str) -> Steps[Registers | None]:
+    """Write missing tombstones; return both if both were missing, which saves reading them."""
+    latest, tail = LatestRegister(seen.keys), TailRegister(seen.keys)
+    requests = (
+        latest.prepare(latest.tombstone("", nonce), expect=ABSENT),
+        tail.prepare(tail.tombstone("", nonce), expect=ABSENT),
     )
-    puts = tuple(put for version, put in stones if version == ABSENT)
-    found: list[Answer] = []
-    for put, answer in zip(puts, (yield puts), strict=True):
-        if not isinstance(answer, (ConflictError, NotFoundError)):
-            found.append(Found(put.data, checked(answer, Written).version, len(put.data)))
-    return Registers(keys, *found) if len(found) == len(stones) else None
+    missing = [request for request, version in zip(requests, seen.versions, strict=True) if version == ABSENT]
+    outcomes = yield from swap_all(*missing)
+    found = [
+        Found(request.data, outcome.version, outcome.sent_bytes)
+        for request, outcome in zip(missing, outcomes, strict=True)
+        if isinstance(outcome, Swapped)
+    ]
+    return Registers(seen.keys, *found) if len(found) == len(requests) else None
 
 
 def require_free(keys: SessionKeys) -> Steps[None]:
-    """Look whether a name is free, before work is done for a session of that name.
+    """Check that a name is free, before work is done for a session of that name.
 
     Raises:
         ConflictError: There is a session.
@@ -141,13 +143,13 @@ def require_free(keys: SessionKeys) -> Steps[None]:
 def _resume_created(keys: SessionKeys) -> Steps[View]:
     try:
         return (yield from resume(keys))
-    except NotFoundError:  # created by somebody else and deleted again since
+    except NotFoundError:  # created by another process and deleted again since
         raise _exists(keys) from None
 
 
 def _exists(keys: SessionKeys) -> ConflictError:
     return ConflictError(
-        f"session {keys.session!r} exists, or was created by somebody else at this moment",
+        f"session {keys.session!r} exists, or was created by another process at this moment",
         kind="exists",
         key=keys.latest,
         remedy="open it, or choose another name",
@@ -155,70 +157,63 @@ def _exists(keys: SessionKeys) -> ConflictError:
 
 
 def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool] | None = None) -> Steps[bool]:
-    """Delete a session: fence appends, mark the card, remove its folder. Finishes a deletion that was cut short.
+    """Delete a session: fence appends, mark the card, remove its folder. Finishes an interrupted deletion.
 
     Args:
         keys: The session.
         nonce: Names this write.
-        agreed: Asked about every look at a session that lives, before the tombstone takes the place of exactly the
-            tail that it was shown. By default any is deleted.
+        agreed: Called with the registers of a living session, before the tombstone replaces exactly that tail. By
+        default every session is deleted.
 
     Returns:
-        Whether it is deleted; false if that was not agreed to.
+        Whether it is deleted; false if `agreed` returned false.
 
     Raises:
         NotFoundError: There never was such a session.
         UnavailableError: The store did not answer; call again to finish.
     """
-    life, before, looks = "", None, 0
-    for _ in range(LOOKS_MAX):
+    life = ""
+    attempts = Attempts(keys.tail)
+    while attempts.another():
         seen = yield from look(keys)
         if seen.absent or (seen.dead and not seen.life):
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
-        before, looks = seen.versions, looks + 1 if seen.versions == before else 1
+        looks = attempts.in_a_row(seen.versions)
         if seen.torn and looks < seen.proven_by:
             continue
-        life = life or seen.life
+        life = life or seen.life  # rule: finish-deletion
         if agreed is not None and not seen.dead and not agreed(seen):
             return False
+        # rule: fence-without-tail, tombstone-in-tail-first, delete-one-life
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
             continue
         yield from _bury((yield from look(keys)), life)
         yield from _empty_folder(keys.folder(life))
         return True
-    raise UnavailableError("the session changes faster than it can be deleted", kind="busy", key=keys.tail)
 
 
 def discard(keys: SessionKeys, life: str) -> Steps[None]:
-    """Remove the folder of a life that never came to be, because somebody else's creation won."""
+    """Remove the folder of a life that was not created, because another process created the session first."""
     yield from _empty_folder(keys.folder(life))
 
 
 def _fence(seen: Registers, life: str, nonce: str) -> Steps[bool]:
-    """Put the tombstone where appends are swapped; false if somebody appended meanwhile."""
-    keys = seen.keys
-    header = TailHeader(session=keys.session, life=life, base=0, dead=True, nonce=nonce)
-    data = encode_tail(Tail(header=header, lines=()), compressed=not keys.appends)
-    (answer,) = yield (Put(keys.tail, data, expect=seen.tail_version),)
-    if isinstance(answer, Written):
-        return True
-    if isinstance(answer, (ConflictError, NotFoundError)):
-        return False
-    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+    """Replace the tail by the tombstone, which fences appends; false if a writer appended meanwhile."""
+    register = TailRegister(seen.keys)
+    outcome = yield from register.swap(register.tombstone(life, nonce), expect=seen.tail_version)
+    return isinstance(outcome, Swapped)
 
 
 def _bury(seen: Registers, life: str) -> Steps[Registers]:
-    """Mark the card of a fenced life as dead, so that listings pass it over and the name can be used again."""
-    for _ in range(LOOKS_MAX):
+    """Mark the card of a fenced life as deleted, so that lists skip it and the name can be reused."""
+    register, attempts = LatestRegister(seen.keys), Attempts(seen.keys.latest)
+    while attempts.another():
         card = seen.card
-        if card is None or card.dead or card.life != life:
+        if card is None or card.dead or card.life != life:  # rule: bury-own
             return seen
-        stone = Card(session=seen.keys.session, life=life, dead=True, write=card.write, updated=card.updated)
-        (answer,) = yield (Put(seen.keys.latest, encode_latest(stone, ()), expect=seen.latest_version),)
-        if isinstance(answer, TreeringError) and not isinstance(answer, (ConflictError, NotFoundError)):
-            raise answer
+        tombstone = register.tombstone(life, card.write, updated=card.updated)
+        yield from register.swap(tombstone, expect=seen.latest_version)
         seen = yield from look(seen.keys)
-    raise UnavailableError("the card changes faster than it can be marked", kind="busy", key=seen.keys.latest)
 
 
 def _empty_folder(prefix: str) -> Steps[None]:

@@ -1,4 +1,4 @@
-"""The sizes a session keeps to, and when to seal: the trade between uploading the tail again and writing a segment."""
+"""Size limits of a session, and when to seal: the trade between uploading the tail again and writing a segment."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ MERGE_GROWTH_MIN = 4
 ERASED_MAX = 10_000
 
 
-class Upkeep(msgspec.Struct):
-    """What was uploaded since the last seal; decides when the next one pays.
+class SealSchedule(msgspec.Struct):
+    """Counts the bytes uploaded since the last seal; decides when the next one pays.
 
-    Rule (rent or buy): seal when the bytes sent again and again for the tail outweigh what sealing would write, a
-    segment and `latest`. That keeps the sum within twice the best possible, with no constant to tune.
+    Rule (rent or buy): seal when the bytes uploaded again for the tail outweigh those that sealing would write, a
+    segment and `latest`. That keeps the sum within twice the optimum, with no constant to tune.
     """
 
     appends: int = 0

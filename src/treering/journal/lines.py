@@ -1,7 +1,7 @@
-"""A sequence of record lines that costs as much to lengthen as is added, however long it is.
+"""A sequence of record lines whose extension costs only as much as is added, however long it is.
 
-A tail on a disk is lengthened by every append until it is sealed. A tuple would be copied each time: some thousand
-references, each to an object that is not in the processor's cache any more.
+Every append extends a tail on disk until it is sealed. A tuple would be copied each time: some thousand references,
+each to an object that is no longer in the processor's cache.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import overload
 
 
 class Lines(Sequence[bytes]):
-    """Lines that never change. A longer sequence shares the list that holds them, of which each sees only its part.
+    """Immutable lines. A longer sequence shares their list; each sequence sees only its part of it.
 
     Not for several threads at once.
     """
@@ -23,10 +23,10 @@ class Lines(Sequence[bytes]):
         self._shared = shared
         self._count = len(shared)
         self.size = size
-        """Bytes of all of them."""
+        """Total bytes."""
 
     def plus(self, more: Sequence[bytes]) -> Lines:
-        """Return these lines and then `more`. They are copied if another sequence went on from here before."""
+        """Return these lines and then `more`. They are copied if another sequence has extended the list already."""
         shared = self._shared if len(self._shared) == self._count else self._shared[: self._count]
         shared += more
         return Lines(shared, self.size + sum(map(len, more)))
@@ -55,5 +55,5 @@ def joined(lines: Sequence[bytes], more: Sequence[bytes]) -> Lines:
 
 
 def size_of(lines: Sequence[bytes]) -> int:
-    """Bytes of some lines."""
+    """The total bytes of lines."""
     return lines.size if isinstance(lines, Lines) else sum(map(len, lines))

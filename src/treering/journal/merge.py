@@ -2,14 +2,14 @@
 
 Rule 1: the output is durable before an input is deleted.
 Rule 2: only contiguous runs are merged, so that no position is ever without a segment.
-Rule 3: the output carries the oldest epoch of its inputs: it may hold what a later erasure has to rewrite. What the
-tail at hand lists is taken out on the way, so its epoch will do, too.
-Rule 4: a segment is deleted only for a larger one, or by whoever put another in its place after seeing it. Of two that
-hold the same positions neither is waste: one process would delete the first as a copy of the second while another one
-replaces the second. And the larger one is read first: a name does not tell that it is sound.
+Rule 3: the output carries the oldest epoch of its inputs: it may hold payloads that a later erasure has to rewrite.
+Payloads that the current tail lists as erased are removed on the way, so the tail's epoch is valid, too.
+Rule 4: a segment is deleted only if a larger one holds its records, or by the process that replaced it after reading
+it. Of two that hold the same positions neither is waste: one process would delete the first as a copy of the second
+while another replaces the second. And the larger one is read first: its name does not prove that it is sound.
 
-Two mergers may work on the same run; the names of their outputs differ, so neither deletes the other's, and both hold
-the same records. By rule 4 the newest of the largest segments that hold a position is never deleted.
+Two processes may merge the same run; the names of their outputs differ, so neither deletes the other's, and both
+outputs hold the same records. By rule 4 the newest of the largest segments that hold a position is never deleted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from itertools import groupby
 import msgspec
 
 from treering.errors import NotFoundError
-from treering.format.paths import SegmentName, SessionKeys
+from treering.format.paths import Marks, SegmentName, SessionKeys
+from treering.format.record import mark_behind
 from treering.format.segment import build_segment
 from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX, MERGED_TEXT_BYTES_MAX
 from treering.journal.lines import size_of
@@ -32,7 +33,7 @@ DELETES_MAX = 1000  # what one S3 DeleteObjects takes
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """What one round of merging did."""
+    """The result of one round of merging."""
 
     inputs: int
     outputs: int
@@ -47,10 +48,10 @@ Rewrite = Callable[[bytes], bytes]
 def plan(segments: Sequence[Segment], *, run_min: int = MERGE_RUN_MIN) -> list[tuple[Segment, ...]]:
     """Choose contiguous runs worth merging.
 
-    For each size class (powers of `MERGE_RUN_MIN`), smallest first: neighbours of that class or below, so that sizes
-    on both sides of a bound do not keep them apart. The output must be several times as large as any input, so a byte
-    is rewritten a number of times that is logarithmic in the output's size. The source of the rule is the size-tiered
-    compaction of log-structured stores.
+    For each size class (powers of `MERGE_RUN_MIN`), smallest first: neighbours of that class or below, so that a class
+    bound does not separate them. The output must be several times as large as any input, so a byte is rewritten a
+    number of times that is logarithmic in the output's size. This is the size-tiered compaction of log-structured
+    stores.
     """
     runs: list[tuple[Segment, ...]] = []
     taken: set[str] = set()
@@ -67,7 +68,7 @@ def _fits(segment: Segment, level: int, taken: set[str]) -> bool:
 
 
 def _growing(run: tuple[Segment, ...], run_min: int) -> Iterator[tuple[Segment, ...]]:
-    """Yield `run`, or what lies on both sides of its largest part if that would hardly grow."""
+    """Yield `run`, or the runs on both sides of its largest part if that would hardly grow."""
     if len(run) < run_min:
         return
     sizes = [segment.size for segment in run]
@@ -80,12 +81,12 @@ def _growing(run: tuple[Segment, ...], run_min: int) -> Iterator[tuple[Segment, 
 
 
 def plan_all(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
-    """Choose runs as large as a merge may be, whatever the sizes of their parts."""
+    """Choose runs as large as a merge allows, whatever the sizes of their parts."""
     return [run for run in _pieces(segments) if len(run) > 1]
 
 
 def _pieces(segments: Iterable[Segment]) -> list[tuple[Segment, ...]]:
-    """Cut neighbours into runs as large as a merge may be."""
+    """Cut neighbours into runs as large as a merge allows."""
     runs: list[list[Segment]] = []
     for segment in segments:
         if runs and sum(part.size for part in runs[-1]) + segment.size <= MERGED_BYTES_MAX:
@@ -103,25 +104,25 @@ def _size_class(size: int) -> int:
 
 
 def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrite | None = None) -> Steps[Merged]:
-    """Join one contiguous run of segments into one, or as many of them from the first on as one may hold.
+    """Join a contiguous run of segments into one, or as many of the first ones as fit.
 
     Args:
-        where: What was found.
-        run: Neighbours among `where.segments`. Waste beside them whose records the output holds as well goes with them.
+        where: The survey of the session.
+        run: Neighbours among `where.segments`. Waste whose records the output holds as well is deleted with them.
         unique: Names the output; never used again.
         rewrite: Replaces lines on the way, for example by shorter ones of pruned checkpoints.
 
     Raises:
-        NotFoundError: Another merge took an input away; nothing was changed.
+        NotFoundError: Another merge removed an input; nothing was changed.
         CorruptError: An input is damaged; nothing was changed.
     """
     lines: list[bytes] = []
     first, size = run[0].name.first, 0
     for number, segment in enumerate(run):
-        new = (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]
+        new = (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]  # rule: merge-once
         size += size_of(new)
         if number and size > MERGED_TEXT_BYTES_MAX:
-            run = run[:number]  # the caller goes on with the others
+            run = run[:number]  # the caller continues with the rest
             break
         lines += new
     if len(run) == 1 and rewrite is None:
@@ -129,23 +130,26 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     if rewrite is not None:
         lines = [rewrite(line) for line in lines]
     lines = where.burials.bury_all(lines, first)
-    epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))
-    name = SegmentName(first, first + len(lines), epoch, unique)
+    epoch = max(where.tail.header.epoch, min(segment.name.epoch for segment in run))  # rule: oldest-epoch
+    header = where.tail.header
+    erased = header.erased_mark(epoch) if epoch == header.epoch else ""  # else the tail was read before that erasure
+    marks = Marks(run[0].name.marks.first, mark_behind(lines[-1]), erased)
+    name = SegmentName.marked(first, first + len(lines), epoch, unique, marks)
     key = where.keys.segment(where.tail.header.life, name)
     data = build_segment(lines, key=key)
-    yield from ask(Put(key, data), Written)
+    yield from ask(Put(key, data), Written)  # rule: output-first
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
-    yield from delete_segments([*run, *waste])
+    yield from delete_segments([*run, *waste])  # rule: output-first before this
     return Merged(len(run), 1, sum(segment.size for segment in run), len(data))
 
 
 def delete_segments(segments: Sequence[Segment]) -> Steps[None]:
-    """Delete segments whose records others hold."""
+    """Delete segments whose records other segments hold."""
     for start in range(0, len(segments), DELETES_MAX):
         yield from ask(Delete(tuple(segment.key for segment in segments[start : start + DELETES_MAX])), Deleted)
 
 
-def tidy(
+def optimize(
     keys: SessionKeys,
     unique: Callable[[], str],
     *,
@@ -153,18 +157,18 @@ def tidy(
     rewrite: Rewrite | None = None,
     where: Survey | None = None,
 ) -> Steps[Merged]:
-    """One round of maintenance: delete waste, merge the runs that are worth it.
+    """Do one round of maintenance: delete waste, merge the runs that are worth it.
 
     Args:
         keys: The session.
         unique: Makes names for the outputs.
         everything: Merge whatever can be merged, also short runs.
         rewrite: As for `merge`; given, every segment is rewritten.
-        where: What is there, if that was found out just now.
+        where: A survey, if one was made just now.
     """
     where = where or (yield from survey(keys))
     yield from _delete_waste(where)
-    runs = plan_all(where.segments) if everything else plan(where.segments)
+    runs = plan_all(where.segments) if everything else plan(where.segments)  # rule: merge-neighbours
     if rewrite is not None:
         alone = {segment.key for run in runs for segment in run}
         runs += [(segment,) for segment in where.segments if segment.key not in alone]
@@ -173,7 +177,7 @@ def tidy(
         try:
             merged = yield from merge(where, run, unique=unique(), rewrite=rewrite)
         except NotFoundError:
-            continue  # somebody else merged it
+            continue  # another process merged it
         done.append(merged)
         rest = run[max(1, merged.inputs) :]
         if len(rest) > 1 or (rest and rewrite is not None):
@@ -187,19 +191,20 @@ def tidy(
 
 
 def _delete_waste(where: Survey) -> Steps[None]:
-    """Delete segments wholly inside a larger chosen one, once that was read and is sound and ours.
+    """Delete segments wholly inside a larger chosen one, after reading that to check that it is sound and ours.
 
     Raises:
-        CorruptError: The larger one is damaged, or another session's; nothing was deleted for it.
+        CorruptError: The larger one is damaged, or belongs to another session; the segments inside it were kept.
     """
     for kept in where.segments:
+        # rule: waste-within, spare-twins
         waste = [each for each in where.waste if _holds(kept.name, each.name) and not _holds(each.name, kept.name)]
         if not waste:
             continue
         try:
-            yield from segment_lines(kept)
+            yield from segment_lines(kept)  # rule: read-holder
         except NotFoundError:
-            continue  # somebody else merged it
+            continue  # another process merged it
         yield from delete_segments(waste)
 
 

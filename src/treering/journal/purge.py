@@ -1,32 +1,32 @@
-"""Remove what no life of a session needs: folders of lives that are over or never came to be, and tombstones.
+"""Vacuum a session: remove folders of lives that ended or were never created, and tombstones.
 
-Rule 1: folders are listed first, then `latest` is looked at. A load looks at `latest` before it writes anything, and
-comes to be only in place of the tombstone that it saw. So beside a living `latest`, or none, no life whose folder was
-listed can come to be any more; beside a tombstone, that is replaced by another one first.
+Rule 1: folders are listed first, then `latest` is read. A load reads `latest` before it writes anything, and creates
+its session only in place of the tombstone that it saw. So if `latest` is alive or absent, no listed folder can become
+that of a life any more; if it is a tombstone, that is replaced by another one first, which refuses the load.
 Rule 2: tombstones are deleted by version, and only both.
-Rule 3: a purge begins by making sure that the store keeps conditions on deletions.
+Rule 3: a purge first checks that the store honours conditions on deletions.
 
-What a stalled process writes into a folder of an old life after all that is found by the next who lists.
+An object that a stalled process writes into an old folder later is found by the next listing.
 """
 
 from __future__ import annotations
 
-from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError, UnsafeStoreError, UsageError
+from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys
-from treering.format.register import Card, encode_latest
+from treering.journal.attempts import Attempts
 from treering.journal.merge import DELETES_MAX
-from treering.journal.resume import LOOKS_MAX, Registers, look
-from treering.storage.requests import ABSENT, Delete, Deleted, Put, Steps, Version, Written
-from treering.storage.run import ask, checked, list_all
-
-# Looks like an entity tag, so that a server compares it and does not refuse it as malformed.
-_NOBODYS_VERSION = Version(f'"{"0" * 32}"')
+from treering.journal.register import Swapped
+from treering.journal.registers import LatestRegister, TailRegister
+from treering.journal.resume import Registers, look
+from treering.storage.proof import prove_deletions
+from treering.storage.requests import ABSENT, Delete, Deleted, Steps
+from treering.storage.run import ask, list_all
 
 
 def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
-    """Delete what lies in folders of lives that are over, or never came to be; return how many objects.
+    """Delete the objects in folders of lives that ended or were never created; return how many.
 
-    A load under way is refused, if the session does not live.
+    A concurrent load is refused, if the session does not exist.
 
     Raises:
         UnavailableError: The store did not answer; call again.
@@ -36,7 +36,7 @@ def sweep_folders(keys: SessionKeys, *, nonce: str) -> Steps[int]:
 
 
 def refuse_loads(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
-    """Make sure that no load under way comes to be, and delete what it wrote; false if a session of that name lives.
+    """Refuse concurrent loads, and delete what they wrote; false if a session of that name exists.
 
     Raises:
         UnavailableError: The store did not answer; call again.
@@ -46,18 +46,18 @@ def refuse_loads(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
 
 
 def _sweep(keys: SessionKeys, nonce: str, *, refuse: bool = False) -> Steps[tuple[int, Registers]]:
-    for _ in range(LOOKS_MAX):
-        listed = yield from _list_folders(keys)
-        seen = yield from look(keys)
+    attempts = Attempts(keys.latest)
+    while attempts.another():
+        listed = yield from _list_folders(keys)  # rule: purge-lists-first
+        seen = yield from look(keys)  # rule: purge-lists-first before this
         kept = {life for life in (_life_of_card(seen), _life_of_tail(seen)) if life}
-        if not kept and (listed or refuse) and not (yield from _refuse_loads(seen, nonce)):
+        if not kept and (listed or refuse) and not (yield from _refuse_loads(seen, nonce)):  # rule: purge-refuses-loads
             continue
         folders = tuple(keys.folder(life) for life in kept)
-        gone = [key for key in listed if not key.startswith(folders)]
+        gone = [key for key in listed if not key.startswith(folders)]  # rule: spare-the-living
         for start in range(0, len(gone), DELETES_MAX):
             yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
         return len(gone), seen
-    raise UnavailableError("others create and delete faster than we can look", kind="busy", key=keys.latest)
 
 
 def _life_of_card(seen: Registers) -> str:
@@ -69,29 +69,26 @@ def _life_of_tail(seen: Registers) -> str:
 
 
 def _refuse_loads(seen: Registers, nonce: str) -> Steps[bool]:
-    """Replace the tombstone that loads may have seen; false if somebody else replaced it."""
+    """Replace the tombstone that loads may have seen; false if another process replaced it."""
     if seen.latest_version == ABSENT:
         return True
     life = seen.card.life if seen.card is not None else ""
-    stone = Card(session=seen.keys.session, life=life, write=nonce, dead=True)
-    (answer,) = yield (Put(seen.keys.latest, encode_latest(stone, ()), expect=seen.latest_version),)
-    if isinstance(answer, (ConflictError, NotFoundError)):
-        return False
-    checked(answer, Written)
-    return True
+    register = LatestRegister(seen.keys)
+    outcome = yield from register.swap(register.tombstone(life, nonce), expect=seen.latest_version)
+    return isinstance(outcome, Swapped)
 
 
 def _list_folders(keys: SessionKeys) -> Steps[list[str]]:
-    """All keys in folders of lives; the registers lie beside them."""
+    """All keys in folders of lives; the registers are beside these folders."""
     entries = yield from list_all(keys.home)
     return [entry.key for entry in entries if "/" in entry.key.removeprefix(keys.home)]
 
 
 def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
-    """Remove the tombstones of a deleted session, and whatever else is left of it.
+    """Remove the tombstones of a deleted session, and all its leftovers.
 
     Returns:
-        Whether they are gone; false if somebody creates the session again at this moment.
+        Whether they are gone; false if another process creates the session again at this moment.
 
     Raises:
         NotFoundError: There is nothing of that name.
@@ -104,42 +101,10 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
         raise UsageError(f"session {keys.session!r} was not deleted", kind="alive", remedy="delete it first")
     if seen.absent and not (yield from _list_folders(keys)):
         raise NotFoundError(f"there is nothing of session {keys.session!r}", kind="session", key=keys.latest)
-    yield from _prove(keys, nonce)
+    yield from prove_deletions(f"{keys.home}proof-{nonce.lower()}")
     yield from _sweep(keys, nonce)
     seen = yield from look(keys)
     if _life_of_card(seen) or _life_of_tail(seen):
         return False
-    gone = yield from _delete(keys.tail, seen.tail_version)
-    return (yield from _delete(keys.latest, seen.latest_version)) and gone
-
-
-def _delete(key: str, version: Version) -> Steps[bool]:
-    if version == ABSENT:
-        return True
-    (answer,) = yield (Delete((key,), expect=version),)
-    if isinstance(answer, ConflictError):
-        return False
-    if isinstance(answer, NotFoundError):
-        return True
-    checked(answer, Deleted)
-    return True
-
-
-def _prove(keys: SessionKeys, nonce: str) -> Steps[None]:
-    """Delete an object by a version that nothing has: that must be refused."""
-    probe = f"{keys.home}proof-{nonce.lower()}"
-    (put,) = yield (Put(probe, b"{}\n", expect=ABSENT),)  # a register, as they are
-    if not isinstance(put, ConflictError):  # our own, sent again
-        checked(put, Written)
-    (answer,) = yield (Delete((probe,), expect=_NOBODYS_VERSION),)
-    yield from ask(Delete((probe,)), Deleted)
-    if isinstance(answer, ConflictError):
-        return
-    if isinstance(answer, TreeringError) and not isinstance(answer, NotFoundError):
-        raise answer
-    raise UnsafeStoreError(
-        "the store ignores conditions on deletions",
-        kind="conditions",
-        key=probe,
-        remedy="tombstones stay; they are about a hundred bytes",
-    )
+    gone = yield from TailRegister(keys).remove(expect=seen.tail_version)
+    return (yield from LatestRegister(keys).remove(expect=seen.latest_version)) and gone

@@ -1,11 +1,12 @@
-"""Walk all records of a session: the tail first, then the segments that hold what the tail no longer does.
+"""Read all records of a session: the tail first, then the segments, which hold the earlier records.
 
-Rule 1: the tail is read before the segments are listed, so whatever leaves the tail afterwards is in a segment already.
+Rule 1: the tail is read before the segments are listed, so a record that leaves the tail afterwards is in a segment
+already.
 Rule 2: a LIST is not a snapshot, and a lost segment looks the same as a missed one. The names must reach the tail's
-base without a gap; if they do not, look again. The same gap three times with the same tail is damage.
-Rule 3: a segment that vanished between LIST and GET was merged: look again.
-Rule 4: whoever looks again looks at the same life. A name that was deleted and created again is another session.
-Rule 5: what the tail says was erased is shown as erased, whatever a segment holds.
+base without a gap; if they do not, list again. The same gap three times with the same tail is damage.
+Rule 3: a segment that vanished between LIST and GET was merged: list again.
+Rule 4: a repeated read must be of the same life. A name that was deleted and created again is another session.
+Rule 5: records that the tail lists as erased are shown as erased, whatever a segment holds.
 """
 
 from __future__ import annotations
@@ -14,18 +15,19 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treering.errors import CorruptError, NotFoundError, UnavailableError
+from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import Burials
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Skeleton, skeleton_of
-from treering.format.register import Tail, decode_tail
+from treering.format.register import Tail
 from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
+from treering.journal.attempts import Attempts
+from treering.journal.registers import TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View, deleted
 from treering.storage.requests import Entry, Found, Get, Steps, Version
 from treering.storage.run import ask, checked, list_all
 
-LOOKS_MAX = 50  # each further look means that a merge passed in between
 # A merge may hide a segment from one list, and a deletion may come between a tail and the list behind it. A third look
 # shows that the tail was still there when the second list was made.
 GAPS_PROVE = 3
@@ -33,7 +35,7 @@ PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at 
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """One segment as its name tells it."""
+    """One segment, as described by its name."""
 
     key: str
     size: int
@@ -49,7 +51,7 @@ class Survey(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...]
     """In order, each beginning at or below the end of the one before."""
     waste: tuple[Segment, ...]
-    """Segments whose records others hold as well."""
+    """Segments whose records other segments hold as well."""
 
     @property
     def life(self) -> str:
@@ -74,54 +76,42 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
 
     Args:
         keys: The session.
-        life: The life that is meant; empty for the present one.
+        life: The life (generation) to read; empty for the current one.
 
     Raises:
         NotFoundError: There is no such session.
         SessionDeletedError: It was deleted.
         CorruptError: A segment is missing; the message names the positions.
     """
-    before: object = None
-    looks = 0
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.tail)
+    while attempts.another():
         tail, version = yield from _tail(keys)
-        if life and tail.header.life != life:
+        if life and tail.header.life != life:  # rule: look-at-same-life
             raise deleted(keys)
         listed = yield from list_segments(keys, tail.header.life)
         chosen, waste, reach = choose(listed)
-        if reach >= tail.header.base:
+        if reach >= tail.header.base:  # rule: reach-base
             return Survey(keys, tail, chosen, waste)
         seen = (version, [segment.key for segment in listed])
-        looks = looks + 1 if seen == before else 1
-        if looks == GAPS_PROVE:
+        if attempts.in_a_row(seen) == GAPS_PROVE:  # rule: gap-proven, gap-thrice
             raise CorruptError(
                 f"no segment holds the positions from {reach} on, and the tail begins at {tail.header.base}",
                 kind="missing_segment",
                 key=keys.segments(tail.header.life),
                 remedy="run `treering verify`; nothing was changed",
             )
-        before = seen
-    raise _busy(keys)
-
-
-def _busy(keys: SessionKeys) -> UnavailableError:
-    return UnavailableError("the segments change faster than they can be read", kind="busy", key=keys.tail)
 
 
 def _tail(keys: SessionKeys) -> Steps[tuple[Tail, Version]]:
-    (answer,) = yield (Get(keys.tail, register=True),)
-    if isinstance(answer, Found):
-        tail = decode_tail(answer.data, key=keys.tail, compressed=not keys.appends)
-        if not tail.header.dead:
-            return tail, answer.version
-    elif not isinstance(answer, NotFoundError):
-        checked(answer, Found)
+    seen = yield from TailRegister(keys).read()
+    if seen.value is not None and not seen.value.header.dead:
+        return seen.value, seen.version
     view = yield from resume(keys)  # deleted, never there, or a life that was not appended to yet
     return view.tail, view.tail_version
 
 
 def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
-    """All segments of one life, by position; foreign files are passed over."""
+    """All segments of one life, by position; unknown files are skipped."""
     entries = yield from list_all(keys.segments(life))
     found = [segment for entry in entries if (segment := _segment(entry))]
     return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))
@@ -133,13 +123,13 @@ def _segment(entry: Entry) -> Segment | None:
 
 
 def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segment, ...], int]:
-    """Pick few segments that hold all positions from 0 on; return them, the others, and how far they reach."""
+    """Choose few segments that hold all positions from 0 on; return them, the rest, and how far they reach."""
     chosen: list[Segment] = []
     reach, place = 0, 0
     ordered = sorted(segments, key=lambda segment: segment.name.first)
     while True:
         best: Segment | None = None
-        while place < len(ordered) and ordered[place].name.first <= reach:
+        while place < len(ordered) and ordered[place].name.first <= reach:  # rule: no-gap
             if best is None or ordered[place].name.end > best.name.end:
                 best = ordered[place]
             place += 1
@@ -154,19 +144,20 @@ def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segm
 def read_lines(
     keys: SessionKeys, first: int, known: Survey | None = None, *, life: str = ""
 ) -> Steps[tuple[Survey, list[bytes]]]:
-    """Read the lines from position `first` on, one segment or the tail at a time; for walks over everything.
+    """Read the lines from position `first` on, one segment or the tail at a time; for scans of the whole journal.
 
     Args:
         keys: The session.
-        first: Where to go on.
-        known: What an earlier call returned; saves looking again.
-        life: The life that is meant; by default that of `known`, else the present one.
+        first: The position to continue from.
+        known: The survey that an earlier call returned; saves a LIST.
+        life: The life to read; by default that of `known`, else the current one.
 
     Returns:
         The survey used and some lines; no lines if the journal ends at `first`.
     """
     life = known.life if known else life
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.tail)
+    while attempts.another():
         found = known or (yield from survey(keys, life))
         known = None
         if first >= found.tail.header.base:
@@ -175,15 +166,14 @@ def read_lines(
         try:
             lines = yield from segment_lines(segment)
         except NotFoundError:
-            continue
-        # What ends behind the tail is of a backup that was cut short, or of a store restored over a newer one.
+            continue  # rule: look-again-walk
+        # A segment that ends behind the tail is left from an interrupted backup, or a store restored over a newer one.
         here = lines[first - segment.name.first : found.end - segment.name.first]
         return found, found.burials.bury_all(here, first)
-    raise _busy(keys)
 
 
 def segment_lines(segment: Segment) -> Steps[list[bytes]]:
-    """Read one segment whole and check that it holds what its name says.
+    """Read one whole segment and check it against its name.
 
     Raises:
         NotFoundError: It was merged meanwhile.
@@ -194,7 +184,7 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
 
 
 def segment_content(segment: Segment) -> Steps[tuple[bytes, list[bytes]]]:
-    """Read one segment whole: its bytes, and the lines in them, checked as `segment_lines` does."""
+    """Read one whole segment: its bytes, and the lines in them, checked as in `segment_lines`."""
     found = yield from ask(Get(segment.key), Found)
     lines = read_segment(found.data, key=segment.key)
     _require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
@@ -206,18 +196,18 @@ def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Ske
 
     Args:
         keys: The session.
-        life: The life that is meant; empty for the present one.
+        life: The life (generation) to read; empty for the current one.
     """
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.tail)
+    while attempts.another():  # rule: reads-end
         found = yield from survey(keys, life)
         try:
             rows = yield from _sealed_skeletons(found.segments)
         except NotFoundError:
-            continue
+            continue  # rule: look-again-graph
         base = found.tail.header.base
         sealed = found.burials.bury_rows(rows[:base])
         return found, sealed + [skeleton_of(line) for line in found.tail.lines]
-    raise _busy(keys)
 
 
 def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
@@ -226,7 +216,7 @@ def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
         batch = segments[start : start + PARALLEL_GETS_MAX]
         for footer in (yield from footers(batch)):
             new = footer.skeletons()
-            rows += new[len(rows) - footer.first :]
+            rows += new[len(rows) - footer.first :]  # rule: read-once
     return rows
 
 
@@ -259,10 +249,11 @@ def _require_positions(segment: Segment, first: int, count: int) -> None:
 
 
 def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
-    """Read the lines at some positions: from the tail at hand, else one ranged GET per frame that holds any."""
+    """Read the lines at some positions: from the tail in memory, else one ranged GET per frame that holds any."""
     base = view.tail.header.base
     found = {at: view.tail.lines[at - base] for at in positions if base <= at < view.end}
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(view.keys.tail)
+    while attempts.another():
         missing = sorted({at for at in positions if at < base} - found.keys())
         if not missing:
             return found
@@ -272,8 +263,7 @@ def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
         try:
             found |= yield from sealed_records(where, wanted)
         except NotFoundError:
-            continue
-    raise _busy(view.keys)
+            continue  # rule: look-again-record
 
 
 def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
@@ -299,7 +289,7 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
             lines = read_frame(checked(answer, Found).data, span, key=key)
             first = feet[key].first + span.first_row
             here = [at for at in positions if first <= at < first + len(lines)]
-            found |= {at: where.burials.bury(lines[at - first], at) for at in here}
+            found |= {at: where.burials.bury(lines[at - first], at) for at in here}  # rule: bury-on-read
     return found
 
 

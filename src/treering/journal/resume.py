@@ -1,47 +1,51 @@
-"""Learn the state of a session in two GETs, however long its history.
+"""Read the state of a session in two GETs, however long its history.
 
-Rule 1: the two answers may come from different moments. They fit together when they are of one life, the tail begins
-at or below what `latest` covers and reaches at least that far, and the tail's epoch is not the older one. Otherwise
-read again.
+Rule 1: the two answers may come from different moments. They fit together if they are of one life, the tail begins at
+or below the position that `latest` covers and reaches at least that far, and the tail's epoch is not the older one.
+Also, both list the same erasures up to that epoch, and both have the same mark at the covered position: the last
+covered record is the same. Otherwise read again.
 Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session. A
-version is there once and never again, so both were there at one moment. But nothing is there before a life and after
-its purge: what is missing has to be missing three times.
-Rule 3: a log is read after `latest`. It shows records before they are safe, and another writer may have had their
-positions by the time that `latest` covers them; what is covered already is safe, and in every log that is read later.
+version never comes back, so both were there at one moment. But a key is absent before a life and after its purge: an
+absent object has to be absent three times.
+Rule 3: a log is read after `latest`. It shows records before they are durable, and another writer may have taken their
+positions by the time that `latest` covers them; covered records are durable, and in every log that is read later.
 
 Theory of operation
 -------------------
 `latest` only ever moves forward and the tail never drops what `latest` has not sealed. So a pair that does not fit
-was answered on two sides of somebody's seal, close, delete or creation, and the next look is of a later moment.
+was read before and after a seal, close, delete or creation by another process, and the next read is of a later moment.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treering.errors import CorruptError, NotFoundError, TreeringError, UnavailableError
+from treering.errors import CorruptError, NotFoundError
+from treering.format.erasure import erased_mark
 from treering.format.paths import SessionKeys
-from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
+from treering.format.register import Card
+from treering.journal.attempts import Attempts
+from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
 from treering.storage.requests import ABSENT, Answer, Found, Get, Steps, Version
 
-# Each further look means that somebody sealed, closed, deleted or created within one round trip.
-LOOKS_MAX = 50
+APART = "they are of two copies that went on apart"
+REMEDY = (
+    "put all objects of the session back from one of the copies, and delete what that has not; "
+    "`treering copy SESSION PLACE --name NEW` brings the session of the other copy in beside it, and "
+    "`treering repair SESSION --into NEW` makes a session of what is left"
+)
 
 
 class Registers:
-    """One look at both registers, decoded; None stands for a missing object."""
+    """One read of both registers, decoded; None stands for a missing object."""
 
     def __init__(self, keys: SessionKeys, latest: Answer, tail: Answer) -> None:
-        found_latest, found_tail = _found(latest), _found(tail)
+        cells = LatestRegister(keys).cell(latest), TailRegister(keys).cell(tail)
         self.keys = keys
-        self.latest_version = found_latest.version if found_latest else ABSENT
-        self.tail_version = found_tail.version if found_tail else ABSENT
-        self.latest: Latest | None = decode_latest(found_latest.data, key=keys.latest) if found_latest else None
-        self.tail: Tail | None = (
-            decode_tail(found_tail.data, key=keys.tail, compressed=not keys.appends) if found_tail else None
-        )
-        rest = found_tail.data[self.tail.complete :] if found_tail and self.tail else b""
+        self.latest, self.tail = cells[0].value, cells[1].value
+        self.latest_version, self.tail_version = cells[0].version, cells[1].version
+        rest = tail.data[self.tail.complete :] if isinstance(tail, Found) and self.tail else b""
         self._ends_whole = b"\n" not in rest
 
     @property
@@ -54,9 +58,9 @@ class Registers:
 
     @property
     def life(self) -> str:
-        """The life that these registers are of, dead or alive; while they are torn, perhaps an older one.
+        """The life of these registers, deleted or not; while they are torn, perhaps an older one.
 
-        Empty if there never was one, and tombstones stand where one is about to begin.
+        Empty if there never was one, also if tombstones mark that one is about to begin.
         """
         if self.tail is None or (self.card is not None and self.tail.header.dead):
             return self.card.life if self.card else ""
@@ -70,56 +74,62 @@ class Registers:
     def dead(self) -> bool:
         """Deleted, and not created again.
 
-        A tombstone in the tail beside the card of another life says nothing about that life: it may have been answered
-        before its first append, and the card long after.
+        A tombstone in the tail beside the card of another life says nothing about that life: the tail may have been
+        read before that life's first append, and the card long after.
         """
         if self.tail is None:
             return self.card is not None and self.card.dead
         if not self.tail.header.dead:
             return False
+        # rule: tombstone-of-life, own-tombstone
         return self.card is None or self.card.dead or self.card.life == self.tail.header.life
 
     @property
     def in_creation(self) -> bool:
-        """`latest` of a life stands, its tail does not yet: nothing was appended so far. Anybody may go on."""
-        if self.card is None or self.card.dead or self.card.covers != self.card.born:
+        """`latest` of a life exists, its tail not yet: nothing was appended so far. Any process may continue it."""
+        if self.card is None or self.card.dead or self.card.covers != self.card.born:  # rule: missing-tail, adopt
             return False
         return self.tail is None or (self.tail.header.dead and self.tail.header.life != self.card.life)
 
     @property
     def torn(self) -> bool:
-        """The tombstone in the tail is of another life than the card: look again.
+        """The tombstone in the tail is of another life than the card: read again.
 
-        It may have been answered before that life's first append, or long after that life's own end; and so may a tail
-        that is missing.
+        The tail may have been read before that life's first append, or long after that life's own end; the same holds
+        for a missing tail.
         """
         return not self.dead and (self.tail is None or self.tail.header.dead)
 
     @property
     def proven_by(self) -> int:
-        """How many looks in a row must show these versions until they are known to have been there at one moment."""
-        return 3 if ABSENT in self.versions else 2
+        """How many reads in a row must show these versions to prove that they existed at one moment."""
+        return 3 if ABSENT in self.versions else 2  # rule: absent-thrice
 
     @property
     def misfit(self) -> str:
-        """Why the two answers cannot be of one moment; empty if they fit."""
+        """Why the two answers do not fit together; empty if they do."""
         card, tail = self.card, self.tail
         if card is None:
             return "the card register is missing beside a tail"
         if tail is None:
             return f"the tail is missing, but records up to {card.covers} are covered"
-        if card.dead or tail.header.dead or tail.header.life != card.life:
+        if card.dead or tail.header.dead or tail.header.life != card.life:  # rule: fit-life
             return f"the registers are of different lives {card.life} and {tail.header.life}"
-        if tail.header.base > card.covers:
+        if tail.header.base > card.covers:  # rule: fit-base
             return f"the tail begins at {tail.header.base}, after what is covered ({card.covers})"
-        if tail.end < card.covers:
+        if tail.end < card.covers:  # rule: fit-end
             return f"the tail ends at {tail.end}, before what is covered ({card.covers})"
         if tail.header.epoch < card.epoch:
             return f"the tail is of epoch {tail.header.epoch}, older than {card.epoch}"
+        erased = erased_mark(card.erased, card.erasures, card.epoch)
+        if tail.header.epoch == card.epoch and tail.header.erased_mark(card.epoch) != erased:  # rule: fit-erased
+            return f"the registers list different things as erased, both by epoch {card.epoch}: {APART}"
+        if card.mark and tail.mark_at(card.covers) not in (card.mark, ""):  # rule: fit-mark
+            return f"the tail holds other records than those up to {card.covers} that are covered: {APART}"
         return ""
 
     def view(self) -> View | None:
-        """The view these answers give, or None if they do not fit."""
+        """The view of these answers, or None if they do not fit."""
         if self.latest is None or (not self.in_creation and self.misfit):
             return None
         tail = self.tail
@@ -131,8 +141,8 @@ class Registers:
             latest_version=self.latest_version,
             tail=tail,
             tail_version=self.tail_version,
-            # Whole lines of a torn append would stand between what is there and what is added: write it anew.
-            in_place=self.keys.appends and not self.in_creation and self._ends_whole,
+            # Whole lines of a torn append would come before the lines added next: rewrite the log instead.
+            in_place=self.keys.appends and not self.in_creation and self._ends_whole,  # rule: append-behind-whole
             durable=not self.keys.appends or self.in_creation,
         )
 
@@ -141,7 +151,7 @@ def read_registers(sessions: Sequence[SessionKeys]) -> Steps[list[tuple[Answer, 
     """Read `latest` and the tail of each session of a store: in parallel, but logs after `latest` (rule 3)."""
     latest = tuple(Get(keys.latest, register=True) for keys in sessions)
     tails = tuple(Get(keys.tail, register=True) for keys in sessions)
-    if any(keys.appends for keys in sessions):
+    if any(keys.appends for keys in sessions):  # rule: log-last
         return list(zip((yield latest), (yield tails), strict=True))
     answers = yield (*latest, *tails)
     return list(zip(answers[: len(latest)], answers[len(latest) :], strict=True))
@@ -154,7 +164,7 @@ def look(keys: SessionKeys) -> Steps[Registers]:
 
 
 def resume(keys: SessionKeys) -> Steps[View]:
-    """Read both registers until they fit together: two GETs, and two more per seal that passes in between.
+    """Read both registers until they fit together: two GETs, and two more per concurrent seal.
 
     Raises:
         NotFoundError: There never was such a session.
@@ -162,28 +172,16 @@ def resume(keys: SessionKeys) -> Steps[View]:
         CorruptError: A register is damaged, or the two cannot belong together.
         UnavailableError: The store does not answer, or the session changes faster than it can be read.
     """
-    before: tuple[Version, Version] | None = None
-    looks = 0
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.tail)
+    while attempts.another():
         seen = yield from look(keys)
         if seen.absent or (seen.dead and not seen.life):
             raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
         if seen.dead:
             raise deleted(keys)
-        looks = looks + 1 if seen.versions == before else 1
-        if (view := seen.view()) is not None and (not seen.torn or looks == seen.proven_by):
+        looks = attempts.in_a_row(seen.versions)
+        if (view := seen.view()) is not None and (not seen.torn or looks == seen.proven_by):  # rule: adopt-at-rest
             return view
-        if looks == seen.proven_by:
-            raise CorruptError(seen.misfit, kind="registers", key=keys.latest if seen.latest is None else keys.tail)
-        before = seen.versions
-    raise UnavailableError("the session changes faster than it can be read", kind="busy", key=keys.tail)
-
-
-def _found(answer: Answer) -> Found | None:
-    if isinstance(answer, Found):
-        return answer
-    if isinstance(answer, NotFoundError):
-        return None
-    if isinstance(answer, TreeringError):
-        raise answer
-    raise TypeError(f"driver answered {type(answer).__name__} to a get")
+        if looks == seen.proven_by:  # rule: misfit-twice
+            key = keys.latest if seen.latest is None else keys.tail
+            raise CorruptError(seen.misfit, kind="registers", key=key, remedy=REMEDY)

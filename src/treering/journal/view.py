@@ -1,4 +1,4 @@
-"""What one process knows of a session: both registers, each with the version it had when it was read."""
+"""The registers of a session as one process read them, each with its version."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from msgspec import UNSET
 
 from treering.errors import FormatVersionError, SessionDeletedError
 from treering.format.erasure import Burials
-from treering.format.paths import SessionKeys
+from treering.format.paths import Marks, SessionKeys
 from treering.format.record import Record, decode_record
 from treering.format.register import Card, Latest, Tail, TailHeader
 from treering.storage.requests import Version
 
 
 class View(msgspec.Struct, frozen=True):
-    """Both registers of a living session, consistent with each other, as they were at some moment.
+    """Both registers of an existing session, consistent with each other, as they were at one moment.
 
-    The records below `latest.card.covers` are accounted for by `latest`; those from there to `end` lie in the tail.
+    `latest` covers the records below `latest.card.covers`; those from there to `end` are in the tail.
     """
 
     keys: SessionKeys
@@ -27,9 +27,9 @@ class View(msgspec.Struct, frozen=True):
     tail: Tail
     tail_version: Version
     in_place: bool
-    """The tail is a log that stands in the store as this view says, so records can be added at its end."""
+    """The tail is a log that is in the store exactly as in this view, so records can be appended in place."""
     durable: bool
-    """The tail is known to be durable. One that was read from a log may hold what was written and not yet synced."""
+    """The tail is known to be durable. A tail read from a log may hold records that are not yet synced."""
 
     @property
     def life(self) -> str:
@@ -50,7 +50,7 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def epoch(self) -> int:
-        """How often something was erased."""
+        """The number of erasures."""
         return self.tail.header.epoch
 
     @property
@@ -60,39 +60,47 @@ class View(msgspec.Struct, frozen=True):
 
     @property
     def torn(self) -> bool:
-        """An erasure came as far as the tail; `latest` may still hold what is gone there."""
+        """An erasure is pending: the tail lists it, and `latest` may still hold the payloads."""
         return self.epoch != self.latest.card.epoch
 
     @property
     def fresh_lines(self) -> Sequence[bytes]:
-        """Lines that `latest` does not account for yet."""
+        """Lines that `latest` does not cover yet."""
         start = self.covers - self.tail.header.base
         return self.tail.lines[start:] if start > 0 else self.tail.lines
 
     @property
     def unsealed_lines(self) -> Sequence[bytes]:
-        """Lines that lie in no segment yet; `tail.lines` itself if that is all of them."""
+        """Lines in no segment yet; `tail.lines` itself if that is all of them."""
         start = self.latest.card.sealed - self.tail.header.base
         return self.tail.lines[start:] if start > 0 else self.tail.lines
 
+    def mark_at(self, position: int) -> str:
+        """Return the mark of a position; empty if the registers do not hold it."""
+        return self.tail.mark_at(position) or (self.latest.card.mark if position == self.covers else "")
+
+    def marks(self, first: int, end: int) -> Marks:
+        """Return the marks of a segment made of records in the registers."""
+        return Marks(self.mark_at(first), self.mark_at(end), self.tail.header.erased_mark(self.epoch))
+
     def with_tail(self, tail: Tail, version: Version) -> View:
-        """The same with a tail that we wrote."""
+        """The same view with a tail that we wrote."""
         return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends, durable=True)
 
     def with_latest(self, latest: Latest, version: Version) -> View:
         return msgspec.structs.replace(self, latest=latest, latest_version=version)
 
     def require_same_life(self, life: str) -> None:
-        """Refuse to go on in a session that was deleted and created again under the same name.
+        """Raise if the session was deleted and created again under the same name.
 
         Raises:
             SessionDeletedError: This view is of another life.
         """
-        if self.life != life:
+        if self.life != life:  # rule: same-life
             raise deleted(self.keys)
 
     def require_known_critical(self, knows: Callable[[Record], bool]) -> None:
-        """Refuse to seal over a record that its writer marked critical and that we do not understand.
+        """Raise if a seal would cover a record that is marked critical and that this version does not understand.
 
         Args:
             knows: Whether a record is understood, by its type and kind.
@@ -113,24 +121,25 @@ class View(msgspec.Struct, frozen=True):
 
 
 def empty_tail(card: Card, session: str, nonce: str) -> Tail:
-    """The tail of a life that was not appended to yet; what it was born with lies in segments.
+    """The tail of a life before its first append; records that it was loaded with are in segments.
 
-    A life that was brought from another store may have been erased from there.
+    A life copied from another store may bring a list of erasures.
     """
     header = TailHeader(
         session=session,
         life=card.life,
-        base=card.born,
+        base=card.born,  # rule: tail-from-born
         epoch=card.epoch,
         erased=card.erased,
         erasures=card.erasures or UNSET,
+        before=(card.born, card.mark) if card.mark and card.covers == card.born else UNSET,
         nonce=nonce,
     )
     return Tail(header=header, lines=())
 
 
 def deleted(keys: SessionKeys) -> SessionDeletedError:
-    """The error for whoever comes to a session that was deleted."""
+    """The error for access to a deleted session."""
     return SessionDeletedError(
         f"session {keys.session!r} was deleted", key=keys.tail, remedy="open it again to start a new one"
     )

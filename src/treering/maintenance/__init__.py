@@ -1,1 +1,25 @@
-"""Look after stored sessions: find damage. Nothing here changes what it looks at."""
+"""Keep a store sound: verify, repair, back up, keep it within a policy.
+
+Its modules are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treering._late import late, modules
+
+if TYPE_CHECKING:
+    from treering.maintenance import (
+        backup as backup,
+        mirror as mirror,
+        parcels as parcels,
+        repair as repair,
+        retaining as retaining,
+        retention as retention,
+        salvage as salvage,
+        verify as verify,
+    )
+
+_MODULES = ("backup", "mirror", "parcels", "repair", "retaining", "retention", "salvage", "verify")
+__getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -7,7 +7,7 @@ One session that fails does not stop the others.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -16,49 +16,51 @@ from treering.errors import NotFoundError, SessionDeletedError, TreeringError, U
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
 from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
 from treering.maintenance.mirror import Mirror
-from treering.session.inventory import namespaces, stored_sessions
-from treering.session.place import Place
-from treering.session.purging import purge_one
-from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
-from treering.storage.run import ask, checked, list_all, run
+from treering.storage.effects import Job, on
+from treering.storage.requests import Delete, Deleted, Found, Get, Steps
+from treering.storage.run import ask, list_all
+from treering.store.inventory import namespaces, stored_sessions
+from treering.store.parcels import ParcelRegister, replace_parcel
+from treering.store.place import Place
+from treering.store.purging import purge_one
 
 Action = Literal["copied", "unchanged", "kept", "deleted", "failed"]
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one session, or of one parcel."""
+    """The outcome for one session, or one parcel."""
 
     name: str
     namespace: tuple[str, ...] = ()
     """As in `SessionInfo`, of the store."""
     kind: Literal["session", "parcel"] = "session"
     action: Action
-    """`kept`: the store has it no longer, and the backup still does."""
+    """`kept`: the store no longer has it, and the backup still does."""
     records: int = 0
-    """How many a session has."""
+    """The number of records of the session."""
     objects: int = 0
-    """How many were written."""
+    """The number of objects written."""
     bytes: int = 0
-    """In these."""
+    """The number of bytes written."""
     missing: tuple[str, ...] = ()
-    """Digests of large parts that the store lacks or holds damaged, and the backup therefore, too."""
+    """Digests of large parts that are missing or damaged in the store, and so missing in the backup."""
     error: str = ""
-    """Why it failed; what the backup held of it before is as it was."""
+    """Why it failed; the backup still holds its earlier state."""
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backup did."""
+    """The result of a backup."""
 
     rows: tuple[BackedUp, ...]
 
     @property
     def failed(self) -> bool:
-        """Something is not in the backup as it is in the store."""
+        """Whether some session or parcel could not be backed up."""
         return any(row.error or row.missing for row in self.rows)
 
     @property
     def bytes(self) -> int:
-        """How many were written."""
+        """The number of bytes written."""
         return sum(row.bytes for row in self.rows)
 
 
@@ -68,21 +70,19 @@ def back_up(
     *,
     sessions: Sequence[str] | None = None,
     delete: bool = False,
-    told: Callable[[BackedUp], None] | None = None,
+    on_result: Callable[[BackedUp], None] | None = None,
     progress: Callable[[int], None] | None = None,
-) -> Backup:
+) -> Job[Backup]:
     """Bring a backup up to date; see `Store.backup`."""
     if _same(source, target):
         raise UsageError("a backup needs another place than the store itself", kind="backup")
-    run(target.prepare(), target.driver)
-    copying = _Copying(delete=delete, progress=progress)
-    rows: list[BackedUp] = []
-    steps = copying.all(source, target) if sessions is None else copying.some(source, target, sessions)
-    for row in steps:
-        rows.append(row)
-        if told is not None:
-            told(row)
-    return Backup(rows=tuple(rows))
+    yield from on(target.driver, target.prepare())
+    copying = _Copying(delete=delete, on_result=on_result, progress=progress)
+    if sessions is None:
+        yield from copying.all(source, target)
+    else:
+        yield from copying.some(source, target, sessions)
+    return Backup(rows=tuple(copying.rows))
 
 
 def _same(source: Place, target: Place) -> bool:
@@ -94,61 +94,71 @@ def _same(source: Place, target: Place) -> bool:
 class _Copying:
     """One run."""
 
-    def __init__(self, *, delete: bool, progress: Callable[[int], None] | None) -> None:
+    def __init__(
+        self, *, delete: bool, on_result: Callable[[BackedUp], None] | None, progress: Callable[[int], None] | None
+    ) -> None:
+        self.rows: list[BackedUp] = []
         self._delete = delete
+        self._on_result = on_result
         self._progress = progress
         self._bytes = 0
+
+    def _add(self, row: BackedUp | None) -> None:
+        if row is not None:
+            self.rows.append(row)
+            if self._on_result is not None:
+                self._on_result(row)
 
     def _count(self, written: int) -> None:
         self._bytes = written
         if self._progress is not None:
             self._progress(written)
 
-    def all(self, source: Place, target: Place) -> Iterator[BackedUp]:
+    def all(self, source: Place, target: Place) -> Job[None]:
         """Everything in a namespace, and in those below it."""
-        names = run(stored_sessions(source.prefix, appends=source.driver.appends), source.driver)
-        there = run(stored_sessions(target.prefix, appends=target.driver.appends), target.driver)
+        names = yield from stored_sessions(source.prefix, appends=source.driver.appends)
+        there = yield from on(target.driver, stored_sessions(target.prefix, appends=target.driver.appends))
         for name in sorted(names.keys() | there.keys()):
-            if (row := self._session(source, target, name)) is not None:
-                yield row
+            self._add((yield from self._session(source, target, name)))
         yield from self._parcels(source, target)
-        inner = [run(namespaces(each.prefix, appends=each.driver.appends), each.driver) for each in (source, target)]
-        for name in sorted({*inner[0], *inner[1]}):
+        inner = yield from namespaces(source.prefix, appends=source.driver.appends)
+        inner |= yield from on(target.driver, namespaces(target.prefix, appends=target.driver.appends))
+        for name in sorted(inner):
             below = prefix_of([name])
             yield from self.all(source.at(source.prefix + below), target.at(target.prefix + below))
 
-    def some(self, source: Place, target: Place, names: Sequence[str]) -> Iterator[BackedUp]:
+    def some(self, source: Place, target: Place, names: Sequence[str]) -> Job[None]:
         """Single sessions."""
         for name in names:
-            row = self._session(source, target, name)
-            yield row or BackedUp(name=name, action="failed", error=f"there is no session {name!r}")
+            row = yield from self._session(source, target, name)
+            self._add(row or BackedUp(name=name, action="failed", error=f"there is no session {name!r}"))
 
-    def _session(self, source: Place, target: Place, name: str) -> BackedUp | None:
+    def _session(self, source: Place, target: Place, name: str) -> Job[BackedUp | None]:
         """Back up one session; None if neither place has it."""
         row = BackedUp(name=name, namespace=namespaces_in(source.prefix), action="copied")
         try:
-            return self._mirrored(source, target, row)
+            return (yield from self._mirrored(source, target, row))
         except (NotFoundError, SessionDeletedError):
             pass
         except (TreeringError, OSError) as error:
             return msgspec.structs.replace(row, action="failed", error=str(error))
         try:
-            return self._gone(target, row)
+            return (yield from self._gone(target, row))
         except (TreeringError, OSError) as error:
             return msgspec.structs.replace(row, action="failed", error=str(error))
 
-    def _mirrored(self, source: Place, target: Place, row: BackedUp) -> BackedUp:
+    def _mirrored(self, source: Place, target: Place, row: BackedUp) -> Job[BackedUp]:
         before = self._bytes
 
-        def told(done: int) -> None:
+        def copied(done: int) -> None:
             self._count(before + done)
 
         mirror = Mirror(
-            source.driver, source.keys(row.name), target.driver, target.keys(row.name), replace=self._delete, told=told
+            source.keys(row.name), target.driver, target.keys(row.name), replace=self._delete, progress=copied
         )
         hold = target.hold(row.name, shared=False, create=False)
         try:
-            done = mirror.run()
+            done = yield from mirror.copy()
         finally:
             if hold is not None:
                 hold.release()
@@ -161,60 +171,60 @@ class _Copying:
             missing=done.missing,
         )
 
-    def _gone(self, target: Place, row: BackedUp) -> BackedUp | None:
-        """What becomes of a session that the store does not have."""
+    def _gone(self, target: Place, row: BackedUp) -> Job[BackedUp | None]:
+        """Handle a session in the backup that the store does not have."""
         reader = target.reader(row.name)
         try:
-            run(reader.look(), target.driver)
+            yield from on(target.driver, reader.replica.load())
         except NotFoundError:
             return None
         if not self._delete:
-            return msgspec.structs.replace(row, action="kept", records=reader.view.end)
-        target.delete(row.name)
-        with contextlib.suppress(UnsafeStoreError, UsageError, NotFoundError):  # else its tombstones stay
-            run(purge_one(target.keys(row.name)), target.driver)
+            return msgspec.structs.replace(row, action="kept", records=reader.replica.view.end)
+        yield from on(target.driver, target.delete(row.name))
+        with contextlib.suppress(UnsafeStoreError, UsageError, NotFoundError):  # on these errors its tombstones stay
+            yield from on(target.driver, purge_one(target.keys(row.name)))
         return msgspec.structs.replace(row, action="deleted")
 
-    # what others keep beside the sessions
+    # parcels
 
-    def _parcels(self, source: Place, target: Place) -> Iterator[BackedUp]:
-        names, there = (
-            {entry.key.removeprefix(place.prefix): entry.size for entry in run(_listed(place), place.driver)}
-            for place in (source, target)
-        )
+    def _parcels(self, source: Place, target: Place) -> Job[None]:
+        names = yield from _listed(source)
+        there = yield from on(target.driver, _listed(target))
         for name in sorted(names.keys() | there.keys()):
             called = parcel_of(f"{source.prefix}{name}", source.prefix) or name
             row = BackedUp(name=called, namespace=namespaces_in(source.prefix), kind="parcel", action="unchanged")
+            same_size = names.get(name) == there.get(name)
             try:
-                yield self._parcel(source, target, name, row, same_size=names.get(name) == there.get(name))
+                row = yield from self._parcel(source, target, name, row, same_size=same_size)
             except NotFoundError:
                 continue  # removed meanwhile
             except (TreeringError, OSError) as error:
-                yield msgspec.structs.replace(row, action="failed", error=str(error))
+                row = msgspec.structs.replace(row, action="failed", error=str(error))
+            self._add(row)
 
-    def _parcel(self, source: Place, target: Place, name: str, row: BackedUp, *, same_size: bool) -> BackedUp:
+    def _parcel(self, source: Place, target: Place, name: str, row: BackedUp, *, same_size: bool) -> Job[BackedUp]:
         key, there = f"{source.prefix}{name}", f"{target.prefix}{name}"
-        if same_size and _write_of(source.driver, key) == _write_of(target.driver, there):
+        if same_size and (yield from _write_of(key)) == (yield from on(target.driver, _write_of(there))):
             return row
-        (answer,) = source.driver.execute((Get(key, register=True),))
-        if isinstance(answer, NotFoundError):
+        ours = (yield from ParcelRegister(key).read()).value
+        if ours is None:
             if not self._delete:
                 return msgspec.structs.replace(row, action="kept")
-            run(ask(Delete((there,)), Deleted), target.driver)
+            yield from on(target.driver, ask(Delete((there,)), Deleted))
             return msgspec.structs.replace(row, action="deleted")
-        data = checked(answer, Found).data
-        decode_parcel(data, key=key)  # what is damaged takes the place of nothing
-        (old,) = target.driver.execute((Get(there, register=True),))
-        expect = Version("") if isinstance(old, NotFoundError) else checked(old, Found).version
-        run(ask(Put(there, data, expect=expect), Written), target.driver)
-        self._count(self._bytes + len(data))
-        return msgspec.structs.replace(row, action="copied", objects=1, bytes=len(data))
+        decode_parcel(ours, key=key)  # a damaged parcel must not replace a sound one
+        old = yield from on(target.driver, ParcelRegister(there).read())
+        yield from on(target.driver, replace_parcel(there, ours, expect=old.version))
+        self._count(self._bytes + len(ours))
+        return msgspec.structs.replace(row, action="copied", objects=1, bytes=len(ours))
 
 
-def _listed(place: Place) -> Steps[list[Entry]]:
-    return list_all(parcel_folder(place.prefix, ""))
+def _listed(place: Place) -> Steps[dict[str, int]]:
+    """Sizes of the parcels of a place, by the rest of their keys."""
+    entries = yield from list_all(parcel_folder(place.prefix, ""))
+    return {entry.key.removeprefix(place.prefix): entry.size for entry in entries}
 
 
-def _write_of(driver: Driver, key: str) -> str:
-    front = run(ask(Get(key, start=0, end=FRONT_BYTES_MAX, register=True), Found), driver).data
-    return decode_header(front, key=key).write
+def _write_of(key: str) -> Steps[str]:
+    front = yield from ask(Get(key, start=0, end=FRONT_BYTES_MAX, register=True), Found)
+    return decode_header(front.data, key=key).write

@@ -1,45 +1,48 @@
-"""Bring one session in a backup to the moment at which its original is, also while that is in use.
+"""Update one session in a backup to the current state of its original, also while that is in use.
 
 A session in a backup has segments and `latest`, and no tail: like one that was just imported. So one swap of one object
-takes it from one moment to the next.
-
-Rule 1: both registers are read first, then segments are listed; what was sealed or merged since is looked at again. So
-all that is copied is of the moment of the registers.
-Rule 2: segments and blobs are written first, then `latest` is swapped, then what it does not need is deleted. Whoever
-is killed in between leaves the moment before.
-Rule 3: before the swap the original is looked at once more: if something was erased there meanwhile, it is copied anew.
-Rule 4: what is no longer in the original is not taken from a backup unasked: a session that was deleted, or created
-again, or that lost records because an older copy was restored over it.
-Rule 5: what a backup does not hold by name is read, checked and written, nothing else. Damage in the original never
-replaces what is sound in a backup.
+takes it from one state to the next.
+Rule 1: both registers are read first, then segments are listed; if some were sealed or merged since, all is read again.
+So the copy is of the moment of the registers.
+Rule 2: segments and blobs are written first, then `latest` is swapped, then unneeded objects are deleted. A run killed
+in between leaves the earlier state.
+Rule 3: the original is read once more before the swap: if a payload was erased there meanwhile, the copy is repeated.
+Rule 4: content that the original no longer has is removed from a backup only on request: a session that was deleted,
+or created again, or that lost records because an older copy was restored over it.
+Rule 5: only objects whose names the backup lacks are read, checked and written. Damage in the original never replaces
+sound content in a backup.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from treering.errors import ConflictError, CorruptError, NotFoundError, TreeringError, UnavailableError
+from treering.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from treering.format.blobs import blob_refs_in
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import skeleton_of
-from treering.format.register import Card, Latest, decode_latest, encode_latest
+from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
+from treering.journal.attempts import Attempts
 from treering.journal.life import free_name
 from treering.journal.merge import DELETES_MAX
-from treering.journal.moment import require_one_moment, two_moments
-from treering.journal.read import LOOKS_MAX, Segment, choose, list_segments, record_at, segment_content, survey
+from treering.journal.moment import contradiction, require_one_moment
+from treering.journal.read import Segment, choose, list_segments, record_at, segment_content, survey
+from treering.journal.register import Swapped
+from treering.journal.registers import LatestRegister
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
 from treering.session.reader import Reader
 from treering.session.state import encode_state, knows
+from treering.storage.effects import Job, on
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
-from treering.storage.run import ask, checked, list_all, run
+from treering.storage.run import ask, list_all
 
-Told = Callable[[int], None]
+Progress = Callable[[int], None]
 """Called with the number of bytes written so far."""
 
 
@@ -48,43 +51,44 @@ class Moment(msgspec.Struct, frozen=True):
 
     view: View
     latest: Latest
-    """As it would be if it accounted for everything."""
+    """`latest`, covering every record."""
     segments: tuple[Segment, ...]
-    """They hold all records but those of `rest`."""
+    """The segments, which hold all records except `rest`."""
     rest: Sequence[bytes]
-    """The lines that only the tail holds."""
+    """The lines that are only in the tail."""
     blobs: tuple[Entry, ...]
 
 
 class Mirrored(msgspec.Struct, frozen=True):
-    """What was done for one session."""
+    """The result for one session."""
 
     records: int
     objects: int = 0
-    """How many were written; none if the backup had all of them."""
+    """How many records were written; 0 if the backup had all of them."""
     bytes: int = 0
     missing: tuple[str, ...] = ()
-    """Digests of blobs that records name and the original lacks, or holds damaged."""
+    """Digests of blobs that records name and that are missing or damaged in the original."""
 
 
 def read_moment(keys: SessionKeys) -> Steps[Moment]:
-    """Find out what a session consists of: two GETs, and a LIST each for segments and blobs.
+    """Find all objects of a session: two GETs, and a LIST each for segments and blobs.
 
     Raises:
         NotFoundError: There is no such session, or it was deleted.
         CorruptError: It is damaged.
-        FormatVersionError: A later version wrote what only that version can account for.
+        FormatVersionError: A later version wrote records that only that version can fold.
         UnavailableError: It changes faster than it can be read.
     """
-    for _ in range(LOOKS_MAX):
+    attempts = Attempts(keys.tail)
+    while attempts.another():
         reader = Reader(keys)
-        yield from reader.look()
-        yield from reader.mend()
-        view = reader.view
+        yield from reader.replica.load()
+        yield from reader.content.rebuild()
+        view = reader.replica.view
         view.require_known_critical(knows)
         listed = yield from list_segments(keys, view.life)
-        if two_moments(view, listed) and not _is_backup(view):
-            yield from require_one_moment(view)  # raises, or somebody sealed in between
+        if not _is_backup(view) and (yield from contradiction(view, listed)):
+            yield from require_one_moment(view)  # raises, unless another process sealed in between
             continue
         chosen, _, reach = choose([segment for segment in listed if segment.name.end <= view.end])
         if reach < view.tail.header.base:
@@ -93,18 +97,17 @@ def read_moment(keys: SessionKeys) -> Steps[Moment]:
         blobs = yield from list_all(keys.blobs(view.life))
         rest = view.tail.lines[reach - view.tail.header.base :]
         return Moment(view, _latest(reader, view), chosen, rest, tuple(blobs))
-    raise UnavailableError("the session changes faster than it can be copied", kind="busy", key=keys.tail)
 
 
 def _is_backup(view: View) -> bool:
-    """Nothing was ever appended here: segments behind the end are those of a backup that was cut short."""
+    """Whether nothing was ever appended here: segments behind the end are then left from an interrupted backup."""
     return not view.tail.header.nonce
 
 
 def _latest(reader: Reader, view: View) -> Latest:
-    lines = encode_state(reader.state)
+    lines = encode_state(reader.replica.state)
     card = msgspec.structs.replace(
-        reader.state.card,
+        reader.replica.state.card,
         session=view.keys.session,
         life=view.life,
         write=new_nonce(),
@@ -113,6 +116,7 @@ def _latest(reader: Reader, view: View) -> Latest:
         erasures=view.burials.erasures,
         covers=view.end,
         sealed=view.end,
+        mark=view.mark_at(view.end),
         born=view.end,
         dead=False,
         lines=len(lines),
@@ -121,71 +125,69 @@ def _latest(reader: Reader, view: View) -> Latest:
 
 
 class Mirror:
-    """Brings one session in a backup up to date.
+    """Updates one session in a backup.
 
     Args:
-        source: The store it is in.
-        keys: The session there.
+        keys: The session, in the store that the job is run against.
         target: The store of the backup.
         there: The session there; of the same name.
-        replace: Also where rule 4 says no.
-        told: Told how far it is.
+        replace: Replace the session even against rule 4.
+        progress: Called with the number of bytes done so far.
     """
 
     def __init__(
-        self, source: Driver, keys: SessionKeys, target: Driver, there: SessionKeys, *, replace: bool, told: Told
+        self, keys: SessionKeys, target: Driver, there: SessionKeys, *, replace: bool, progress: Progress
     ) -> None:
-        self._source, self._keys = source, keys
-        self._target, self._there = target, there
-        self._replace, self._told = replace, told
+        self._keys, self._target, self._there = keys, target, there
+        self._replace, self._progress = replace, progress
         self._objects = self._bytes = 0
         self._missing: set[str] = set()
 
-    def run(self) -> Mirrored:
-        """Copy what the backup lacks, and let it stand at the moment that was found.
+    def copy(self) -> Job[Mirrored]:
+        """Copy the objects that the backup lacks, and swap its `latest`.
 
         Raises:
-            NotFoundError: The original is not there, or was deleted.
-            ConflictError: What is in the backup is no older moment of the same session.
+            NotFoundError: The original does not exist, or was deleted.
+            ConflictError: The backup does not hold an earlier state of the same session.
             CorruptError: The original is damaged, and the backup lacks the damaged object.
             UnavailableError: A store does not answer, or the original changes faster than it can be copied.
         """
-        for _ in range(LOOKS_MAX):
-            moment = run(read_moment(self._keys), self._source)
-            seen, version = self._look(moment)
+        attempts = Attempts(self._keys.tail)
+        while attempts.another():
+            moment = yield from read_moment(self._keys)
+            seen, version = yield from self._look(moment)
             if seen is not None:
-                if self._is_current(moment, seen):
+                if (yield from self._is_current(moment, seen)):
                     return Mirrored(moment.view.end)
-                self._require_older(moment, seen)
+                yield from self._require_older(moment, seen)
             self._missing.clear()
             try:
-                wanted = self._copy(moment)
+                wanted = yield from self._copy(moment)
             except NotFoundError:
-                continue  # merged, or erased
-            now = run(resume(self._keys), self._source)
+                continue  # it was merged or erased meanwhile
+            now = yield from resume(self._keys)
             now.require_same_life(moment.view.life)
-            if now.epoch == moment.view.epoch:
-                break
-        else:
-            raise UnavailableError("others merge faster than can be copied", kind="busy", key=self._keys.tail)
-        self._swap(moment.latest, version)
-        self._clear(wanted)
-        return Mirrored(moment.view.end, self._objects, self._bytes, tuple(sorted(self._missing)))
+            if now.epoch != moment.view.epoch:
+                continue
+            yield from on(self._target, self._swap(moment.latest, version))
+            yield from on(self._target, self._clear(wanted))
+            return Mirrored(moment.view.end, self._objects, self._bytes, tuple(sorted(self._missing)))
 
-    # what is there
+    # reading the backup
 
-    def _look(self, moment: Moment) -> tuple[Registers | None, Version]:
-        """What stands in the backup, None if that is nothing, and the version of its `latest`."""
+    def _look(self, moment: Moment) -> Job[tuple[Registers | None, Version]]:
+        """The registers in the backup, None if there are none, and the version of its `latest`."""
         try:
-            seen = run(look(self._there), self._target)
+            seen = yield from on(self._target, look(self._there))
         except CorruptError as error:
             if not self._replace:
                 raise ConflictError(
                     f"the backup itself is damaged: {error}", kind="backup", key=error.key, remedy=_REPLACE
                 ) from error
-            return None, run(ask(Get(self._there.latest, register=True), Found), self._target).version
+            damaged = yield from on(self._target, ask(Get(self._there.latest, register=True), Found))
+            return None, damaged.version
         if seen.absent or seen.dead:
-            stones = run(free_name(self._there, nonce=new_nonce()), self._target)
+            stones = yield from on(self._target, free_name(self._there, nonce=new_nonce()))
             if stones.tail is not None and stones.tail.header.life == moment.view.life:
                 raise self._conflict("this very session was deleted in the backup", "purge it there, then run it again")
             return None, stones.latest_version
@@ -198,13 +200,13 @@ class Mirror:
     def _conflict(self, message: str, remedy: str) -> ConflictError:
         return ConflictError(message, kind="backup", key=self._there.latest, remedy=remedy)
 
-    def _require_older(self, moment: Moment, seen: Registers) -> None:
-        """Refuse to lose what the backup holds (rule 4)."""
-        if not self._replace and (why := self._newer(moment, seen)):
+    def _require_older(self, moment: Moment, seen: Registers) -> Job[None]:
+        """Refuse to lose content of the backup (rule 4)."""
+        if not self._replace and (why := (yield from self._newer(moment, seen))):
             raise self._conflict(why, _REPLACE)
 
-    def _newer(self, moment: Moment, seen: Registers) -> str:
-        """Why what the backup holds would be lost; empty if the original goes on from there."""
+    def _newer(self, moment: Moment, seen: Registers) -> Job[str]:
+        """Why content of the backup would be lost; empty if the original continues from it."""
         card, view = seen.card, moment.view
         if card is None or card.life != view.life:
             return "the session was deleted and created again; the backup holds the one before"
@@ -212,37 +214,38 @@ class Mirror:
             return (
                 f"the backup holds {card.covers} records and the session {view.end}: it went back to an earlier moment"
             )
-        if card.covers and not self._has_same_record(moment, seen, card.covers - 1):
+        if card.covers and not (yield from self._has_same_record(moment, seen, card.covers - 1)):
             return "the backup holds records that the session lost: it went back to an earlier moment and on from there"
         return ""
 
-    def _has_same_record(self, moment: Moment, seen: Registers, at: int) -> bool:
-        """The last record in the backup is in the original, too; so those before are.
+    def _has_same_record(self, moment: Moment, seen: Registers, at: int) -> Job[bool]:
+        """Whether the original has the last record of the backup, and so all records before it.
 
-        Where both have the segment that holds it, nothing is read: names are never used twice.
+        If both have the segment that holds it, nothing is read: names are never used twice.
         """
         here = {segment.name.unique for segment in moment.segments}
-        there = [name for entry in self._list() if (name := parse_segment(entry.key))]
+        entries = yield from on(self._target, self._list())
+        there = [name for entry in entries if (name := parse_segment(entry.key))]
         if any(name.first <= at < name.end and name.unique in here for name in there):
             return True
         view = seen.view()
         try:
-            last = run(record_at(view, at), self._target) if view is not None else None
+            last = (yield from on(self._target, record_at(view, at))) if view is not None else None
         except CorruptError:
             last = None
         if last is None:
-            return True  # that is damaged, and about to be replaced by what is sound
-        record = run(record_at(moment.view, at), self._source)
+            return True  # the backup's copy is damaged, and about to be replaced by a sound one
+        record = yield from record_at(moment.view, at)
         return record is not None and _identity(record) == _identity(last)
 
-    def _is_current(self, moment: Moment, seen: Registers) -> bool:
-        """The backup stands at that moment, and has what it needs."""
+    def _is_current(self, moment: Moment, seen: Registers) -> Job[bool]:
+        """Whether the backup is up to date and complete."""
         latest = seen.latest
         if latest is None or _told_by(latest.card) != _told_by(moment.latest.card):
             return False
         if latest.lines[:1] != moment.latest.lines[:1]:
             return False
-        there = {entry.key for entry in self._list()}
+        there = {entry.key for entry in (yield from on(self._target, self._list()))}
         listed = [segment for key in there if (segment := _segment(key)) and segment.name.end <= moment.view.end]
         blobs = {_digest_of(entry.key) for entry in moment.blobs}
         held = {key.rpartition("/")[2] for key in there}
@@ -251,34 +254,35 @@ class Mirror:
         )
 
     def _count_needed(self, listed: list[Segment], blobs: set[str]) -> int:
-        """How many objects there are if nothing is left over."""
+        """The number of objects without leftovers."""
         return len(choose(listed)[0]) + len(blobs)
 
-    def _list(self) -> list[Entry]:
+    def _list(self) -> Steps[list[Entry]]:
         """Segments and blobs in the backup, of any life."""
-        entries = run(list_all(self._there.home), self._target)
+        entries = yield from list_all(self._there.home)
         return [
             entry
             for entry in entries
             if (life := _life_of(entry.key, self._there)) and self._there.owns(entry.key, life)
         ]
 
-    # what is copied
+    # copying
 
-    def _copy(self, moment: Moment) -> set[str]:
-        """Write what is missing; return the keys of all that the moment needs."""
-        sizes = {entry.key: entry.size for entry in self._list()}
+    def _copy(self, moment: Moment) -> Job[set[str]]:
+        """Write missing objects; return the keys of all that the moment needs."""
+        sizes = {entry.key: entry.size for entry in (yield from on(self._target, self._list()))}
         view, needed = moment.view, set[str]()
-        wanted = set(self._copy_blobs(moment, sizes))  # first: records that are there name nothing that is not
+        wanted = yield from self._copy_blobs(moment, sizes)  # first, so that records never refer to missing blobs
         for segment in moment.segments:
             clean = not view.burials.is_dirty(segment.name)
-            name = segment.name if clean else segment.name._replace(epoch=view.epoch)
+            erased = view.tail.header.erased_mark(view.epoch)
+            name = segment.name if clean else segment.name.at_epoch(view.epoch, erased)
             key = self._there.segment(view.life, name)
             wanted.add(key)
             if key in sizes and (not clean or sizes[key] == segment.size):
                 continue
             try:
-                data, lines = run(segment_content(segment), self._source)
+                data, lines = yield from segment_content(segment)
             except CorruptError:
                 if key in sizes:
                     continue  # one of the two was cut, and it is this one
@@ -287,78 +291,69 @@ class Mirror:
                 lines = view.burials.bury_all(lines, name.first)
                 data = build_segment(lines, key=key)
             needed |= _blobs_of(lines)
-            self._put(key, data)
+            yield from self._put(key, data)
         if moment.rest:
-            name = SegmentName(view.end - len(moment.rest), view.end, view.epoch, new_nonce())
+            first = view.end - len(moment.rest)
+            name = SegmentName.marked(first, view.end, view.epoch, new_nonce(), view.marks(first, view.end))
             key = self._there.segment(view.life, name)
-            self._put(key, build_segment(moment.rest, key=key))
+            yield from self._put(key, build_segment(moment.rest, key=key))
             needed |= _blobs_of(moment.rest)
             wanted.add(key)
         listed = {_digest_of(entry.key) for entry in moment.blobs}
         self._missing |= needed - listed
         return wanted
 
-    def _copy_blobs(self, moment: Moment, sizes: dict[str, int]) -> Iterator[str]:
+    def _copy_blobs(self, moment: Moment, sizes: dict[str, int]) -> Job[set[str]]:
+        wanted = set[str]()
         for entry in moment.blobs:
             digest = _digest_of(entry.key)
             key = self._there.blob(moment.view.life, digest)
             if sizes.get(key) != entry.size:
-                data = run(ask(Get(entry.key), Found), self._source).data
+                data = (yield from ask(Get(entry.key), Found)).data
                 if hashlib.sha256(data).hexdigest() != digest:
                     self._missing.add(digest)
-                    if key in sizes:
-                        yield key
+                    wanted |= {key} & sizes.keys()
                     continue
-                self._put(key, data)
-            yield key
+                yield from self._put(key, data)
+            wanted.add(key)
+        return wanted
 
-    def _put(self, key: str, data: bytes) -> None:
-        run(ask(Put(key, data), Written), self._target)
+    def _put(self, key: str, data: bytes) -> Job[None]:
+        yield from on(self._target, ask(Put(key, data), Written))
         self._objects += 1
         self._bytes += len(data)
-        self._told(self._bytes)
+        self._progress(self._bytes)
 
-    # what it comes to
+    # swapping and clearing
 
-    def _swap(self, latest: Latest, expect: Version) -> None:
-        data = encode_latest(latest.card, latest.lines)
-        self._objects, self._bytes = self._objects + 1, self._bytes + len(data)
-        (answer,) = run(_put_register(Put(self._there.latest, data, expect=expect)), self._target)
-        if isinstance(answer, Written):
-            return
-        if not isinstance(answer, (ConflictError, NotFoundError)):
-            raise answer
-        found = run(ask(Get(self._there.latest, register=True), Found), self._target)
-        if decode_latest(found.data, key=self._there.latest).card.write != latest.card.write:
+    def _swap(self, latest: Latest, expect: Version) -> Steps[None]:
+        outcome = yield from LatestRegister(self._there).replace(latest, expect=expect)
+        if not isinstance(outcome, Swapped):
             raise ConflictError(
-                "somebody else wrote to the backup at this moment",
+                "another process wrote to the backup at this moment",
                 kind="overtaken",
                 key=self._there.latest,
                 remedy="let one backup into one place run at a time; run it again",
-            ) from answer
+            )
+        self._objects, self._bytes = self._objects + 1, self._bytes + outcome.sent_bytes
 
-    def _clear(self, wanted: set[str]) -> None:
-        """Delete what the moment does not need, and make sure that the rest is there."""
-        there = {entry.key for entry in self._list()}
+    def _clear(self, wanted: set[str]) -> Steps[None]:
+        """Delete objects that the moment does not need, and check that the rest exists."""
+        there = {entry.key for entry in (yield from self._list())}
         if lost := sorted(wanted - there):
             raise UnavailableError(
-                "somebody removed what was just written", kind="vanished", key=lost[0], remedy="run the backup again"
+                "another process removed a new object", kind="vanished", key=lost[0], remedy="run the backup again"
             )
         surplus = sorted(there - wanted)
         for start in range(0, len(surplus), DELETES_MAX):
-            run(ask(Delete(tuple(surplus[start : start + DELETES_MAX])), Deleted), self._target)
+            yield from ask(Delete(tuple(surplus[start : start + DELETES_MAX])), Deleted)
 
 
 _REPLACE = "look what happened; pass --delete (`delete=True`) to let the backup become what the store is now"
 
 
-def _put_register(put: Put) -> Steps[tuple[Written | TreeringError]]:
-    (answer,) = yield (put,)
-    return (answer if isinstance(answer, TreeringError) else checked(answer, Written),)
-
-
 def _told_by(card: Card) -> Card:
-    """What a card says of the records, whoever wrote it and when."""
+    """The fields of a card that depend only on the records."""
     return msgspec.structs.replace(card, write="", updated=0, lines=0)
 
 

@@ -1,41 +1,43 @@
-"""Read all parcels of a namespace and report damage; see `treering.session.parcels` for what they are. Never writes."""
+"""Read all parcels of a namespace and report damage; see `treering.store.parcels` for what they are. Never writes."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, UsageError
 from treering.format.parcel import decode_parcel
 from treering.format.paths import parcel_folder, parcel_key, parcel_of
-from treering.maintenance.verify import DAMAGE, ODDITY, Finding
-from treering.storage.requests import Driver, Found, Get
-from treering.storage.run import ask, list_all, run
+from treering.maintenance.verify import DAMAGE, ODDITY, Checked, Finding
+from treering.storage.effects import Items, Stream
+from treering.storage.requests import Found, Get, Steps
+from treering.storage.run import ask, list_all
 
 
-def verify_parcels(driver: Driver, prefix: str = "") -> Iterator[tuple[str, list[Finding]]]:
+def verify_parcels(prefix: str = "") -> Stream[Checked]:
     """Check all parcels, one in memory at a time: names and what was found.
 
     Raises:
         UnavailableError: The store does not answer.
         AccessError: It refuses.
     """
-    for entry in run(list_all(parcel_folder(prefix, "")), driver):
+    for entry in (yield from list_all(parcel_folder(prefix, ""))):
         name = parcel_of(entry.key, prefix)
         if name is None:
             message = "no parcel; it is left alone"
-            yield entry.key, [Finding(severity=ODDITY, kind="foreign", key=entry.key, message=message)]
+            yield Items([(entry.key, [Finding(severity=ODDITY, kind="foreign", key=entry.key, message=message)])])
             continue
+        found: list[Finding] = []
         try:
-            yield _name_in(driver, entry.key, prefix), []
+            name = yield from _name_in(entry.key, prefix)
         except NotFoundError:
             continue  # removed meanwhile
         except (CorruptError, FormatVersionError) as error:
-            yield name or entry.key, [_damage(error, entry.key)]
+            found.append(_damage(error, entry.key))
+        yield Items([(name or entry.key, found)])
 
 
-def _name_in(driver: Driver, key: str, prefix: str) -> str:
-    """The name that a parcel says it has, which is where it lies."""
-    name = decode_parcel(run(ask(Get(key, register=True), Found), driver).data, key=key).header.name
+def _name_in(key: str, prefix: str) -> Steps[str]:
+    """The name in a parcel's header, which must match its key."""
+    found = yield from ask(Get(key, register=True), Found)
+    name = decode_parcel(found.data, key=key).header.name
     try:
         sound = parcel_key(prefix, name) == key
     except UsageError:
@@ -46,5 +48,5 @@ def _name_in(driver: Driver, key: str, prefix: str) -> str:
 
 
 def _damage(error: CorruptError | FormatVersionError, key: str) -> Finding:
-    remedy = "restore the object from a copy, or let whoever made it write it again"
+    remedy = "restore the object from a copy, or let the program that made it write it again"
     return Finding(severity=DAMAGE, kind=error.kind, key=key, message=str(error), offset=error.offset, remedy=remedy)

@@ -1,11 +1,11 @@
-"""Make a new session of what can still be read of a damaged one. The damaged one is only read, never changed.
+"""Make a new session from the readable records of a damaged one. The damaged one is never changed.
 
-Rule 1: what is sound is copied line by line; only positions close up where records are lost. Nothing is made up: a node
-whose parent is lost keeps naming it, and stands as a root.
-Rule 2: the new session can be used at once. A head that stood on a lost node stands on the last one of its branch that
-is left; a checkpoint that cannot be restored any more is taken out of the lists; where the agent stood is taken from
-the registers if they are sound and do not contradict the records, else from the records and the newest checkpoint.
-Rule 3: everything that is not as it was is in the report.
+Rule 1: sound records are copied line by line; only positions close up where records are lost. Nothing is invented: a
+node whose parent is lost still names it, and becomes a root.
+Rule 2: the new session can be used at once. A head on a lost node is moved to the last remaining node of its branch; a
+checkpoint that can no longer be restored is removed from the lists; the current position is taken from the registers if
+they are sound and do not contradict the records, else from the records and the newest checkpoint.
+Rule 3: the report lists every difference.
 """
 
 from __future__ import annotations
@@ -22,20 +22,22 @@ from treering.checkpoint.checkpoint import Checkpoint, Entry, chain_of, entry_of
 from treering.checkpoint.context import Item, decode_items, splice_apply
 from treering.checkpoint.delta import needs
 from treering.checkpoint.policy import Policy
-from treering.errors import CorruptError, NotFoundError, TreeringError
+from treering.erasure.erasing import erase_copies
+from treering.errors import CorruptError, TreeringError
 from treering.format.blobs import blob_refs_in
+from treering.format.erasure import Erasure
 from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, decode_tail
 from treering.maintenance.salvage import Loss, Salvage
-from treering.session.erasing import erase_copies
-from treering.session.lineage import Loader
-from treering.session.loading import Progress, settle
+from treering.session.loader import Loader
 from treering.session.replay import Replay
 from treering.session.state import SessionState, decode_state
+from treering.storage.effects import Job, on
 from treering.storage.requests import Driver, Found, Get, Steps
-from treering.storage.run import run
+from treering.storage.run import found_in
+from treering.store.loading import Progress, settle
 from treering.transcript.graph import Graph
 
 CONTEXTS_KEPT_MAX = 64  # checkpoints are changes of a recent one; after going elsewhere they are written in full
@@ -45,7 +47,7 @@ _at = re.compile(rb'\{"at":[0-9]+,')
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair did."""
+    """The result of a repair."""
 
     session: str
     """The damaged session."""
@@ -58,18 +60,17 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: int
     blobs: int
     losses: tuple[Loss, ...]
-    """What is missing or not as it was. Damage for which other copies stood in is among it."""
+    """What is missing or different, including damage that another copy made up for."""
     orphans: tuple[str, ...]
-    """Nodes whose parent is not there; they are kept, as roots."""
+    """Nodes whose parent is missing; they are kept, as roots."""
 
     @property
     def lost(self) -> bool:
-        """Something of the session is gone."""
+        """Whether a part of the session is lost."""
         return any(loss.kind != "object" for loss in self.losses)
 
 
 def repair_session(
-    source: Driver,
     keys: SessionKeys,
     target: Driver,
     into: SessionKeys,
@@ -77,58 +78,58 @@ def repair_session(
     policy: Policy,
     card: Card,
     progress: Progress | None = None,
-) -> Repair:
+) -> Job[Repair]:
     """Salvage what can be read of a session into a new one.
 
     Args:
-        source: The store it is in.
-        keys: The damaged session.
+        keys: The damaged session, in the store that the job is run against.
         target: The store of the new one.
         into: The new session.
-        policy: Rebuilds the context if no checkpoint tells it, nor which policy the session had.
-        card: What the new session's card says where the old one is lost.
-        progress: Told how far it is.
+        policy: Rebuilds the context if no checkpoint has it or names the session's policy.
+        card: The card of the new session if the old one is lost.
+        progress: Called with the number of records done.
 
     Raises:
         NotFoundError: There is no such session, or it was deleted.
-        ConflictError: There is a session of the new name.
-        CorruptError: Nothing of it can be read.
+        ConflictError: A session of the new name exists.
+        CorruptError: Nothing can be read.
         FormatVersionError: A newer version wrote some of it.
     """
     salvage = Salvage(keys)
-    run(salvage.look(), source)
+    yield from salvage.look()
     known = _resumed(salvage, None)
     policy = known.policy if known is not None else policy
     mender = _Mender(salvage, Loader(into, policy, _card(salvage.card or card)))
     for steps in salvage.parts():
-        for at, line in run(steps, source):
+        for at, line in (yield from steps):
             for digest in sorted(blob_refs_in(line)):
-                run(mender.add_blob(digest, run(_blob(salvage, digest), source), at), target)
-            run(mender.add(at, line), target)
+                blob = yield from _blob(salvage, digest)
+                yield from on(target, mender.add_blob(digest, blob, at))
+            yield from on(target, mender.add(at, line))
         if progress is not None:
             progress(mender.loader.end)
-    run(mender.finish(), target)
-    _erase_since(source, salvage, target, into, policy)
+    yield from on(target, mender.finish())
+    since = yield from _erased_since(salvage)
+    if since:
+        yield from on(target, erase_copies(into, policy, since))
     return mender.report()
 
 
-def _erase_since(source: Driver, salvage: Salvage, target: Driver, into: SessionKeys, policy: Policy) -> None:
-    """Erase in the new session what was erased in the old one meanwhile."""
+def _erased_since(salvage: Salvage) -> Steps[list[Erasure]]:
+    """Erasures in the old session since it was read."""
     key = salvage.keys.tail
-    (answer,) = source.execute((Get(key, register=True),))
+    (answer,) = yield (Get(key, register=True),)
     if salvage.tail is None or not isinstance(answer, Found):
-        return
+        return []
     try:
         now = decode_tail(answer.data, key=key, compressed=not salvage.keys.appends).header
     except CorruptError:
-        return
-    since = [act for act in now.burials.erasures if act.epoch > salvage.epoch]
-    if now.life == salvage.life and since:
-        run(erase_copies(into, policy, since), target)
+        return []
+    return [act for act in now.burials.erasures if act.epoch > salvage.epoch and now.life == salvage.life]
 
 
 def _card(card: Card) -> Card:
-    """The card to begin with: counts come from the records, and this is a session of its own."""
+    """The card to begin with: without counts, which come from the records, and without the old identity."""
     extra = {**card.extra, "repaired_from": card.session}
     return msgspec.structs.replace(
         card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0, erased=(), erasures=(), extra=extra
@@ -136,22 +137,21 @@ def _card(card: Card) -> Card:
 
 
 def _blob(salvage: Salvage, digest: str) -> Steps[bytes | TreeringError]:
-    """A large part of the damaged session, or what is wrong with it."""
+    """A large part of the damaged session, or the error of reading it."""
     key = salvage.keys.blob(salvage.life, digest)
     (answer,) = yield (Get(key),)
-    if isinstance(answer, NotFoundError):
-        return CorruptError("a blob is missing", kind="missing_blob", key=key)
     if isinstance(answer, CorruptError):
         return answer
-    if not isinstance(answer, Found):
-        raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
-    if hashlib.sha256(answer.data).hexdigest() != digest:
+    there = found_in(answer)
+    if there is None:
+        return CorruptError("a blob is missing", kind="missing_blob", key=key)
+    if hashlib.sha256(there.data).hexdigest() != digest:
         return CorruptError("a blob's bytes do not have its digest", kind="blob", key=key)
-    return answer.data
+    return there.data
 
 
 class _Mender:
-    """Puts salvaged records into a new session, and makes it one that can be used."""
+    """Puts salvaged records into a new session, and makes it usable."""
 
     def __init__(self, salvage: Salvage, loader: Loader) -> None:
         self.salvage = salvage
@@ -167,7 +167,7 @@ class _Mender:
     # records
 
     def add(self, at: int, line: bytes) -> Steps[None]:
-        """Put a record behind the others."""
+        """Add a record at the end."""
         if self._replay is not None:
             self._replay.take([line], at)
         if at != self.loader.end:
@@ -193,20 +193,20 @@ class _Mender:
     # the end
 
     def finish(self) -> Steps[None]:
-        """Let the new session exist.
+        """Create the new session.
 
         Raises:
-            CorruptError: Nothing of the old one can be read.
+            CorruptError: Nothing in the old one can be read.
         """
         loader, latest = self.loader, self.salvage.keys.latest
         if not self.records and self.salvage.card is None:
             raise CorruptError("nothing of this session can be read", kind="nothing", key=latest)
         if self._replay is not None and self._replay.differences:
-            self._known = None  # the records tell where the session stood, and they are all there
+            self._known = None  # the records determine the position, and all of them are there
         if self._known is not None and self._known.end < self.salvage.reach:
             message = f"the registers are older than segments: what they say ends at {self._known.end}"
             self._lose("object", self.salvage.keys.tail, message, first=self._known.end, end=self.salvage.reach)
-            self._known = None  # the records behind tell where it stood after that
+            self._known = None  # the later records determine the position
         yield from self._drop_checkpoints()
         yield from self._move_heads()
         if self._known is not None and self._known.heads.heads:
@@ -215,7 +215,7 @@ class _Mender:
         yield from settle(loader.keys, loader.policy)
 
     def report(self) -> Repair:
-        """What was done."""
+        """The result."""
         card = self.loader.state.card
         return Repair(
             session=self.salvage.keys.session,
@@ -236,7 +236,7 @@ class _Mender:
         self._lost.append(Loss(kind=kind, key=key, message=message, first=first, end=end, ids=ids[:IDS_SHOWN_MAX]))
 
     def _drop_checkpoints(self) -> Steps[None]:
-        """Take those out of the lists that lack a record or a node."""
+        """Remove checkpoints from the lists that lack a record or a node."""
         index = self.loader.index
         listed = len(index.checkpoints)
         broken = tuple(
@@ -250,7 +250,7 @@ class _Mender:
             self._lose("checkpoint", self.salvage.keys.latest, message, ids=broken)
 
     def _move_heads(self) -> Steps[None]:
-        """Let every head stand on a node that is there."""
+        """Move every head to an existing node."""
         graph, state = self.loader.index.graph, self.loader.state
         wanted = dict(state.heads.heads)
         if self._known is not None:
@@ -278,12 +278,12 @@ class _Mender:
         )
 
     def _stand(self, known: SessionState) -> Steps[None]:
-        """Give the agent what the registers say it had before it, as far as its messages are left."""
+        """Restore the agent's context from the registers, as far as its messages are left."""
         graph, heads = self.loader.index.graph, self.loader.state.heads.heads
         head = known.head if known.head in heads else self.loader.state.heads.current
         node = heads.get(head)
         if known.adrift or head != known.head or node != known.tip:
-            return  # the newest checkpoint that is left tells
+            return  # the newest remaining checkpoint determines the context
         kept = tuple(item for item in known.context.items if item.node in graph)
         if gone := tuple(item.node for item in known.context.items if item.node not in graph):
             self._lose("context", self.salvage.keys.latest, f"{len(gone)} messages of the context are lost", ids=gone)
@@ -296,10 +296,10 @@ class _Mender:
 
 
 def _resumed(salvage: Salvage, policy: Policy | None) -> SessionState | None:
-    """Where the session stood, if both registers are sound and fit together."""
+    """The state in the registers, if both are sound and fit together."""
     latest, tail = salvage.latest, salvage.tail
     if latest is None or latest.card.life != salvage.life or latest.card.epoch < salvage.epoch:
-        return None  # the last: it may still show what was erased
+        return None  # an erasure is pending: `latest` may still show erased payloads
     try:
         state = decode_state(latest, policy, key=salvage.keys.latest)
         if tail is not None:
@@ -310,26 +310,26 @@ def _resumed(salvage: Salvage, policy: Policy | None) -> SessionState | None:
 
 
 def _moved(line: bytes, at: int) -> bytes:
-    """The same record at another position; fields that we do not know stay."""
+    """The same record at another position; unknown fields are kept."""
     if (match := _at.match(line)) is None:
         return encode_record(msgspec.structs.replace(decode_record(line), at=at))
     return close_line(b'{"at":%d,%b}' % (at, line[match.end() : -CHECKSUM_BYTES]))
 
 
 class _Checkpoints:
-    """Which of the checkpoints that were salvaged can be restored."""
+    """Finds which salvaged checkpoints can be restored."""
 
     def __init__(self) -> None:
         self.needs: dict[str, frozenset[str]] = {}
-        """By checkpoint whose record can be used: those whose records it takes values from."""
+        """By usable checkpoint: the checkpoints whose records it takes values from."""
         self._lacking: set[str] = set()  # their context shows a node that is lost
         self._contexts: OrderedDict[str, tuple[Item, ...]] = OrderedDict()
 
     def add(self, record: Record, graph: Graph) -> None:
-        """Take in the next one; the nodes it shows come before it."""
+        """Add the next one; the nodes it shows come before it."""
         try:
             body = read_form(record.body, BODY)
-            if body.pruned or body.full != entry_of(skeleton_of_record(record, 0)).full:  # given up, or erased
+            if body.pruned or body.full != entry_of(skeleton_of_record(record, 0)).full:  # pruned or erased
                 return
             self.needs[record.id] = needs(record) if body.full else frozenset()
             items = self._items(record, body)
@@ -344,7 +344,7 @@ class _Checkpoints:
             self._lacking.add(record.id)
 
     def _items(self, record: Record, body: Body) -> tuple[Item, ...] | None:
-        """What it shows; None if it is a change of one that is not at hand."""
+        """The items it shows; None if it is a delta over a missing checkpoint."""
         if body.full:
             return decode_items(form for form in body.context if not isinstance(form, tuple))
         before = self._contexts.get(record.parent or "")
@@ -352,7 +352,7 @@ class _Checkpoints:
         return None if before is None else splice_apply(before, splices)
 
     def restores(self, checkpoint: str, entries: Mapping[str, Entry]) -> bool:
-        """Whether everything it consists of is there."""
+        """Whether all its parts exist."""
         try:
             chain = chain_of(checkpoint, entries)
         except CorruptError:

@@ -1,10 +1,9 @@
-"""Which sessions to delete because they are old, or because there are many.
+"""Choose sessions to delete because they are old, or because there are many.
 
-Rule 1: each limit counts by itself. A session goes if it is too old, or if enough newer ones are there.
-Rule 2: what was active a moment ago stays, whatever the limits say; so does what is marked to be kept, and what cannot
-be read. Only those marked to be kept take no place among the newest.
-
-Nothing here reads or writes; `treering.session.retaining` does as is chosen here.
+Rule 1: each limit counts by itself. A session is deleted if it is too old, or if enough newer ones exist.
+Rule 2: recently active sessions stay, whatever the limits say; so do sessions marked to be kept, and unreadable ones.
+Only those marked to be kept are not counted among the newest.
+Nothing here reads or writes; `treering.maintenance.retaining` carries out the choices.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import msgspec
 
 from treering.checkpoint.prune import Keep
 from treering.errors import UsageError
-from treering.session.info import SessionInfo
+from treering.store.info import SessionInfo
 
 KEEP_STATUS: Final = "keep"
 """A session with this status is never deleted or pruned by a policy: `session.set_status("keep")`."""
@@ -30,20 +29,20 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """How long sessions and checkpoints are kept. Each limit counts by itself: either is enough to delete a session."""
 
     sessions_days: float | None = None
-    """Delete sessions whose last activity is longer ago."""
+    """Delete sessions whose last activity is longer ago than this."""
     sessions_max: int | None = None
-    """Delete all but the newest so many, by last activity."""
+    """Delete all but this many sessions, the newest by last activity."""
     per_project: bool = False
     """Count `sessions_max` in each project by itself; sessions without a project are counted together."""
     checkpoints: Keep | None = None
     """Prune the checkpoints of the sessions that stay."""
     min_idle_hours: float = 1.0
-    """Neither delete nor prune what was active that recently."""
+    """Neither delete nor prune sessions active more recently than this."""
     purge: bool = False
-    """Remove the tombstones, too, of sessions that were deleted longer ago than `sessions_days`."""
+    """Also remove the tombstones of sessions deleted longer ago than `sessions_days`."""
 
     def __post_init__(self) -> None:
-        """Refuse limits without a meaning."""
+        """Refuse meaningless limits."""
         if self.sessions_days is not None and not self.sessions_days > 0:
             raise UsageError(f"sessions_days must be more than 0. got={self.sessions_days}", kind="option")
         if self.sessions_max is not None and self.sessions_max < 1:
@@ -58,12 +57,12 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError("a policy needs a limit: sessions_days, sessions_max or checkpoints", kind="option")
 
     def active(self, updated_ms: int, now_ms: int) -> bool:
-        """Tell whether what happened at a time is so recent that the session must be left alone."""
+        """Whether activity at a time is so recent that the session must be left alone."""
         return now_ms - updated_ms < self.min_idle_hours * _HOUR_MS
 
 
 class Choice(NamedTuple):
-    """What becomes of a session."""
+    """The action for a session."""
 
     row: SessionInfo
     action: Literal["delete", "prune", "keep"]
@@ -72,7 +71,7 @@ class Choice(NamedTuple):
 
 
 class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a session; in a dry run, what would."""
+    """The outcome for a session; in a dry run, the planned one."""
 
     session: str
     namespace: tuple[str, ...] = ()
@@ -83,33 +82,33 @@ class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
     updated_ms: int = 0
     """Its last activity."""
     records: int | None = None
-    """How many it has; None if it was not looked at."""
+    """The number of its checkpoints; None if they were not read."""
     bytes: int | None = None
-    """What it takes in the store, but for its card; None if it is not deleted."""
+    """Its size in the store without its card; None if it is not deleted."""
     checkpoints: int = 0
-    """How many were given up."""
+    """The number of pruned checkpoints."""
     error: str = ""
-    """Why nothing, or not all of it, could be done. The next run tries again."""
+    """Why the action failed or is incomplete. The next run tries again."""
 
 
 class Retained(msgspec.Struct, frozen=True, kw_only=True):
-    """What a policy did to a store."""
+    """The result of applying a policy to a store."""
 
     rows: tuple[RetainedRow, ...]
     """Every session, the most recently active first."""
     dry_run: bool
     purged: tuple[str, ...] = ()
-    """Names of which nothing is stored any more."""
+    """Names of purged sessions."""
     purge_error: str = ""
 
     @property
     def failed(self) -> bool:
-        """Something could not be done."""
+        """Whether an action failed."""
         return bool(self.purge_error) or any(row.error for row in self.rows)
 
 
 def choose(rows: Iterable[SessionInfo], policy: Retention, now_ms: int) -> tuple[Choice, ...]:
-    """Return what becomes of each session, the most recently active first.
+    """Return the action for each session, the most recently active first.
 
     Args:
         rows: All sessions of a store.

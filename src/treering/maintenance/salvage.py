@@ -1,8 +1,8 @@
 """Find every record of a damaged session that can still be read, wherever it is stored. Never writes.
 
-Rule 1: a record may lie in several places: segments, tail, `latest`. The first sound copy serves.
-Rule 2: what was erased stays so. Whatever copy is read, the tombstone is put in its place if a register tells of the
-erasure; and of two copies the one written under the newer epoch serves, which has it already.
+Rule 1: a record may be in several places: segments, tail, `latest`. The first sound copy is used.
+Rule 2: erased payloads stay erased. Whichever copy is read, the tombstone replaces it if a register lists the erasure;
+and of two copies the one written under the newer epoch is used, which has the tombstone already.
 Rule 3: memory holds one segment and, of all records, the positions.
 """
 
@@ -27,11 +27,12 @@ from treering.format.salvage import (
     salvage_segment,
 )
 from treering.format.segment import read_segment
-from treering.journal.read import LOOKS_MAX, Segment, list_segments
+from treering.journal.attempts import Attempts
+from treering.journal.read import Segment, list_segments
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.storage.requests import Answer, Found, Get, Steps
-from treering.storage.run import checked, list_all
+from treering.storage.run import checked, found_in, list_all
 
 NEWEST = 1 << 62
 """As an epoch: after every erasure."""
@@ -41,9 +42,9 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """Something that could not be salvaged."""
 
     kind: str
-    """`object`: damaged or missing, though other copies may have stood in for it. `records`: positions that are
-    nowhere. `blob`: a large part. `checkpoint`: one that cannot be restored any more. `head`: a branch that had to be
-    moved. `context`: messages that the agent had before it."""
+    """`object`: damaged or missing, though other copies may have replaced it. `records`: positions that no object
+    holds. `blob`: a large part. `checkpoint`: one that can no longer be restored. `head`: a branch that had to be
+    moved. `context`: messages of the agent's context."""
     key: str
     message: str
     offset: int | None = None
@@ -53,17 +54,17 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     end: int | None = None
     """One past the last one."""
     ids: tuple[str, ...] = ()
-    """What is known of the ids that are lost."""
+    """Known ids of the lost records."""
 
 
 class Source(msgspec.Struct, frozen=True):
-    """A place where records lie."""
+    """An object that holds records."""
 
     key: str
     epoch: int
-    """The erasures it takes account of."""
+    """The epoch of the erasures applied to it."""
     lines: Mapping[int, bytes]
-    """By position. Of a segment, empty: it is read again when it is needed."""
+    """Lines by position. Empty for a segment, which is read again when needed."""
     segment: Segment | None = None
 
 
@@ -72,7 +73,7 @@ Part: TypeAlias = list[tuple[int, bytes]]
 
 
 class Salvage:
-    """What is left of a session. Call `look` first."""
+    """The readable records of a damaged session. Call `look` first."""
 
     def __init__(self, keys: SessionKeys) -> None:
         self.keys = keys
@@ -84,11 +85,11 @@ class Salvage:
         """None: missing or damaged."""
         self.losses: list[Loss] = []
         self.epoch = 0
-        """The erasures that are known of."""
+        """The known erasures."""
         self._burials = NONE
         self._sources: list[Source] = []
-        self._where: dict[int, int] = {}  # by position: the source that serves
-        self._known: dict[int, str] = {}  # ids of lost records by position, as far as an index still names them
+        self._where: dict[int, int] = {}  # by position: the source to use
+        self._known: dict[int, str] = {}  # ids of lost records by position, as far as an index has them
         self._end = 0  # how far the journal is known to have reached
 
     def look(self) -> Steps[None]:
@@ -97,7 +98,7 @@ class Salvage:
         Raises:
             NotFoundError: There is no such session, or it was deleted.
             FormatVersionError: A newer version wrote some of it; that may be sound.
-            UnavailableError: The store does not answer, or the session changes all the time.
+            UnavailableError: The store does not answer, or the session keeps changing.
         """
         ((latest, tail),) = yield from read_registers((self.keys,))
         header, in_tail = self._look_at_tail(tail)
@@ -119,11 +120,11 @@ class Salvage:
 
     @property
     def reach(self) -> int:
-        """One past the last position of which a record is left."""
+        """One past the last readable position."""
         return max(self._where, default=-1) + 1
 
     def parts(self) -> Iterator[Steps[Part]]:
-        """Steps that give what can be read, from the first record to the last, each no more than a segment holds."""
+        """Steps that return the readable records in order, each at most as many as a segment holds."""
         at_hand: dict[int, Mapping[int, bytes]] = {}
         for number, positions in groupby(sorted(self._where), self._where.__getitem__):
             yield self._part(number, list(positions), at_hand)
@@ -163,10 +164,11 @@ class Salvage:
         return salvage_lines(b"".join(self.latest.lines))
 
     def _bytes(self, answer: Answer, key: str) -> bytes | None:
-        if isinstance(answer, CorruptError):  # of a store that keeps checksums of its own
+        if isinstance(answer, CorruptError):  # from a store that checks its own checksums
             self._note_object(answer, key)
             return None
-        return None if isinstance(answer, NotFoundError) else checked(answer, Found).data
+        there = found_in(answer)
+        return None if there is None else there.data
 
     def _note_missing(self, latest: Answer, tail: Answer) -> None:
         if isinstance(latest, NotFoundError):
@@ -186,11 +188,11 @@ class Salvage:
         self._end = max(self.tail.end if self.tail else 0, card.covers if card else 0)
 
     def _begun_since(self, tombstone: TailHeader) -> bool:
-        """The card is of a later life than a tombstone in the tail: nothing was appended to that yet."""
+        """Whether the card is of a later life than the tombstone in the tail: that life has no append yet."""
         return self.card is not None and not self.card.dead and self.card.life != tombstone.life
 
     def _find_life(self, header: TailHeader | None) -> Steps[None]:
-        """The life that the registers name; if both are lost, the one whose folder was written to last."""
+        """Find the life that the registers name; if both are lost, the one whose folder was written last."""
         self.life = header.life if header else self.card.life if self.card else ""
         if self.life:
             return
@@ -208,14 +210,14 @@ class Salvage:
         if not self.life:
             return
         before: list[str] = []
-        for _ in range(LOOKS_MAX):
+        attempts = Attempts(self.keys.tail)
+        while attempts.another():
             segments = yield from list_segments(self.keys, self.life)
             found, missing = yield from self._read_all(segments)
             if not missing or [segment.key for segment in segments] == before:
                 self._take_segments(found, missing)
                 return
             before = [segment.key for segment in segments]
-        raise self._busy()
 
     def _read_all(self, segments: Sequence[Segment]) -> Steps[tuple[dict[Segment, Salvaged], list[Segment]]]:
         found: dict[Segment, Salvaged] = {}
@@ -247,7 +249,7 @@ class Salvage:
     # records
 
     def _add(self, source: Source) -> None:
-        """Let a source serve where it is better than those before it."""
+        """Use a source for the positions where it is better than the earlier ones."""
         self._sources.append(source)
         for at in source.lines:
             other = self._where.get(at)
@@ -266,7 +268,7 @@ class Salvage:
                 del at_hand[next(iter(at_hand))]
             at_hand[number] = lines
         if not lines.keys() >= set(positions):
-            raise UnavailableError("what was read a moment ago is not there any more", kind="unstable", key=source.key)
+            raise UnavailableError("an object that was read a moment ago is gone", kind="unstable", key=source.key)
         return [(at, self._burials.bury(lines[at], at)) for at in positions]
 
     def _note_lost_records(self) -> None:
@@ -304,10 +306,10 @@ def counted(count: int) -> str:
 
 
 def _read(segment: Segment) -> Steps[Salvaged]:
-    """What can be read of one segment.
+    """Read the sound records of one segment.
 
     Raises:
-        NotFoundError: It is not there.
+        NotFoundError: It does not exist.
         FormatVersionError: A newer version wrote it.
     """
     (answer,) = yield (Get(segment.key),)

@@ -1,32 +1,34 @@
-"""Read everything a session consists of and report all damage, each with its place and what to do. Never writes.
+"""Read all objects of a session and report all damage, each with its place and a remedy. Never writes.
 
-Where reading stops at the first error, verifying goes on: a damaged register still leaves the segments to be read, a
-damaged segment the ones beside it. Memory holds one segment and the skeletons of all records.
+Reading stops at the first error, verifying does not: after a damaged register the segments are still read, after a
+damaged segment the next ones. Memory holds one segment and the skeletons of all records.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import msgspec
 
 from treering.checkpoint.body import is_pruned
 from treering.checkpoint.checkpoint import chain_of, entry_of
-from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError, UnavailableError
+from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_latest, decode_tail
-from treering.journal.moment import reach_of, require_one_moment
+from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.view import View
-from treering.session.inventory import stored_sessions
 from treering.session.replay import Replay
-from treering.storage.requests import Answer, Driver, Found, Get, Steps
-from treering.storage.run import list_all, run
+from treering.storage.effects import Items, Stream
+from treering.storage.requests import Answer, Get, Steps
+from treering.storage.run import found_in, list_all
+from treering.store.inventory import stored_sessions
 from treering.transcript.graph import Graph
 
 BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
@@ -34,10 +36,10 @@ DAMAGE, ODDITY = "damage", "oddity"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not as it should be."""
+    """One defect."""
 
     severity: str
-    """`damage`: something stored is lost or unreadable. `oddity`: strange, but nothing is lost."""
+    """`damage`: stored content is lost or unreadable. `oddity`: unusual, but nothing is lost."""
     kind: str
     key: str
     message: str
@@ -50,7 +52,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     remedy: str = ""
 
 
-def verify_session(driver: Driver, keys: SessionKeys) -> list[Finding]:
+Checked: TypeAlias = tuple[str, list[Finding]]
+"""The name of a session or parcel, and its findings."""
+
+
+def verify_session(keys: SessionKeys) -> Steps[list[Finding]]:
     """Check one session: registers, segments, coverage, blobs, checkpoint chains, the graph.
 
     Raises:
@@ -58,31 +64,31 @@ def verify_session(driver: Driver, keys: SessionKeys) -> list[Finding]:
         UnavailableError: The store does not answer.
         AccessError: It refuses.
     """
-    return run(_Check(keys).session(), driver)
+    return (yield from _Check(keys).session())
 
 
-def verify_store(driver: Driver, prefix: str = "") -> Iterator[tuple[str, list[Finding]]]:
-    """Check all sessions of a namespace, one after the other; deleted ones are passed over.
+def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
+    """Check all sessions of a namespace, one after the other; deleted ones are skipped.
 
-    A session whose card is lost is in no list, so tails are looked for as well.
+    A session whose card is lost is in no list, so tails are searched for as well.
     """
-    for name, key in run(stored_sessions(prefix, appends=driver.appends), driver).items():
-        keys = SessionKeys(prefix, name, driver.appends)
+    for name, key in (yield from stored_sessions(prefix, appends=appends)).items():
+        keys = SessionKeys(prefix, name, appends)
         if key not in (keys.latest, keys.tail):
             message = "the card cannot be read and its key does not tell the session's name"
-            yield (
-                name,
-                [Finding(severity=DAMAGE, kind="card", key=key, message=message, remedy=CorruptError.usual_remedy)],
-            )
+            remedy = CorruptError.usual_remedy
+            finding = Finding(severity=DAMAGE, kind="card", key=key, message=message, remedy=remedy)
+            yield Items([(name, [finding])])
             continue
         try:
-            yield name, verify_session(driver, keys)
+            found = yield from verify_session(keys)
         except NotFoundError:
             continue
+        yield Items([(name, found)])
 
 
 class _Check:
-    """Everything found out about one session so far."""
+    """Collects the findings about one session."""
 
     def __init__(self, keys: SessionKeys) -> None:
         self.keys = keys
@@ -102,7 +108,7 @@ class _Check:
             raise NotFoundError(f"session {self.keys.session!r} was deleted", kind="session", key=self.keys.tail)
         yield from self._registers(latest_answer, tail_answer, latest, tail)
         if tail is not None and tail.header.dead:
-            tail = None  # of the life before: nothing was appended to this one yet
+            tail = None  # of the previous life: this one has no append yet
         life = tail.header.life if tail else latest.card.life if latest else ""
         if life:
             yield from self._segments(life, latest, tail)
@@ -111,7 +117,7 @@ class _Check:
         self._graph()
         if (
             latest is not None and tail is not None and latest.card.epoch == tail.header.epoch
-        ):  # else erasing is under way
+        ):  # else an erasure is pending
             self._compare()
         return self.findings
 
@@ -156,15 +162,15 @@ class _Check:
             self._find(error, self.keys.tail)
             return None
         if tail.complete < len(found):
-            message = "an append was cut off. A kill or a power cut does that, and nobody was told that it succeeded; "
-            message += "but if the disk lost it later, somebody was, and it may have been the first of several"
+            message = "an append was cut off. A kill or a power cut does that, and the append was not acknowledged; "
+            message += "but if the disk lost the rest later, it was acknowledged, and later appends may be lost, too"
             self._odd("torn", self.keys.tail, message, tail.end)
         return tail
 
     def _registers(
         self, latest_answer: Answer, tail_answer: Answer, latest: Latest | None, tail: Tail | None
     ) -> Steps[None]:
-        """Both registers are there and fit together; if not, a second look must not show others."""
+        """Check that both registers exist and fit together; a misfit must show the same versions when read again."""
         damaged = {finding.key for finding in self.findings if finding.severity == DAMAGE}
         if self.keys.latest in damaged or self.keys.tail in damaged:
             return
@@ -179,15 +185,16 @@ class _Check:
             self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
 
     def _moment(self, view: View, *, unfinished: bool) -> Steps[None]:
-        """Registers and segments are of one moment; else nobody may write.
+        """Check that registers and segments are of one moment; else writers refuse the session.
 
-        A backup writes its segments before the register that tells of them, so one that was cut short loses nothing.
+        A backup writes its segments before the register that names them, so an interrupted one loses nothing.
         """
         try:
             yield from require_one_moment(view)
         except CorruptError as error:
             listed = yield from list_segments(self.keys, view.life)
-            if unfinished and reach_of(view.tail.header.base, listed) >= view.sealed:
+            told = [segment for segment in listed if segment.name.end <= view.end]
+            if unfinished and not (yield from contradiction(view, told)):
                 self._odd(
                     "unfinished", view.keys.latest, "a backup to this place was cut short; run it again", view.end
                 )
@@ -216,7 +223,7 @@ class _Check:
             return
         if marks.is_dirty(name):
             self._odd(
-                "dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or tidy"
+                "dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or optimize"
             )
         self._take(marks.bury_all(lines, name.first), name.first, segment.key)
 
@@ -247,7 +254,7 @@ class _Check:
                 self._find(error, self.keys.segments(life), first=reach, end=first)
             reach = max(reach, end)
         _, waste, chosen_reach = choose(segments)
-        for segment in waste if chosen_reach >= base else ():  # beside a gap nothing is superfluous
+        for segment in waste if chosen_reach >= base else ():  # with a gap no segment is superfluous
             self._odd("waste", segment.key, "its records are held by other segments as well; merging removes it")
 
     def _stored_blobs(self, life: str) -> Steps[None]:
@@ -285,7 +292,7 @@ class _Check:
                 self._find(error, self._holder(entry.at), first=entry.at, end=entry.at + 1)
 
     def _compare(self) -> None:
-        """What `latest` says is what the records say."""
+        """Check that `latest` agrees with the records."""
         different = self._replay.differences if self._replay is not None else []
         if different:
             self._find(
@@ -304,14 +311,14 @@ class _Check:
         return next(holders, self.keys.tail)
 
     def _foreign(self, life: str) -> Steps[None]:
-        """Whatever lies among the session's objects and is none of them; nobody reads or removes it."""
+        """Report unknown objects in the session's folder; they are never read or removed."""
         for entry in (yield from list_all(self.keys.home)):
             if not self.keys.owns(entry.key, life):
-                self._odd("foreign", entry.key, "nothing of this session; it is left alone")
+                self._odd("foreign", entry.key, "no object of this session; it is left alone")
 
 
 def _differs(at: int, key: str) -> CorruptError:
-    message = f"position {at} is stored twice and differs: somebody wrote over what was acknowledged"
+    message = f"position {at} is stored twice and differs: another process overwrote acknowledged records"
     remedy = (
         "`treering repair` takes what the tail says, else what one segment says; a copy of the store may hold the other"
     )
@@ -326,8 +333,5 @@ def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:
 
 
 def _bytes_of(answer: Answer) -> bytes | None:
-    if isinstance(answer, Found):
-        return answer.data
-    if isinstance(answer, NotFoundError):
-        return None
-    raise answer if isinstance(answer, TreeringError) else UnavailableError(f"unexpected answer {answer!r}")
+    there = found_in(answer)
+    return None if there is None else there.data

@@ -11,7 +11,7 @@ from treering.format.paths import encode_id
 from treering.search.database import Database, decode
 from treering.search.query import MARKS, expression, joined, printable
 from treering.search.texts import KINDS, SAID
-from treering.session.place import full_path
+from treering.store.place import full_path
 
 Order = Literal["best", "newest"]
 

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
+from treering.api.store import Store
 from treering.format.paths import encode_id
 from treering.search.database import Database, explain, is_damage
 from treering.search.find import Filters, Hit, Order, check, find
 from treering.search.place import default_path
 from treering.search.update import Progress, Update, Updated
-from treering.session.store import Store
 
 if TYPE_CHECKING:
-    from treering.session.async_store import AsyncStore
+    from treering.api.async_store import AsyncStore
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ def forget(
     Returns:
         Whether there is an index.
     """
-    place = store._place  # noqa: SLF001  # of the same package
+    place = store.place
     where = default_path(place) if path is None else os.fspath(path)
     if where is None or not os.path.exists(where):
         return False
@@ -65,7 +65,7 @@ class Index:
     """The search index of one store. A context manager; usable from several threads, one after the other."""
 
     def __init__(self, store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> None:
-        self._place = store._place  # noqa: SLF001  # of the same package
+        self._place = store.place
         self.path = default_path(self._place) if path is None else os.path.abspath(os.fspath(path))
         """The file of the index; None if it is in memory."""
         self._lock = threading.RLock()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 
-from treering.session.place import Place
+from treering.store.place import Place
 
 
 def default_path(place: Place) -> str | None:

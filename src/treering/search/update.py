@@ -6,22 +6,21 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple, Protocol, TypeVar
 
-from treering.errors import NotFoundError, TreeringError, UnavailableError
+from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import decode_id
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.journal.attempts import Attempts
 from treering.journal.resume import read_registers
 from treering.journal.view import View
 from treering.search import walk
 from treering.search.database import Database, Known, OvertakenError
 from treering.search.walk import Looked, StaleError, Walk
-from treering.session.catalogue import cards_by_name
-from treering.session.place import Place
 from treering.storage.requests import Entry, Found, Get, Steps
 from treering.storage.run import ask, run
+from treering.store.catalogue import cards_by_name
+from treering.store.place import Place
 
 T = TypeVar("T")
-
-LOOKS_MAX = 20  # each further look means that another process indexed the same session at this moment
 
 
 class Updated(NamedTuple):
@@ -96,14 +95,14 @@ class Update:
 
     def _take(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
         """Bring one session up to date; `known` is of a moment before `looked`."""
-        for _ in range(LOOKS_MAX):
+        attempts = Attempts(card.key)
+        while attempts.another():
             try:
                 self._follow(name, card, known, looked)
             except (OvertakenError, NotFoundError):  # by another process that indexes it, or deletes it
                 known, looked = self._database.session(name), None
                 continue
             return
-        raise UnavailableError("session changes faster than it can be indexed", kind="busy", key=card.key)
 
     def _follow(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
         keys = self._place.keys(known.session if known else self._session_of(name, card))

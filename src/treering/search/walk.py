@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from treering.errors import NotFoundError, TreeringError, UnavailableError
+from treering.errors import NotFoundError, UnavailableError
 from treering.format.blobs import blob_refs_in, text_refs_in
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, Skeleton, decode_record, skeleton_of_record
@@ -24,7 +24,8 @@ from treering.journal.view import View
 from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
 from treering.session.payload import decode_payload
 from treering.session.tally import Tally
-from treering.storage.requests import ABSENT, Answer, Found, Get, Steps, Unchanged, Version
+from treering.storage.requests import ABSENT, Answer, Get, Steps, Unchanged, Version
+from treering.storage.run import found_in
 from treering.transcript.annotations import Annotations
 from treering.transcript.heads import Heads
 
@@ -195,10 +196,8 @@ class Walk:
             keys = [self._view.keys.blob(self._view.life, digest) for digest in part]
             answers = yield tuple(Get(key, start=0, end=BLOB_BYTES) for key in keys)
             for digest, answer in zip(part, answers, strict=True):
-                if isinstance(answer, Found):
-                    found[digest] = answer.data
-                elif not isinstance(answer, NotFoundError):
-                    raise answer if isinstance(answer, TreeringError) else TypeError(f"unexpected answer {answer!r}")
+                if (blob := found_in(answer)) is not None:
+                    found[digest] = blob.data
         return found
 
 

@@ -1,6 +1,6 @@
 """Sessions: what users hold. Puts transcript and checkpoint together over one journal.
 
-`state` is the fold that says where a session stands, `reader` finds things in one, `writer` records, `verbs`,
-`navigation` and `lineage` are what can be done with it, `session` and `store` are the objects callers hold, blocking
-and asynchronous from the same protocols.
+`state` folds the records into the current state of a session. `reader` and `writer` put together the parts of a session
+opened for reading or writing; `verbs` holds the operations on them. All are protocols without I/O: the facades in
+`treering.api` run them, blocking or asynchronously.
 """

@@ -1,12 +1,12 @@
-"""Where a recording goes: on the head in hand, or on one beside it, because others went on from there.
+"""Choose the head for new records: the current one, or a new one beside it if another writer moved that on.
 
-Rule 1: a handle stands on a node and on a checkpoint: those that its caller was shown when the session was opened,
-refreshed or gone elsewhere in, and what it recorded since. What others record meanwhile changes neither.
-Rule 2: nodes go behind the node in hand. If others took the head along, they begin a head of their own.
-Rule 3: a checkpoint that says something (state, context, a label, ...) goes on the checkpoint in hand. If the head has
-a newer one that says something else, it begins a head of its own: it may have been made of what that replaced.
-Rule 4: what says nothing of the kind is in nobody's way. A checkpoint that a schedule makes is made of the newest one.
-Rule 5: a caller who was promised another place (`expect`, `expect_checkpoint`) is told, and nothing is recorded.
+Rule 1: a handle stands on a node and on a checkpoint: those that its caller saw when it opened, refreshed or navigated
+the session, and what the handle recorded since. Records of other writers change neither.
+Rule 2: new nodes continue the handle's node. If another writer moved the head on, they begin a head of their own.
+Rule 3: a checkpoint with content (state, context, a label, ...) continues the handle's checkpoint. If the head has a
+newer one with other content, the new one begins a head of its own: it may be based on what the newer one replaced.
+Rule 4: records without such content conflict with nothing. A checkpoint made by a schedule continues the newest one.
+Rule 5: if the caller expects another place (`expect`, `expect_checkpoint`), the call raises and records nothing.
 """
 
 from __future__ import annotations
@@ -20,77 +20,77 @@ from treering.transcript.node import HERE, Here
 
 if TYPE_CHECKING:
     from treering.checkpoint.checkpoint import Checkpoint
-    from treering.session.reader import Restored
+    from treering.session.content import Restored
     from treering.session.writer import Writer
 
 
 class Wish(NamedTuple):
-    """What a caller said of the place."""
+    """What the caller asked for and expects of the place."""
 
     head: str | None = None
-    """Another head than the one in hand."""
+    """Record on this head instead of the handle's."""
     expect: str | Here | None = HERE
-    """The node that the head is believed to stand on."""
+    """The node that the caller expects the head to point to."""
     expect_checkpoint: str | Here | None = HERE
-    """The checkpoint that is believed to be the newest of the head."""
+    """The checkpoint that the caller expects to be the newest of the head."""
     merge: bool = False
-    """What is said of the state may be said beside what others said."""
+    """Apply the change of state to the newest state, whoever wrote that."""
 
     @property
     def is_particular(self) -> bool:
-        """The place is named, so whatever was put off stands in front of it."""
+        """Whether the caller names the place: buffered drafts are then recorded first."""
         return self.head is not None or self.expect is not HERE or self.expect_checkpoint is not HERE
 
 
 ANYWHERE = Wish()
-"""Where the handle stands."""
+"""The place where the handle stands, no expectations."""
 
 
 class Place(NamedTuple):
-    """Where a recording goes."""
+    """Where new records go."""
 
     head: str
     node: str | None
     own_head: bool = True
-    """The handle goes along."""
+    """The handle moves to the new records."""
     newest: Restored | None = None
-    """What a checkpoint is made of, if it is not what the handle stands on."""
+    """The basis of a new checkpoint, if it is not the handle's own checkpoint."""
     caught_up: bool = True
-    """The caller knows what that is, or gave leave to change it unseen: the handle then stands on what was made."""
+    """The caller knows the basis or allowed changing it unseen, so the handle moves to the new checkpoint."""
 
 
 def in_hand(writer: Writer, *, says_state: bool = False) -> Place:
-    """The head in hand, or one beside it if others took that along, or its state, and this says what it is."""
-    there = writer.state.heads.heads.get(writer.at_head)
-    if there != writer.at_node or (says_state and writer.behind):
+    """The handle's head; or one beside it, if another writer moved that on, or changed its state and this does, too."""
+    there = writer.replica.state.heads.heads.get(writer.position.head)
+    if there != writer.position.node or (says_state and writer.position.behind):
         return _beside(writer)
-    return Place(writer.at_head, writer.at_node)
+    return Place(writer.position.head, writer.position.node)
 
 
 def find_place(writer: Writer, wish: Wish, *, says_state: bool, adds_nodes: bool, ends: bool) -> Steps[Place]:
-    """Where a recording goes.
+    """Find where new records go.
 
     Args:
-        writer: Knows the context of the node in hand, see `Writer.anchor`.
-        wish: What the caller said of it.
-        says_state: It says something of the agent's state.
-        adds_nodes: There are nodes in it.
-        ends: There may be a checkpoint in it.
+        writer: Its context is known, see `Position.ensure_context`.
+        wish: What the caller asked for.
+        says_state: The records change the agent's state.
+        adds_nodes: The records include nodes.
+        ends: The records may include a checkpoint.
 
     Raises:
-        HeadMovedError: The head is not where the caller expected it.
+        HeadMovedError: The head or its newest checkpoint is not the one the caller expected.
         NotFoundError: There is no head of that name.
     """
-    heads = writer.state.heads.heads
-    name = wish.head or writer.at_head
+    heads = writer.replica.state.heads.heads
+    name = wish.head or writer.position.head
     there = heads.get(name)
     if wish.expect is not HERE and there != wish.expect:
         raise _moved(writer, f"head {name!r} is not where you expected it", wish.expect, there)
-    if name != writer.at_head:
+    if name != writer.position.head:
         if name not in heads:
             raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind="head")
         return Place(name, there, own_head=False)
-    if there != writer.at_node and wish.expect is HERE and (adds_nodes or not wish.merge):
+    if there != writer.position.node and wish.expect is HERE and (adds_nodes or not wish.merge):
         return _beside(writer)
     if ends or wish.expect_checkpoint is not HERE:
         return (yield from _find_basis(writer, wish, there, says_state=says_state))
@@ -98,31 +98,33 @@ def find_place(writer: Writer, wish: Wish, *, says_state: bool, adds_nodes: bool
 
 
 def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bool) -> Steps[Place]:
-    """What a checkpoint is made of, and so where it goes; `there` is the node of the head in hand."""
-    name, known = writer.at_head, writer.at_checkpoint
+    """Find the basis of a checkpoint, and so its head; `there` is the node that the handle's head points to."""
+    name, known = writer.position.head, writer.position.checkpoint_id
     newest = known
-    if there != writer.at_node or writer.behind:
-        index = yield from writer.index()
+    if there != writer.position.node or writer.position.behind:
+        index = yield from writer.replica.index()
         newest, _ = index.nearest_checkpoint(index.graph.path(there), head=name)
     if wish.expect_checkpoint not in (HERE, newest):
         what = f"the newest checkpoint of head {name!r} is not the one you expected"
         raise _moved(writer, what, wish.expect_checkpoint, newest)
-    if newest == known and there == writer.at_node:
+    if newest == known and there == writer.position.node:
         return Place(name, there)
-    restored = yield from writer.restore(there, head=name)
+    restored = yield from writer.content.restore(there, head=name)
     told = wish.merge or wish.expect_checkpoint is not HERE
-    knows = told or newest == known or (there == writer.at_node and _says_the_same(writer, restored))
-    if says_state and not knows:
+    knows = told or newest == known or (there == writer.position.node and _says_the_same(writer, restored))
+    if says_state and not knows:  # rule: state-stands
         if wish.expect is not HERE:
-            raise _moved(writer, f"others committed state on head {name!r} since you looked", known, newest)
+            raise _moved(writer, f"another writer committed state on head {name!r} since you looked", known, newest)
         yield from _require_there(writer)
         return _beside(writer)
     return Place(name, there, newest=restored, caught_up=knows)
 
 
 def _says_the_same(writer: Writer, newest: Restored) -> bool:
-    """Whether others only repeated what the caller was shown: by going elsewhere and back, or under a label."""
-    return writer.state.context == newest.context and _state_of(writer.shown) == _state_of(newest.checkpoint)
+    """Whether the newest checkpoint has the state the caller saw: a writer went elsewhere and back, or set a label."""
+    return writer.replica.state.context == newest.context and _state_of(writer.checkpoint) == _state_of(
+        newest.checkpoint
+    )
 
 
 def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | None]:
@@ -130,18 +132,20 @@ def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | 
 
 
 def _beside(writer: Writer) -> Place:
-    """A head of its own; the one in hand is taken also where no node was recorded yet, and no head."""
-    heads, name = writer.state.heads.heads, writer.at_head
-    if heads.get(name) == writer.at_node:
-        heads = heads | {name: writer.at_node}
-    return Place(Heads(heads).free_name(name), writer.at_node)
+    """A new head beside the handle's; that one's name counts as taken even if nothing is recorded yet."""
+    heads, name = writer.replica.state.heads.heads, writer.position.head
+    if heads.get(name) == writer.position.node:
+        heads = heads | {name: writer.position.node}
+    return Place(Heads(heads).free_name(name), writer.position.node)
 
 
 def _require_there(writer: Writer) -> Steps[None]:
-    """Refuse to go on from a checkpoint that others pruned: its state is gone."""
-    index = yield from writer.index()
-    if writer.at_checkpoint in index.pruned:
-        raise _moved(writer, "the checkpoint that this session stood on was pruned", writer.at_checkpoint, None)
+    """Refuse to continue from a checkpoint that another writer pruned: its state is gone."""
+    index = yield from writer.replica.index()
+    if writer.position.checkpoint_id in index.pruned:
+        raise _moved(
+            writer, "the checkpoint that this session stood on was pruned", writer.position.checkpoint_id, None
+        )
 
 
 def _moved(writer: Writer, what: str, expected: object, got: object) -> HeadMovedError:

@@ -1,6 +1,6 @@
-"""Take what was erased out of what a session is resumed from: out of `latest`, and out of what a handle remembers.
+"""Remove erased payloads from `latest`, the snapshot register, and from the memory of a handle.
 
-A fold over tombstones and a fold from which the payloads were taken afterwards come to the same state.
+Folding tombstones gives the same state as folding the records and removing the payloads afterwards.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from treering.session.state import SessionState, decode_state, encode_state
 
 
 def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:
-    """Let a state hold nothing that was erased after the epoch `since`."""
+    """Remove everything erased after the epoch `since` from a state."""
     state.lines = {name: bury_line(line, marks) for name, line in state.lines.items()}
     state.context = without_messages(state.context, marks.names)
     if state.checkpoint is not None:
         context = without_messages(state.checkpoint.context, marks.names)
         checkpoint = msgspec.structs.replace(state.checkpoint, context=context)
-        state.checkpoint = _without_values(checkpoint, marks.of_state(since))
+        state.checkpoint = _without_values(checkpoint, marks.of_state(since))  # rule: forget-values
     state.take_back(marks.facts_since(since))
 
 
 def _without_values(checkpoint: Checkpoint, acts: Iterable[Erasure]) -> Checkpoint:
-    """Return a checkpoint from before these acts without the values of the state that they took."""
+    """Return a checkpoint older than these acts without the state values that they erased."""
     state, manager = dict(checkpoint.state), checkpoint.manager
     for act in acts:
         state |= {key: act.tombstone(state[key]) for key in act.state if key is not None and key in state}
@@ -41,12 +41,12 @@ def _without_values(checkpoint: Checkpoint, acts: Iterable[Erasure]) -> Checkpoi
 
 
 def bury_line(line: bytes, marks: Burials) -> bytes:
-    """Return a record's line as it is now, whichever position it is from."""
+    """Return the line that replaces a record: its tombstone if it was erased, else the line itself."""
     return marks.bury(line, decode_record(line).at) if marks else line
 
 
 def latest_burier(policy: Policy | None, key: str) -> Bury:
-    """Return what takes erased payloads out of `latest`."""
+    """Return the function that removes erased payloads from `latest`."""
 
     def bury(latest: Latest, marks: Burials) -> Latest:
         state = decode_state(latest, policy, key=key)

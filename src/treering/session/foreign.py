@@ -1,7 +1,7 @@
-"""Checkpoints that another program made, as an importer hands them over.
+"""Drafts of checkpoints that another program made, for importers.
 
-An importer cannot make a checkpoint: it knows neither the records nor the policy of a session. It says in a draft of
-the type `checkpoint` what the program had kept, and at which node; whoever records the draft makes the checkpoint.
+An importer cannot make a checkpoint: it knows neither the records nor the policy of a session. It passes a draft of
+the type `checkpoint` that says what the program had kept, and at which node; recording the draft makes the checkpoint.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, Item
 from treering.format import values
 from treering.format.values import fields_of
-from treering.session.reader import ContextItem
+from treering.session.content import ContextItem
 from treering.session.recording import encode_state_values
 from treering.session.redaction import Redaction
 from treering.transcript.node import Draft
@@ -36,8 +36,8 @@ def checkpoint_draft(
     """Return the draft of a checkpoint. The nodes that it names must be among the drafts before it.
 
     Args:
-        node: Where the program stood.
-        context: What it showed to the model: nodes by id, or items whose message stands in for the node's own.
+        node: The node at which the program made it.
+        context: What the model saw: nodes by id, or items whose message replaces the node's own.
         state: The agent's whole state.
         time_ms: When it was made, in milliseconds since 1970.
         manager: State of its conversation manager.
@@ -56,11 +56,11 @@ def checkpoint_draft(
 
 
 def checkpoint_of(draft: Draft, redaction: Redaction | None = None) -> Checkpoint:
-    """Return the checkpoint of a draft; who records it adds a policy, and the id and the head where they are empty.
+    """Return the checkpoint of a draft; its recorder adds the policy, and the id and the head where they are empty.
 
     Args:
         draft: As `checkpoint_draft` made it.
-        redaction: What every text passes before it is stored.
+        redaction: Applied to every text before it is stored.
 
     Raises:
         UsageError: A value cannot be stored exactly.
@@ -83,7 +83,7 @@ def checkpoint_of(draft: Draft, redaction: Redaction | None = None) -> Checkpoin
 
 
 def _redacted(redaction: Redaction, name: str, value: Any) -> Any:
-    """A part of a checkpoint as it may be stored; the nodes that a context names stay."""
+    """A part of a checkpoint, redacted; the node ids in a context stay as they are."""
     if name != "context":
         return redaction.value(value, name)
     return [

@@ -1,4 +1,4 @@
-"""Functions of the caller's that run before and after what a session does."""
+"""Functions of the caller that run before and after operations of a session."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 Hook = Callable[[Mapping[str, object]], None]
-"""Receives facts about the event by name. Raising in a `before` hook refuses it: nothing is recorded."""
+"""Receives facts about the event by name. If a `before` hook raises, nothing is recorded."""
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):

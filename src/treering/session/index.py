@@ -1,4 +1,4 @@
-"""Everything about a session but its payloads: the graph, the checkpoints, and where each record stands."""
+"""The index of a session: the graph, the checkpoints, and the position of each record; no payloads."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from treering.transcript.heads import Heads
 
 
 class _Placed(NamedTuple):
-    """How a head came to be where it is, but for nodes of its own since."""
+    """Where a head was last placed; nodes appended to it since are not counted."""
 
     at: int
-    """Position of the record that says so."""
+    """Position of the record that placed it."""
     node: str | None
 
 
@@ -29,13 +29,13 @@ class Index:
         self.checkpoints: dict[str, Entry] = {}
         """In the order they were made; pruned ones are gone."""
         self.all_checkpoints: dict[str, Entry] = {}
-        """The pruned ones too: others may be changes of them."""
+        """The pruned ones too: kept checkpoints may be deltas over them."""
         self.pruned: set[str] = set()
         self.edits: list[Skeleton] = []
         self._at_node: dict[str | None, list[str]] = {}
         self._placed: dict[str, _Placed] = {}
         self._dropped: dict[str, int] = {}
-        """Where heads were forgotten last: one of the same name that is made later is another one."""
+        """By name, where a head was last dropped: a later head of the same name is another head."""
         self.end = 0
         self.extend(skeletons)
 
@@ -88,7 +88,7 @@ class Index:
         return self.checkpoints[checkpoint]
 
     def any_checkpoint(self, checkpoint: str) -> Entry:
-        """The record of a checkpoint, also of a pruned one: others may be deltas over it.
+        """The record of a checkpoint, also of a pruned one: kept checkpoints may be deltas over it.
 
         Raises:
             NotFoundError: There is none.
@@ -100,17 +100,17 @@ class Index:
     def nearest_checkpoint(
         self, path: list[Skeleton], *, head: str | None = None, before: int | None = None
     ) -> tuple[str | None, int]:
-        """The checkpoint that tells the state at the end of `path`, and how many nodes lie up to its own.
+        """The checkpoint that holds the state at the end of `path`, and the depth of its node in the path.
 
-        Where `head` stands at the end of the path, or went on from there, it is the newest that was made on this head,
-        since heads that meet on one node differ in state; if there is none, what others made before this head came to
-        be there counts. Elsewhere it is the newest on the deepest node that has one; of several there, one of `head`
-        comes first.
+        If `head` points to the end of the path, or went on from there, this is the newest checkpoint made on this head,
+        since heads that meet on one node differ in state; if there is none, checkpoints of other heads count that were
+        made before this head was placed there. Otherwise it is the newest on the deepest node that has one; of several
+        there, one of `head` takes precedence.
 
         Args:
             path: Nodes from a root down.
-            head: The head that stands at its end, or will.
-            before: Pass over checkpoints made at this position or later.
+            head: The head that points to its end, or will.
+            before: Ignore checkpoints made at this position or later.
         """
         end = self.end if before is None else before
         depths: dict[str | None, int] = {None: 0} | {row.id: place for place, row in enumerate(path, 1)}
@@ -127,7 +127,7 @@ class Index:
         return None, 0
 
     def depth_of(self, checkpoint: str | None, path: list[Skeleton]) -> int:
-        """How many nodes of `path` lie up to the one that a checkpoint was made at.
+        """The depth in `path` of the node that a checkpoint was made at.
 
         Raises:
             NotFoundError: There is no such checkpoint, it was pruned, or it was made elsewhere.
@@ -141,11 +141,11 @@ class Index:
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind="branch")
 
     def _is_of(self, head: str | None, entry: Entry) -> bool:
-        """Whether a checkpoint was made on `head`, and not on an earlier one of its name."""
+        """Whether a checkpoint was made on `head`, and not on an earlier head of the same name."""
         return entry.head == head and entry.at > self._dropped.get(entry.head, -1)
 
     def _came_through(self, head: str, path: list[Skeleton], depths: Mapping[str | None, int]) -> bool:
-        """Whether `head` stands at the end of `path`, or did since it was put where it went on from."""
+        """Whether `head` points to the end of `path`, or has passed it since it was placed."""
         tip = self.heads.heads[head]
         if depths.get(tip) == len(path):
             return True
@@ -156,7 +156,7 @@ class Index:
         hidden_at = None
         for edit in self.edits:
             if edit.kind == "retract" and edit.target == node:
-                first = edit.at if hidden_at is None else hidden_at  # it may have been hidden again
+                first = edit.at if hidden_at is None else hidden_at  # it may have been hidden twice
                 hidden_at = None if read_brief(edit).get("undo") is True else first
         return hidden_at
 

@@ -1,7 +1,7 @@
-"""A context that providers take: every call of a tool in it has its result, and every result its call.
+"""Make a context that providers accept: every tool call in it has its result, and every result its call.
 
-What is recorded stays as it is. What providers would refuse is left out where a context is handed out, and a cut that
-would part a result from its call is refused before anything is written. What belongs together says `treering.calls`.
+Records stay as they are. Messages that providers would refuse are left out when a context is returned, and a cut that
+would separate a result from its call is refused before anything is written. `treering.calls` pairs calls and results.
 """
 
 from __future__ import annotations
@@ -12,35 +12,30 @@ from treering.calls import pairing
 from treering.checkpoint.policies.walk import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
-from treering.session.reader import ContextItem, Reader
-from treering.session.writer import Writer
+from treering.session.content import ContextItem
+from treering.session.reader import Readable
 from treering.storage.requests import Steps
 from treering.transcript.node import Node
 
-STEP_NODES_MAX = 64  # a call stands right in front of its results
+STEP_NODES_MAX = 64  # a call comes right before its results
 
 
-def recorded(reader: Reader) -> tuple[ContextItem, ...]:
-    """The context in hand as it was recorded, messages put off included."""
-    items = reader.messages(reader.state.context, reader.state.lines)
-    return items + _put_off(reader) if isinstance(reader, Writer) and reader.put_off else items
+def recorded(reader: Readable) -> tuple[ContextItem, ...]:
+    """The current context as it was recorded, buffered messages included."""
+    items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
+    drafts = [draft for draft in reader.unrecorded if draft.type == "node" and draft.kind == "message"]
+    return (*items, *(ContextItem(draft.id or "", draft.payload) for draft in drafts))
 
 
-def _put_off(writer: Writer) -> tuple[ContextItem, ...]:
-    """Messages that are not recorded yet, because the session was opened that way."""
-    shown = [draft for draft in writer.put_off if draft.type == "node" and draft.kind == "message"]
-    return tuple(ContextItem(draft.id or "", draft.payload) for draft in shown)
-
-
-def whole(reader: Reader, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:
-    """Return a context without what providers refuse, in the order in which it is sent: the policy says how.
+def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:
+    """Return a context without messages that providers refuse, in the order the policy sends them.
 
     Args:
         reader: The session.
         items: The context as it was recorded.
-        keep_open: Leave in the calls that a next message can answer.
+        keep_open: Keep the calls that the next message can answer.
     """
-    policy, messages = reader.policy, [item.message for item in items]
+    policy, messages = reader.replica.policy, [item.message for item in items]
     found = (
         policy.sent(messages, keep_open=keep_open) if isinstance(policy, Walk) else sent(messages, keep_open=keep_open)
     )
@@ -49,16 +44,16 @@ def whole(reader: Reader, items: Sequence[ContextItem], *, keep_open: bool = Fal
     )
 
 
-def require_calls(reader: Reader, new: Sequence[ContextItem], old: Sequence[ContextItem]) -> Steps[None]:
-    """Refuse a context that shows a result and leaves out the node of its call.
+def require_calls(reader: Readable, new: Sequence[ContextItem], old: Sequence[ContextItem]) -> Steps[None]:
+    """Refuse a context that shows the result of a tool call but not the call's node.
 
     Args:
         reader: The session.
-        new: What is to be shown.
-        old: What is shown so far.
+        new: The new context.
+        old: The current context.
 
     Raises:
-        UsageError: It names the node that has to be shown, too.
+        UsageError: The call's node is missing; the message names it.
     """
     orphans = pairing(item.message for item in new).orphans
     alone = {(new[each.at].node, each.result.id) for each in orphans}
@@ -67,9 +62,9 @@ def require_calls(reader: Reader, new: Sequence[ContextItem], old: Sequence[Cont
     shown = {item.node for item in new}
     _refuse_parted(shown, alone, old)
     for node in sorted({node for node, _ in alone} - {item.node for item in old}):
-        index = yield from reader.index()
+        index = yield from reader.replica.index()
         rows = index.graph.path(node)[-STEP_NODES_MAX:]
-        before = yield from reader.nodes(row for row in rows if row.id not in index.graph.annotations.retracted)
+        before = yield from reader.content.nodes(row for row in rows if row.id not in index.graph.annotations.retracted)
         _refuse_parted(shown, alone, [ContextItem(each.id, _message(each)) for each in before])
 
 
@@ -78,12 +73,12 @@ def _message(node: Node) -> object:
 
 
 def _refuse_parted(shown: Collection[str], alone: Collection[tuple[str, str]], old: Sequence[ContextItem]) -> None:
-    """Refuse to show results without calls that `old` has, in nodes that are not shown.
+    """Refuse to show results whose calls are in `old`, in nodes that are not shown.
 
     Args:
-        shown: The nodes of the context to be.
-        alone: Its results that have no call there: the node, and the id of the call.
-        old: Where the calls may be.
+        shown: The nodes of the new context.
+        alone: Its results without a call there: the node, and the id of the call.
+        old: The current context, which may have the calls.
     """
     pairs = pairing(item.message for item in old).pairs
     parted = [
@@ -92,7 +87,7 @@ def _refuse_parted(shown: Collection[str], alone: Collection[tuple[str, str]], o
         if (old[pair.result_at].node, pair.result.id) in alone and old[pair.call_at].node not in shown
     ]
     if not parted:
-        return  # it had no call before, either
+        return  # it had no call in the old context, either
     begin = min(pair.call_at for pair in parted)
     while (earlier := min((pair.call_at for pair in pairs if pair.result_at >= begin), default=begin)) < begin:
         begin = earlier

@@ -1,6 +1,6 @@
-"""Between what callers hand in and what a record's body holds: tagged values, blobs, and leftovers of foreign files.
+"""Convert between callers' values and record bodies: tagged values, blobs, and unknown fields of foreign files.
 
-A body is the payload, or a payload and its source, see `treering.format.foreign`, or what is left of an erased one.
+A body is the payload, or a payload and its source, see `treering.format.foreign`, or the mark of an erased payload.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ def encode_payload(draft: Draft, *, inside: Collection[str] = ()) -> tuple[Raw, 
     """Return the body of a draft, and the blobs that must be stored before it, by digest.
 
     Args:
-        draft: What is to be recorded.
-        inside: Digests of large parts that stay in the body nevertheless: blobs that were erased.
+        draft: The draft.
+        inside: Digests of large parts that stay in the body nevertheless: erased blobs.
 
     Raises:
         UsageError: A value cannot be stored exactly; the message names its path.
@@ -38,7 +38,7 @@ def encode_payload(draft: Draft, *, inside: Collection[str] = ()) -> tuple[Raw, 
 
 
 def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[bytes, dict[str, bytes]]:
-    """Return what is kept of a foreign record besides the payload: programs put whole files there, too."""
+    """Encode the fields of a foreign record that are not in the payload; they may hold whole files."""
     source = values.encode(fields)
     if len(source) < blobs.BASE64_BYTES_MIN:
         return source, {}
@@ -47,7 +47,7 @@ def _encode_source(fields: dict[str, object], inside: Collection[str]) -> tuple[
 
 
 def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
-    """Return what the caller handed in, or `Erased`; a blob that is missing becomes a text note."""
+    """Return the value that the caller recorded, or `Erased`; a missing blob becomes a text note."""
     if is_erased(body):
         return erased_of(body)
     payload = values.decode(split_source(body)[1])
@@ -55,7 +55,7 @@ def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
 
 
 def preview_payload(body: bytes) -> object:
-    """Return what a record alone tells of its payload, or `Erased`: of large texts their beginnings, no other blobs."""
+    """Return the payload as far as the record holds it, or `Erased`: the beginnings of large texts, no other blobs."""
     if is_erased(body):
         return erased_of(body)
     payload = values.decode(split_source(body)[1])

@@ -1,4 +1,4 @@
-"""From drafts to records: parents, heads, times, the checkpoint that rides along."""
+"""Turn drafts into the records of one append: parents, heads, times, and a checkpoint if one is due."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from treering.format import values
 from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
 from treering.session.basis import Place, in_hand
+from treering.session.content import ContextItem
 from treering.session.payload import encode_payload
-from treering.session.reader import ContextItem
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState
 from treering.session.writer import Writer
@@ -29,15 +29,15 @@ Message = Draft | Mapping[str, Any] | str
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit changes besides adding messages."""
+    """Changes of a commit besides its messages."""
 
     state: Mapping[str, object] = {}
     drop: Sequence[str] = ()
     manager: object = UNSET
     context: Sequence[ContextItem | str] | None = None
-    """What the model saw so far, edited; the messages follow it."""
+    """The context in front of the commit's messages, edited by the caller."""
     as_it_is: bool = False
-    """Take the context though it parts results from their calls: somebody else's, who shows it already."""
+    """Accept a context that has results without their calls: another program made it and shows it already."""
     label: str | None = None
     step: int | None = None
     metadata: Mapping[str, object] = {}
@@ -45,36 +45,36 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def says_something(self) -> bool:
-        """There is more to keep than the end of a turn."""
+        """Whether there is content to keep besides the end of a turn."""
         facts = (self.state, self.drop, self.metadata, self.label, self.navigated)
         return any(facts) or self.context is not None or self.step is not None or self.manager is not UNSET
 
 
 class Recording:
-    """Collects the records of one append, knowing where the session would stand behind each."""
+    """Collects the records of one append and tracks the position after each."""
 
-    put_off: tuple[Draft, ...] = ()
+    buffered: tuple[Draft, ...] = ()
     untold = False
-    """A node that begins a head beside others would give it another state than it has here."""
+    """A new head that begins here without a checkpoint would get a wrong state."""
     compacts = False
     """A compaction is among the records."""
     made: Checkpoint | None = None
 
     def __init__(self, writer: Writer, place: Place | None = None) -> None:
         self.writer = writer
-        self.state: SessionState = writer.state
+        self.state: SessionState = writer.replica.state
         self.records: list[Record] = []
         self.blobs: dict[str, bytes] = {}
         self.ids: list[str] = []
-        """Of the drafts that the caller handed in, recorded already or not."""
+        """Ids of the caller's drafts, recorded already or not."""
         place = place or in_hand(writer)
         self.head, self.node, self.own_head = place.head, place.node, place.own_head
-        self.moved = self.own_head and self.node != writer.at_node
+        self.moved = self.own_head and self.node != writer.position.node
         self.caught_up = place.caught_up
-        """Afterwards the handle stands on the checkpoint that was made."""
+        """After the append, the handle moves to the new checkpoint."""
         self._context: Context | None = self.state.context if self.state.context_at == self.node else None
         self._added: list[Record] = []
-        """Nodes and edits that `_context` does not show yet; most appends never ask for it."""
+        """Nodes and edits not yet applied to `_context`; most appends never need it."""
         self.checkpoint: Checkpoint | None = self.state.checkpoint
         if place.newest is not None:
             self._context, self.checkpoint = place.newest.context, place.newest.checkpoint
@@ -83,14 +83,14 @@ class Recording:
 
     @property
     def begins_head(self) -> bool:
-        """Others took the head along: what is recorded here begins one of its own, and nothing of it is there yet."""
+        """Another writer moved the head on: these records begin a new head, which has no record yet."""
         heads = self.state.heads.heads
-        first = not heads and self.node is None and self.head == self.writer.at_head
+        first = not heads and self.node is None and self.head == self.writer.position.head
         return self.head not in heads and not self.moved and not first
 
     @property
     def context(self) -> Context | None:
-        """What the model sees behind the records so far; None if only the path can tell."""
+        """The context after the records so far; None if it has to be computed from the path."""
         for record in self._added:
             if self._context is not None:
                 self._context = self._seen(self._context, record)
@@ -103,21 +103,21 @@ class Recording:
 
     def _seen(self, context: Context, record: Record) -> Context | None:
         if record.type == "node":
-            return self.writer.policy.extend(context, skeleton_of_record(record, 0))
-        if record.target is None or _takes_back(record):  # which records the context itself
+            return self.writer.replica.policy.extend(context, skeleton_of_record(record, 0))
+        if record.target is None or _takes_back(record):  # the edit holds the context itself
             return context
         if record.kind == "retract":
             return without(context, {record.target})
         return replace(context, {record.target: bytes(record.body)}) if record.kind == "amend" else context
 
     def draft(self, draft: Draft, *, here: bool = False) -> str:
-        """Record a draft, about the node in hand if it is about `here`; return its id."""
-        burials = self.writer.burials
-        if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:
-            return draft.id or ""  # erased since it was said, or put off: there is nothing left to be amended
+        """Record a draft, with `here` about the current node; return its id."""
+        burials = self.writer.replica.burials
+        if draft.type == "edit" and draft.kind == "amend" and draft.target in burials.names:  # rule: no-edits-after
+            return draft.id or ""  # the target was erased, so there is nothing left to amend
         if self.writer.options.redaction is not None:
             draft = self.writer.options.redaction.draft(draft)
-        body, large = encode_payload(draft, inside=burials.blobs)
+        body, large = encode_payload(draft, inside=burials.blobs)  # rule: gone-blobs
         if large:
             self.blobs |= large
         identifier, time = draft.id, draft.time_ms
@@ -149,7 +149,7 @@ class Recording:
         return identifier
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:
-        """The parent and head of a new node. If it continues where the session stands, that goes along."""
+        """The parent and head of a new node. If it continues the current node, the handle moves with it."""
         self._nodes += 1
         if parent is HERE or parent == self.node:
             if self.untold and self.begins_head:
@@ -162,13 +162,13 @@ class Recording:
         return parent, aside
 
     def _aside(self, parent: str | None) -> str:
-        """The head for a node below another parent: one that ends there since this append, or a new one."""
+        """The head for a node below another parent: one that this append made and that ends there, or a new one."""
         known = next((head for head, node in self._asides.items() if node == parent), None)
         taken = Heads(self.state.heads.heads | self._asides)
         return known or taken.free_name(self.head)
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
-        """Record that `head` now stands at `node` and is the current one."""
+        """Record that `head` now points to `node` and is the current one."""
         self._add_head(kind, head, node, brief)
         self.head, self.node, self.own_head, self.moved = head, node, True, True
 
@@ -181,15 +181,15 @@ class Recording:
         )  # fmt: skip
 
     def forget(self, head: str) -> None:
-        """Record that a head is given up."""
+        """Record that a head is dropped."""
         self.records.append(Record(at=0, by="", type="head", kind="drop", id=self.state.new_id(), head=head))
 
     def give_up(self, checkpoint: str) -> None:
-        """Record that a checkpoint is out of the lists."""
+        """Record that a checkpoint is pruned."""
         self.records.append(_given_up(checkpoint, self.state.new_id()))
 
     def end(self, changed: Change | None) -> None:
-        """Record a checkpoint if `changed` says something to keep, or the schedule wants one."""
+        """Record a checkpoint if `changed` has content to keep, or the schedule makes one due."""
         schedule = self.writer.options.schedule
         if changed is None and not schedule.watches_appends:
             return
@@ -204,18 +204,20 @@ class Recording:
             self.keep(changed or Change(), wanted=wanted)
 
     def keep(self, change: Change, *, wanted: bool = True) -> None:
-        """Record a checkpoint of where the session stands behind the records so far.
+        """Record a checkpoint of the position after the records so far.
 
         Args:
-            change: What it is to say.
-            wanted: Somebody asked for it. Else it is left out if it is too large for a record.
+            change: Its content.
+            wanted: The caller asked for it. Otherwise it is skipped if it is too large for a record.
         """
         context = self.context
         if context is None:
             raise UsageError("the context of this node is not known", kind="adrift")
         if self.begins_head:
             if not self.state.heads.heads and self.node is None:
-                self._add_head("branch", self.writer.at_head, None)  # else the new one would be the only one there is
+                self._add_head(
+                    "branch", self.writer.position.head, None
+                )  # else the new checkpoint would be the only one
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
             change = _redacted(change, self.writer.options.redaction)
@@ -234,10 +236,10 @@ class Recording:
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,
-            context=without_messages(context, self.writer.burials.names),
+            context=without_messages(context, self.writer.replica.burials.names),  # rule: no-copies-after
             state=state,
             manager=manager,
-            policy=self.writer.policy.name,
+            policy=self.writer.replica.policy.name,
             label=change.label,
             step=change.step,
             metadata=dict(change.metadata),
@@ -257,14 +259,14 @@ def checkpoint_records(
     navigated: bool = False,
     time_ms: int | None = None,
 ) -> tuple[Checkpoint, list[Record]]:
-    """A checkpoint as it is recorded, and its records; the steps to one that is too large for a record are given up.
+    """A checkpoint as it is recorded, and its records; one too large for a record is split, its first parts pruned.
 
     Args:
-        parent: The checkpoint that it is a change of; without one everything is in it.
+        parent: The checkpoint that it is a delta over; None makes a full one.
         new: The checkpoint.
-        new_id: Makes ids for what else is recorded.
-        navigated: The head moved otherwise than by appending.
-        time_ms: When it was made, if its id does not tell that.
+        new_id: Makes ids for the further records.
+        navigated: The head moved, and not by appending.
+        time_ms: When it was made, if its id does not hold the time.
     """
     steps = write_steps(parent, new, navigated=navigated, new_id=new_id)
     records = [
@@ -315,7 +317,7 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
 
 
 def require_storable(drafts: Sequence[Draft]) -> None:
-    """Refuse drafts that could not be recorded, before they are put off.
+    """Refuse drafts that could not be recorded, before they are buffered.
 
     Raises:
         UsageError: A value cannot be stored exactly, or is too large for a record.
@@ -327,10 +329,10 @@ def require_storable(drafts: Sequence[Draft]) -> None:
 
 
 def draft_of(message: Message) -> Draft:
-    """Return what a caller handed in as a draft.
+    """Convert a message of the caller to a draft.
 
     Raises:
-        UsageError: It is none of what is taken.
+        UsageError: It is none of the accepted types.
     """
     if isinstance(message, Draft):
         return message

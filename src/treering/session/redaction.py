@@ -1,13 +1,13 @@
-"""A function of the caller's that every text passes before it is stored.
+"""Apply a function of the caller to every text before it is stored.
 
-Where it is applied: to drafts when they become records, to what a checkpoint is given, to the card of a new session.
-There values become bytes. Nothing is stored that did not come by one of these places, or was stored before.
+It is applied to drafts when they become records, to the content of checkpoints, and to the card of a new session. There
+values become bytes. Everything stored passed one of these places, or was stored before.
 
-Rule 1: what is signed or encrypted stays as it is, with all that is in the same object; see `blobs.is_signed`.
-Rule 2: what holds a session together stays: ids, roles, types, and names of fields. Inside the arguments of a tool call
-these words mean nothing, and every text is given to the function.
-Rule 3: base64 is no text: a `data:` URL, what stands beside a media type, and any that is long.
-Rule 4: a text may come twice, as the function returned it the first time. So it must leave that alone.
+Rule 1: signed or encrypted texts stay as they are, with everything in the same object; see `blobs.is_signed`.
+Rule 2: texts that give a session its structure stay: ids, roles, types, and names of fields. Inside the arguments of a
+tool call these names have no such meaning, and the function gets every text.
+Rule 3: base64 is no text: a `data:` URL, a value beside a media type, and any long base64 string.
+Rule 4: the function may get a text twice, the second time as it returned it. So it must be idempotent.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ import msgspec
 from treering.errors import UsageError
 from treering.format.blobs import is_signed, read_base64
 from treering.format.register import Card
+from treering.messages import signed_fields
 from treering.session.tally import ORIGIN
 from treering.transcript.node import Draft
 
 Redactor = Callable[[str], str]
-"""Returns a text as it may be stored. It must return the same for what it returned."""
+"""Returns a text as it may be stored. It must be idempotent."""
 
 BASE64_CHARACTERS_MIN: Final = 1024
-"""Shorter base64 that nothing tells to be data is a text: a key may look like that."""
+"""Shorter base64 without a mark of data counts as text: an API key may look like that."""
 _MEDIA_TYPES: Final = frozenset({"mimeType", "mime_type", "mediaType", "media_type"})
 IDENTIFYING: Final = _MEDIA_TYPES.union(
     {"id", "role", "type", "kind", "parentId", "parent_id"},
@@ -44,16 +45,14 @@ _IDENTIFYING_IN: Final[Mapping[str, frozenset[str]]] = {
         {"session", "format", "path", "digest", "header", "tail", "leaf", "head", "parent", "parent_session"}
     ),
 }
-"""By kind: further ones at the top of payload and brief. By its origin an import finds a file again."""
-_SIGNED_BY: Final = {"ThinkingSignature": frozenset({"Thinking", "ThinkingSignature"})}
-"""Messages of evva's have the signature of one field beside all others."""
+"""By kind: further fields at the top of payload and brief. An import finds a file again by its origin."""
 _ARGUMENTS: Final = frozenset({"arguments", "input", "Input", "args"})
 _CARD_TEXTS: Final = ("title", "project", "cwd", "task", "status")
-_RAW, _ORDER, _AT = "raw", "order", "at"  # in the source of a draft, see `treering.importers.entry`
+_RAW, _ORDER, _AT = "raw", "order", "at"  # in the source of a draft, see `treering.programs.common.entry`
 
 _begin = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"  # also behind a line break inside JSON text
 _KEY_SHAPES: Final = (
-    _begin + r"sk-[A-Za-z0-9_-]{20,}",  # OpenAI, Anthropic and others
+    _begin + r"sk-[A-Za-z0-9_-]{20,}",  # OpenAI, Anthropic and similar
     _begin + r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])",  # AWS, ids of access keys
     _begin + r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
     _begin + r"xox[a-z]-[A-Za-z0-9-]{10,}",  # Slack
@@ -65,13 +64,13 @@ _KEY_SHAPES: Final = (
 def redact_patterns(
     patterns: Iterable[str | re.Pattern[str]] = (), *, keys: bool = True, replacement: str = "[redacted]"
 ) -> Redactor:
-    """Return a redactor that replaces all that matches one of some regular expressions.
+    """Return a redactor that replaces every match of some regular expressions.
 
     Args:
-        patterns: Looked for one after the other, anywhere in a text.
-        keys: Look for keys of well-known shapes as well: `sk-...`, ids of AWS access keys, tokens of GitHub and Slack,
-            API keys of Google, private keys in PEM. What only looks random is not found.
-        replacement: Stands where the match stood, as it is. None of the patterns may match it.
+        patterns: Searched one after the other, anywhere in a text.
+        keys: Also search for keys of well-known shapes: `sk-...`, ids of AWS access keys, tokens of GitHub and Slack,
+        API keys of Google, private keys in PEM. Texts that only look random are not found.
+        replacement: Replaces each match, as it is. None of the patterns may match it.
 
     Raises:
         UsageError: A pattern is no regular expression, or matches the replacement.
@@ -96,7 +95,7 @@ def redact_patterns(
 
 
 class Redaction:
-    """Applies a redactor to whatever is about to be stored. What was handed in is not changed."""
+    """Applies a redactor to values before they are stored. The caller's objects are not changed."""
 
     def __init__(self, redactor: Redactor) -> None:
         if not callable(redactor):  # callers are not always type-checked
@@ -109,7 +108,7 @@ class Redaction:
         """Return a text as it may be stored.
 
         Raises:
-            UsageError: The redactor raised, or returned no text. `where` says for what; the text itself is not shown.
+            UsageError: The redactor raised, or returned no text. The message shows `where`, never the text itself.
         """
         try:
             found = self._redactor(text)
@@ -128,7 +127,7 @@ class Redaction:
         """Return a value with all its texts redacted.
 
         Args:
-            value: As callers hand it in.
+            value: As the caller passed it.
             where: Its place, for messages.
             identifying: Further names of fields at its top whose texts stay.
 
@@ -153,7 +152,7 @@ class Redaction:
 
     def _fields(self, fields: dict[Any, Any], where: str, identifying: frozenset[str]) -> dict[Any, Any]:
         found = {}
-        for name, signed in _SIGNED_BY.items():
+        for name, signed in signed_fields().items():
             if fields.get(name):
                 identifying |= signed
         holds_media = not _MEDIA_TYPES.isdisjoint(fields)
@@ -166,7 +165,7 @@ class Redaction:
         return found
 
     def draft(self, draft: Draft) -> Draft:
-        """Return a draft as it may be stored: payload, brief, and what is kept of a foreign record."""
+        """Return a draft as it may be stored: payload, brief, and the kept fields of a foreign record."""
         names = _IDENTIFYING_IN.get(draft.kind, frozenset())
         return msgspec.structs.replace(
             draft,
@@ -183,7 +182,7 @@ class Redaction:
         if not isinstance(raw, str | bytes):
             return found
         text = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
-        if type(at) is int and at >= 0:  # the rest of a document, and where something was taken out of it
+        if type(at) is int and at >= 0:  # the rest of a document, and the place where a part was taken out of it
             before = self.text(text[:at], "source.raw")
             text, found[_AT] = before + self.text(text[at:], "source.raw"), len(before)
         else:

@@ -1,7 +1,7 @@
-"""Hold `latest` against the journal: fold all records anew, and name what `latest` says otherwise.
+"""Check `latest`, the snapshot register, against the journal: fold all records again and name the differences.
 
-A checksum shows that `latest` is as it was written. It cannot show that what was written was right: a program that
-took no note of one record, by a defect or an interrupt, would leave a `latest` that contradicts the journal for good.
+A checksum shows that `latest` is as it was written. It cannot show that the right content was written: a program that
+missed one record, by a defect or an interrupt, would leave a `latest` that contradicts the journal for good.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from treering.format.record import decode_record
 from treering.format.register import Latest
 from treering.session.state import SessionState, decode_state
 
-# What the card counts or says of records, whatever the session was created or loaded with.
+# Fields of the card that only records determine, whatever the session was created or loaded with.
 _COUNTED = ("nodes", "messages", "checkpoints", "head", "node")
-# What it says only if records do: a card may be born with it.
+# Fields that records override: a card may have them from its creation.
 _SAID = ("status", "model", "provider")
 
 
 class Replay:
-    """The state of a session at the position that `latest` accounts for, told by its records alone.
+    """The state of a session at the position that `latest` covers, folded from its records alone.
 
-    Memory holds what a handle holds: the records of the working context.
+    Memory holds the same as for an open handle: the records of the working context.
 
     Args:
-        latest: What is to be held against them.
+        latest: The snapshot to check.
 
     Raises:
         CorruptError: The body of `latest` cannot be read.
@@ -43,10 +43,10 @@ class Replay:
         self._whole = True
 
     def take(self, lines: Sequence[bytes], first: int) -> None:
-        """Fold the lines that follow what was folded; those of other positions are passed over.
+        """Fold the lines that come next; lines of other positions are skipped.
 
         Args:
-            lines: Whole records, as readers are to see them: what was erased is gone.
+            lines: Whole records as readers see them: erased payloads replaced.
             first: Position of the first of them.
         """
         for at, line in enumerate(lines, first):
@@ -55,17 +55,17 @@ class Replay:
             try:
                 self._state.apply(decode_record(line), line)
             except TreeringError:
-                self._whole = False  # it is damaged, and whoever reads it says so
+                self._whole = False  # the record is damaged, which the reader of it reports
 
     @property
     def differences(self) -> list[str]:
-        """What `latest` says otherwise, in a word each; nothing if some of the records are missing or damaged."""
+        """What differs in `latest`, in a word each; empty if some of the records are missing or damaged."""
         if not self._whole or self._state.end != self._end:
             return []
         return [what for what, stored, told in self._compared() if stored != told]
 
     def _compared(self) -> Iterable[tuple[str, object, object]]:
-        """What it is, what `latest` says, and what the records tell."""
+        """Name, value in `latest`, and value folded from the records."""
         stored, told = self._stored, self._state
         for name in _COUNTED:
             yield name, getattr(stored.card, name), getattr(told.card, name)
@@ -75,7 +75,7 @@ class Replay:
         yield "heads", stored.heads.heads, told.heads.heads
         yield "usage", (stored.usage, stored.last_usage), (told.usage, told.last_usage)
         if told.checkpoint is None or stored.checkpoint is None:
-            return  # it was pruned, or is a change of one that was: only the graph tells
+            return  # the checkpoint was pruned, or is a delta over a pruned one: the fold cannot know the context
         yield "checkpoint", stored.checkpoint.id, told.checkpoint.id
         yield "state", stored.checkpoint.state, told.checkpoint.state
         yield "manager", stored.checkpoint.manager, told.checkpoint.manager

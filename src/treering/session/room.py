@@ -1,8 +1,8 @@
-"""What every `latest` has to hold, and the refusal of what would be too much of it.
+"""Limit the parts of `latest`, the snapshot register, that cannot be left out of it.
 
-`latest` leaves out what it has no room for, as the journal tells that. It cannot leave out the card, and what the rest
-is found by: the heads, and beside them the sums of usage. So what would make these too large is refused, before it is
-acknowledged; and nothing else is, least of all what makes them smaller.
+`latest` leaves out what it has no room for: it can be read from the journal. It cannot leave out the card, the heads,
+by which the rest is found, and the sums of usage. So records that would make these too large are refused before they
+are acknowledged; no other record is, and none that makes them smaller.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from treering.session.state import SessionState, encode_adrift
 from treering.session.tally import CARD, FACTS, ORIGIN
 
 CARD_RESERVE_BYTES = 1024
-"""Of a card, for what comes by itself: counts, times, the first prompt, names of an ordinary head and node."""
+"""Reserved on a card for its automatic fields: counts, times, the first prompt, an ordinary head and node."""
 ON_CARD = {("node", "model_change"), *(("note", kind) for kind in (*FACTS, ORIGIN, CARD))}
 NAME_CHARS_ORDINARY = 200
-"""Together, of a head and a node."""
+"""Length of the names of a head and its node together."""
 JSON_BYTES_MAX = 6  # of one character
 ENTRY_CHARS = 30  # around a name: quotes and the like, or a number
 
 
 def require_room(state: SessionState, records: Sequence[Record]) -> None:
-    """Refuse records behind which no `latest` could be written.
+    """Refuse records after which no `latest` could be written.
 
     Args:
-        state: Where the session stands.
-        records: What is about to be appended.
+        state: The current state.
+        records: The records to append.
 
     Raises:
         UsageError: The card, or the list of heads, or that of sums of usage would be too large.
@@ -49,21 +49,21 @@ def _touches_card(record: Record) -> bool:
 
 
 def _is_crowded(state: SessionState, records: Sequence[Record]) -> bool:
-    """Whether heads and names of usage may come near what there is room for; most sessions have one or two."""
+    """Whether heads and names of usage may come near their limit; most sessions have one or two."""
     names = [*state.heads.heads, *(node or "" for node in state.heads.heads.values()), *state.usage, *state.last_usage]
     chars = sum(map(len, names)) + sum(len(record.head) + len(record.id) + len(record.brief) for record in records)
     return JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.room() // 2
 
 
 def require_card(card: Card, before: Card | None = None) -> None:
-    """Refuse a card that leaves no room for what comes by itself.
+    """Refuse a card that leaves no room for its automatic fields.
 
     Args:
-        card: As it would be.
-        before: As it is. One that was that large already may be replaced by one that is not larger.
+        card: The new card.
+        before: The current card. If that is too large already, the new one may be as large.
 
     Raises:
-        UsageError: It is too large; the message names what is longest on it.
+        UsageError: It is too large; the message names its longest field.
     """
     largest = register.CARD_BYTES_MAX - CARD_RESERVE_BYTES
     size = register.card_bytes(card)

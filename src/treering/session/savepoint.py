@@ -1,11 +1,12 @@
-"""Where a handle stood at a moment at which all that it knows fitted together, to be gone back to.
+"""A consistent state of a handle's memory, restored after a call was interrupted.
 
-Rule 1: a call that ends, with a result or an error of ours, leaves a handle whose parts fit together. One that ends in
-anything else (an interrupt, a cancellation, an error of a hook's, no memory left) may have come to its end between any
-two lines. What it left is dropped, and the handle stands at its last savepoint.
-Rule 2: there is a savepoint when a call begins, when an append is about to be sent, and when its records were folded.
-So an append whose outcome nobody took note of is one without an answer, and is settled like that before the next one.
-Rule 3: going back asks the store nothing. The registers as last seen tell the state, and the savepoint the context.
+Rule 1: a call that ends with a result or an error of ours leaves a consistent handle. A call that ends in anything else
+(an interrupt, a cancellation, an error of a hook, no memory left) may have stopped between any two lines. Its changes
+are dropped, and the handle goes back to its last savepoint.
+Rule 2: savepoints are made when a call begins, when an append is about to be sent, and when its records were folded. So
+an append that was interrupted has an unknown outcome, and is settled like any such append before the next one.
+Rule 3: going back sends no request. The state is rebuilt from the registers as last read, the context taken from the
+savepoint.
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from treering.checkpoint.context import Context
 from treering.journal.view import View
 
 if TYPE_CHECKING:
+    from treering.session.blobs import Blobs
+    from treering.session.replica import Replica
     from treering.session.state import SessionState
 
 
 class Followed(NamedTuple):
-    """What a state knows of the head it follows, which may not be the one that the registers tell of."""
+    """The part of a state that belongs to the followed head, which may differ from the session's current head."""
 
     follow: str | None
     context: Context
@@ -30,14 +33,14 @@ class Followed(NamedTuple):
     parent_gone: bool
     nodes_since: int
     lines: dict[str, bytes]
-    """Not a copy, which would cost as much as the context is long: lines are added to it in place, and never taken."""
+    """Not a copy, which would cost as much as the context is long: lines are added in place, and never removed."""
     lines_count: int
     """How many of them there were."""
     borrowed: frozenset[str]
 
     @classmethod
     def of(cls, state: SessionState) -> Self:
-        """Take note of it; what it consists of is replaced and not changed, but for `lines`."""
+        """Save the parts of a state; they are replaced and never changed, except `lines`."""
         return cls(
             state.follow,
             state.context,
@@ -51,7 +54,7 @@ class Followed(NamedTuple):
         )
 
     def give_back(self, state: SessionState) -> None:
-        """Let a state that was made of the registers know this again."""
+        """Restore these parts in a state that was rebuilt from the registers."""
         state.follow = self.follow
         state.context, state.context_at = self.context, self.context_at
         state.checkpoint = self.checkpoint
@@ -61,14 +64,23 @@ class Followed(NamedTuple):
 
 
 class Savepoint(NamedTuple):
-    """What a handle goes back to."""
+    """The saved memory of a handle."""
 
     view: View | None
-    """The registers as last seen; None: there was no session yet."""
+    """The registers as last read; None: there was no session yet."""
     state: SessionState
-    """As it was then, if there was no session; else it is made of `view` again."""
+    """The state, if there was no session; else it is rebuilt from `view`."""
     followed: Followed
-    blobs: dict[str, bytes | None]
-    """Not a copy: parts are added to it in place, and never taken."""
-    stand: object
-    """Where a writer stands; None for a reader."""
+    at_hand: dict[str, bytes | None]
+    """The blobs. Not a copy: blobs are added in place, and never removed."""
+
+    @classmethod
+    def of(cls, replica: Replica, blobs: Blobs) -> Self:
+        """Save the memory of a handle."""
+        return cls(replica.known_view, replica.state, Followed.of(replica.state), blobs.at_hand)
+
+    def give_back(self, replica: Replica, blobs: Blobs) -> None:
+        """Restore the memory of a handle, and drop everything else."""
+        replica.roll_back(self.view, self.state)
+        self.followed.give_back(replica.state)
+        blobs.at_hand = self.at_hand

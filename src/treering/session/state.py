@@ -1,10 +1,9 @@
-"""Where a session stands: a fold over its records, resumed from `latest` and carried on record by record.
+"""The current state of a session: a fold over its records, resumed from `latest` and advanced record by record.
 
-Rule 1: the fold is deterministic. Whoever folds the same records from the start, or the last of them over what
-`latest` holds, gets the same state; so any process may write `latest`.
+Rule 1: the fold is deterministic. Folding all records from the start, or the last of them over the state in `latest`,
+gives the same state; so any process may write `latest`.
 Rule 2: the context follows one head. A node that does not continue it, or a head that moved without a checkpoint,
-leaves the context unknown (`adrift`) until a full checkpoint or a look at the graph says what it is. It is never
-guessed.
+leaves the context unknown (`adrift`) until a full checkpoint or the graph determines it. It is never guessed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from treering.format.register import Card, Latest, room
 from treering.session.tally import Tally, recorded
 from treering.transcript.heads import Heads, decode_heads
 
-DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported here: resuming loads no code
+DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported early, so that resuming loads no code
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
 
@@ -38,25 +37,25 @@ def knows(record: Record) -> bool:
 
 
 class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """First body line of `latest`: everything but the records themselves."""
+    """First body line of `latest`: everything except the records."""
 
     type: str = "state"
     heads: dict[str, object] = {}
     checkpoint: Raw | UnsetType = UNSET
-    """The newest checkpoint of the head in hand, whole."""
+    """The newest checkpoint of the current head, as a full one."""
     context: list[str | ItemForm] | None = None
     """Items of the working context; None: those of the checkpoint."""
     settings: Raw | UnsetType = UNSET
-    """What goes with `context`."""
+    """The further parts of `context`."""
     context_at: str | None = None
     nodes_since: int = 0
     parent_gone: bool = False
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
     places: list[int] = []
-    """Positions of the records of the context that are left out, node by node in its order; -1: not known."""
+    """Positions of the context's records that are left out, in the order of its nodes; -1: unknown."""
     policy: str = ""
-    """Where there is no room for the context and the checkpoint: the policy that extends it."""
+    """Set where there is no room for the context and the checkpoint: the policy that extends the context."""
 
 
 _PLACE_BYTES = 17  # of a position and a comma
@@ -73,28 +72,28 @@ class SessionState:
         self.end = card.born
         """One past the last record folded."""
         self.follow: str | None = None
-        """The head whose context is kept; None: the current one."""
+        """The followed head, whose context is kept; None: the current one."""
         self.heads = Heads()
         self.context = Context()
         self.context_at: str | None = None
         """The node that the context belongs to."""
         self.lines: dict[str, bytes] = {}
-        """Record lines by id: of the nodes in the context, and of all that a checkpoint to come refers to."""
+        """Record lines by id: of the nodes in the context, and of those that a prefetched checkpoint refers to."""
         self.places: dict[str, int] = {}
-        """Positions of records of the context that are not among the lines, as far as they are known."""
+        """Positions of the context's records that are not among the lines, as far as known."""
         self._whole: Context | None = None
-        """A context that lacks no lines: it was looked through, or grew out of one."""
+        """A context known to lack no lines: it was checked, or extends one that was."""
         self.borrowed: frozenset[str] = frozenset()
-        """Those of `lines` that folding would not have: read from the graph, and not in `latest` as far as we know."""
+        """Keys of `lines` read from the graph instead of folded; `latest` may not have them."""
         self.checkpoint: Checkpoint | None = None
-        """The newest one of the followed head; the agent's state is in it."""
+        """The newest checkpoint of the followed head; it holds the agent's state."""
         self.parent_gone = False
-        """It was pruned: the next one must not be a change of it."""
+        """The checkpoint was pruned: the next one must not be a delta over it."""
         self.nodes_since = 0
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
 
-    # what callers ask
+    # queries
 
     @property
     def card(self) -> Card:
@@ -102,7 +101,7 @@ class SessionState:
         return self._tally.card(self.heads)
 
     def tells_more_than(self, card: Card) -> bool:
-        """Whether `card` lacks something that a list shows as soon as it is recorded."""
+        """Whether `card` lacks a field that lists must show at once."""
         return self._tally.tells_more_than(card)
 
     def new_id(self) -> str:
@@ -110,7 +109,7 @@ class SessionState:
         return self._tally.clock.new()
 
     def take_back(self, facts: Collection[str]) -> None:
-        """Let the card say nothing that was erased."""
+        """Remove erased facts from the card."""
         self._tally.take_back(facts)
 
     @property
@@ -119,7 +118,7 @@ class SessionState:
 
     @property
     def tip(self) -> str | None:
-        """The node that the followed head stands on."""
+        """The node that the followed head points to."""
         return self.heads.heads.get(self.head)
 
     @property
@@ -134,17 +133,17 @@ class SessionState:
 
     @property
     def adrift(self) -> bool:
-        """The context does not belong to the head's node, or a record it needs is not at hand."""
+        """The context does not belong to the head's node, or lacks a record."""
         return self.context_at != self.tip or self.lacks_lines
 
     @property
     def lacks_lines(self) -> bool:
-        """A record that the context shows is not at hand."""
+        """A record that the context shows is not in memory."""
         if self._whole is not self.context and self.lines.keys() >= set(self.context.nodes):
             self._whole = self.context
         return self._whole is not self.context
 
-    # forward
+    # folding
 
     def advance(self, lines: Sequence[bytes]) -> list[Record]:
         """Fold the records at the positions from `end` on; return them."""
@@ -159,7 +158,7 @@ class SessionState:
         Args:
             record: The record.
             line: Its line.
-            skeleton: Its skeleton, where that is at hand.
+            skeleton: Its skeleton, if the caller has it.
 
         Raises:
             CorruptError: It is at another position.
@@ -181,7 +180,7 @@ class SessionState:
         self._tally.add(skeleton, record)
 
     def behind(self, records: Iterable[Record]) -> SessionState:
-        """What records that are about to be appended do to the card, the heads and the usage; all else is left out."""
+        """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""
         after = SessionState(self.card, self.policy)
         after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
         after.nodes_since, after.parent_gone = self.nodes_since, self.parent_gone
@@ -191,7 +190,7 @@ class SessionState:
         return after
 
     def _move(self, skeleton: Skeleton) -> None:
-        """A head moved, or another one is in hand: only the checkpoint behind it tells the context."""
+        """Fold a move of a head, or a switch to another: the checkpoint that follows determines the context."""
         before = self.head
         self.heads = self.heads.apply(skeleton)
         if self.head != before or skeleton.head == before:
@@ -202,20 +201,20 @@ class SessionState:
         if not skeleton.head or skeleton.head != self.head:
             return
         self.nodes_since += 1
-        self.lines[skeleton.id] = line  # also where its context is not known: the checkpoint behind it tells
+        self.lines[skeleton.id] = line  # even if the context is unknown: the checkpoint that follows may show it
         if skeleton.parent != self.context_at:
-            return  # another branch: adrift until a checkpoint or a look at the graph
+            return  # another branch: adrift until a checkpoint or the graph determines the context
         extended = self.policy.extend(self.context, skeleton)
         if extended is not None:
             self._see(extended, skeleton.id)
 
     def _see(self, context: Context, node: str | None) -> None:
-        """Make `context` the one of `node`; forget what neither it nor a prefetch needs."""
+        """Make `context` the one of `node`; drop lines that neither it nor a prefetch needs."""
         before, self.context, self.context_at = self.context, context, node
         items = context.items
         if len(items) <= len(before.items) or node not in (items[-1].node, items[0].node):
             self._forget()
-        elif self._whole is before:  # which was only added to: at the end, or a summary in front
+        elif self._whole is before:  # it was only extended: at the end, or by a summary in front
             self._whole = context
 
     def _forget(self) -> None:
@@ -230,21 +229,21 @@ class SessionState:
         try:
             self.checkpoint = apply_body(parent, record, self.held_record)
         except (NotFoundError, CorruptError):
-            # A change of one we do not hold, or a value in a record that is not at hand. Whoever mends this reads the
-            # records themselves, and is told if they are damaged.
+            # A delta over a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
+            # records, and raises if they are damaged.
             self.checkpoint, self.context_at = None, UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
-        if self.checkpoint.context != self.context:  # else it stays the object that is known to lack no lines
+        if self.checkpoint.context != self.context:  # else keep the object that is known to lack no lines
             self.context = self.checkpoint.context
         self.context_at = skeleton.target
         self._forget()
 
     def held_record(self, checkpoint: str) -> Record:
-        """What we hold of an older checkpoint's record: the state values it wrote that still count.
+        """The part of an older checkpoint's record in memory: the state values it wrote that are still current.
 
         Raises:
-            NotFoundError: Nothing of it.
+            NotFoundError: Nothing of it is in memory.
         """
         if checkpoint in self.lines:
             return decode_record(self.lines[checkpoint])
@@ -252,7 +251,7 @@ class SessionState:
         held = {} if newest is None else {key: at for key, at in newest.origins.items() if at == checkpoint}
         manages = newest is not None and newest.manager_at == checkpoint
         if newest is None or not (held or manages):
-            raise NotFoundError(f"checkpoint is not at hand. checkpoint={checkpoint!r}", kind="checkpoint")
+            raise NotFoundError(f"checkpoint is not in memory. checkpoint={checkpoint!r}", kind="checkpoint")
         body = Body(
             set={key: Raw(newest.state[key]) for key in held},
             manager=Raw(newest.manager) if manages and newest.manager is not None else UNSET,
@@ -263,7 +262,7 @@ class SessionState:
         numbers = {name: value for name, value in read_brief(skeleton).items() if type(value) in (int, float)}
         self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
         sums = {name: self.usage.get(name, 0) + value for name, value in self.last_usage.items()}
-        self.usage = self.usage | sums  # replaced and not changed: a savepoint may hold it
+        self.usage = self.usage | sums  # replaced, not changed: a savepoint may hold it
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
@@ -276,22 +275,22 @@ class SessionState:
             self.context_at = UNKNOWN if restored else self.context_at
         elif skeleton.kind == "retract" and target in self.context.nodes:
             self._see(without(self.context, {target}), self.context_at)
-        elif skeleton.kind == "amend" and not brief.get("erased"):  # else its target is erased, and shown as that
+        elif skeleton.kind == "amend" and not brief.get("erased"):  # else its target is erased, and shown as erased
             self.context = replace(self.context, {target: bytes(record.body)})
 
 
-# No node has this id, so a context at it is never taken for one of the head's.
+# No node has this id, so a context at it never belongs to a head.
 UNKNOWN = "?"
 
 
 def encode_state(state: SessionState) -> tuple[bytes, ...]:
     """Body of `latest`: the state line, then the record lines that its context needs.
 
-    What there is no room for is left out, and read from the journal: the records that were taken in first; or all of
-    them, with the context and the checkpoint.
+    If there is no room, the oldest records are left out; or all of them, with the context and the checkpoint. Readers
+    get these from the journal.
     """
     left = room() - len(line := _state_line(state))
-    if left < 0:
+    if left < 0:  # rule: carry-the-least
         return (encode_adrift(state),)
     if not state.lacks_lines and sum(map(len, state.lines.values())) <= left:
         return (line, *state.lines.values())
@@ -299,12 +298,12 @@ def encode_state(state: SessionState) -> tuple[bytes, ...]:
 
 
 def _encode_in_part(state: SessionState, left: int) -> tuple[bytes, ...]:
-    """The same where records are left out: those that came in first. The positions of the others are told."""
+    """The body without the oldest records of the context; it lists their positions."""
     shown = dict.fromkeys(state.context.nodes)
     left -= _PLACE_BYTES * len(shown)
     kept: dict[str, bytes] = {}
     for node, line in reversed(state.lines.items()):
-        if (left := left - len(line)) < 0:
+        if (left := left - len(line)) < 0:  # rule: carry-what-fits
             break
         kept[node] = line
     places = [_place_of(state, node) for node in shown if node not in kept]
@@ -318,7 +317,7 @@ def _place_of(state: SessionState, node: str) -> int:
 
 
 def encode_adrift(state: SessionState) -> bytes:
-    """Body of `latest` where there is room for nothing else: all that has to be known to read the rest."""
+    """The smallest body of `latest`: only what is needed to read the rest from the journal."""
     line = StateLine(
         heads=state.heads.encode(),
         context_at=UNKNOWN,
@@ -355,11 +354,11 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
 
     Args:
         latest: The register.
-        policy: Extends the context; None: the one that made the newest checkpoint, or ours if that is not known here.
+        policy: Extends the context; None: the one that made the newest checkpoint, or the default if that is unknown.
         key: For messages.
 
     Raises:
-        CorruptError: Its body is not as `encode_state` wrote it.
+        CorruptError: Its body was not written by `encode_state`.
     """
     state = SessionState(recorded(latest.card), policy or find_policy(DEFAULT_POLICY))
     state.end = latest.card.covers
@@ -382,7 +381,7 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
 
 
 def _remembered(policy: str) -> Policy | None:
-    """The policy of a stored context, if it is one of ours or was registered in this process."""
+    """The policy of a stored context, if it is built in or registered in this process."""
     try:
         return find_policy(policy)
     except UsageError:

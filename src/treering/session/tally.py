@@ -1,4 +1,4 @@
-"""What the card says of the records: how many, when, under which title, with which model."""
+"""Fold the records into the card, the summary that lists show: counts, times, title, model."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from treering.session.payload import decode_payload, preview_payload
 from treering.transcript.heads import Heads
 from treering.transcript.parts import parts_of
 
-# What notes about the session as a whole put on its card.
+# Fields of the card that notes about the whole session set.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
 ORIGIN = "origin"
-"""Kind of the note that says which file of another program a session was made of, and how much of it."""
+"""Kind of the note that names the file a session was imported from, and how much of it was read."""
 UPKEEP = {("edit", "prune"), ("note", ORIGIN)}
-"""Records that are no activity: a session does not become younger by being tidied."""
+"""Records that do not count as activity: upkeep does not change when a session was last active."""
 CARD = "card"
-"""Kind of the note whose payload joins the further facts on the card: objects by name, their fields one by one.
+"""Kind of the note whose payload is merged into the further facts on the card: objects by name, field by field.
 
-`fields` in its brief names them, as `name/field`, so that they can be taken back when the note is erased."""
+`fields` in its brief names them, as `name/field`, so that they can be removed when the note is erased."""
 EXTRA = "extra/"
-"""In front of that, where fields of the card are named."""
+"""Prefix of these names among the fields of the card."""
 told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
-"""What a card in the store says as soon as it is recorded; counts and times may lag behind."""
+"""Fields that the stored card must show at once; counts and times may lag behind."""
 _NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "checkpoints": 0}
-"""What the card of a session without a record says of them."""
+"""The values of a session without a record."""
 
 
 class Tally:
-    """A fold over records. It counts by itself, since making a new card for each record would cost more."""
+    """A fold over records, kept in counters because making a new card for each record would cost more."""
 
     def __init__(self, card: Card) -> None:
         self._card = card
@@ -49,7 +49,7 @@ class Tally:
         self._updated = card.updated
         self._max_id = card.max_id
         self.clock = IdClock()
-        """Makes ids greater than all that were counted."""
+        """Makes ids greater than those of all folded records."""
         self.clock.observe(card.max_id)
 
     def card(self, heads: Heads) -> Card:
@@ -66,11 +66,11 @@ class Tally:
         )
 
     def tells_more_than(self, card: Card) -> bool:
-        """Whether `card` lacks something that is told at once."""
+        """Whether `card` lacks a field that lists must show at once."""
         return told_at_once(self._card) != told_at_once(card)
 
     def add(self, skeleton: Skeleton, record: Record) -> None:
-        """Take in the next record."""
+        """Fold the next record."""
         if skeleton.type == "node":
             self._nodes += 1
             if skeleton.kind == "message":
@@ -86,7 +86,7 @@ class Tally:
             self._add_note(skeleton, record)
         if (skeleton.type, skeleton.kind) not in UPKEEP:
             self._updated = max(self._updated, skeleton.time)
-        if record.time is None and record.id > self._max_id:  # one of ours: only those carry their time
+        if record.time is None and record.id > self._max_id:  # an id made here: only such ids contain the time
             self._max_id = record.id
             self.clock.observe(record.id)
 
@@ -114,9 +114,9 @@ class Tally:
                 self._set({fact: NOTE if fact == "first_prompt" else ""})
 
     def _originate(self, facts: object) -> None:
-        """Take over what the file says that the session was made of: when it was last active, and its parent.
+        """Take from the imported file when it was last active, and its parent.
 
-        A copy under another name has the note as well, and was not made of that file.
+        A copy under another name has the note as well, but was not imported from that file.
         """
         if not isinstance(facts, dict) or facts.get("session") != self._card.session:
             return
@@ -127,7 +127,7 @@ class Tally:
             self._set({"parent_session": parent})
 
     def _join(self, facts: object) -> None:
-        """Add to the further facts; a field of null goes."""
+        """Merge into the further facts; null removes a field."""
         extra = dict(self._card.extra)
         for name, fields in fields_of(facts).items():
             joined = fields_of(extra.get(name)) | fields_of(fields)
@@ -139,7 +139,7 @@ class Tally:
 
 
 def announced(card: Card, records: Iterable[Record]) -> Card:
-    """The card of a session that is about to begin with these records, so that it never lists as empty."""
+    """The card of a session to be created with these records, so that it never lists as empty."""
     tally = Tally(card)
     for record in records:
         tally.add(skeleton_of_record(record, 0), record)
@@ -148,12 +148,12 @@ def announced(card: Card, records: Iterable[Record]) -> Card:
 
 
 def recorded(card: Card) -> Card:
-    """What a card tells of records; one that accounts for none may announce some that were never recorded."""
-    return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)
+    """The fields of a card that records determine; empty for a card without records, which may announce lost ones."""
+    return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)  # rule: announce-nothing
 
 
 def first_prompt(body: bytes) -> str:
-    """What a user typed of a message, on one line, cut at a character to what a card may hold."""
+    """The text a user typed in a message, on one line, cut at a whole character to the size a card allows."""
     payload = preview_payload(body)
     if isinstance(payload, Erased):
         return NOTE
@@ -162,7 +162,7 @@ def first_prompt(body: bytes) -> str:
 
 
 def _said(payload: object) -> str:
-    """The text of a message in the shape of a program whose sessions are imported."""
+    """The text of a message in the format of a program whose sessions are imported."""
     return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
 
 

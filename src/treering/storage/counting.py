@@ -18,7 +18,7 @@ class CountingDriver(DriverWrapper):
 
     Attributes:
         counts: Requests by the name of their type, for example `{"Get": 2}`.
-        batches: Batches sent, that is, how often somebody had to wait.
+        batches: Batches sent, that is, the number of round trips.
         bytes_up: Payload bytes of all puts and appends.
         bytes_down: Payload bytes of all answers to gets.
         requests: Every request since the last reset, if `keep`.

@@ -1,8 +1,8 @@
 """A store on any fsspec filesystem, for a single writing process.
 
-fsspec has no portable way to write only if nothing changed, so a second writer could overwrite the first one's work
-without a word. The user has to promise that there is none. Conditions are checked against what is there all the same:
-they catch one process that follows another, and threads of this one.
+fsspec has no portable conditional write, so a second writer could silently overwrite the first one's work. The user has
+to promise that there is none. Conditions are checked against the current object all the same: they catch one process
+that follows another, and threads of this one.
 
 Objects are plain files; registers (written with `Put.expect`) are pairs of slots, see `slots`. Nothing is synced: what
 was acknowledged survives a crash of the process, and a power cut only as far as the filesystem takes care of it.
@@ -80,7 +80,7 @@ class GenericDriver:
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
         """Run the requests, in threads where the filesystem waits for a network."""
         self._fs = in_this_process(self._fs)
-        if len(batch) < 2 or not isinstance(self._fs, AsyncFileSystem):  # others may bear no threads
+        if len(batch) < 2 or not isinstance(self._fs, AsyncFileSystem):  # other filesystems may not be safe for threads
             return tuple(self._serve(request) for request in batch)
         with ThreadPoolExecutor(min(len(batch), _THREADS_MAX)) as pool:
             return tuple(pool.map(self._serve, batch))
@@ -90,7 +90,7 @@ class GenericDriver:
         return await in_thread(self.execute, batch)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:  # noqa: ARG002
-        """Return None: the user promised that nobody else is there."""
+        """Return None: the user promised that there is no other process."""
         return None
 
     def keeps_versions(self) -> bool | None:

@@ -9,8 +9,8 @@ written in place; see `local_log`.
 A write with a condition compares and renames under the lock of its folder, a file `.lock` beside the object. Every
 write to a log takes that lock, with or without a condition, because an append in progress must not lose its file.
 
-A register that was read and that others wrote may not last yet: its writer may have been killed before the sync of the
-folder. What is written next may build on it, so its folder is synced first. For logs see rule 4 of `local_log`.
+A register read from another process may not be durable yet: its writer may have been killed before the sync of the
+folder. The next write may build on it, so its folder is synced first. For logs see rule 4 of `local_log`.
 
 Names that start with a dot are ours: locks and temporary files. `NAME.poisoned` marks a log whose sync failed. Lists
 hide both. Reading and listing never create anything; a store that does not exist is an empty one.
@@ -70,8 +70,8 @@ class LocalDriver:
         self._sync = sync
         self._logs = LocalLogs(self._root, sync)
         self._settled: set[str] = set()
-        self._lasting: dict[str, Version] = {}  # of registers: what lasts once its folder is not doubtful
-        self._doubtful: dict[str, int] = {}  # folders by how often something was read that others wrote
+        self._lasting: dict[str, Version] = {}  # of registers: durable versions, unless their folder is doubtful
+        self._doubtful: dict[str, int] = {}  # folders by how often a register of another process was read
         self._mutex = threading.Lock()
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
@@ -153,7 +153,7 @@ class LocalDriver:
         return answer
 
     def _doubt(self, key: str, version: Version) -> None:
-        """Take note that a register was read which somebody else wrote, perhaps without syncing its name."""
+        """Remember that a register was read which another process wrote, perhaps without syncing its name."""
         folder = os.path.dirname(key)
         with self._mutex:
             self._remember(key, version)
@@ -165,7 +165,7 @@ class LocalDriver:
         self._lasting[key] = version
 
     def _settle_doubtful(self) -> None:
-        """Sync the names of what was read; until that is done, nobody builds on it."""
+        """Sync the folders of registers that were read; no write builds on these before."""
         for folder, times in tuple(self._doubtful.items()):
             with contextlib.suppress(FileNotFoundError), self._folder(f"{folder}/") as fd:
                 self._sync.whole(fd)
@@ -208,7 +208,7 @@ class LocalDriver:
             if put.expect != ABSENT:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 return None
-            try:  # a link never replaces, so not even somebody who takes no locks is overwritten
+            try:  # a link never replaces, so that not even a process without locks is overwritten
                 os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
             except FileExistsError:
                 return ConflictError("object exists", key=put.key)

@@ -20,13 +20,13 @@ from treering.ids import new_nonce
 from treering.storage import rules
 from treering.storage.requests import Version
 
-FOLDER_MODE = 0o700  # sessions hold what people said to an agent: nobody else's business
+FOLDER_MODE = 0o700  # sessions are private: they hold what people said to an agent
 FILE_MODE = 0o600
 TEMPORARY_START = ".tmp-"
 FIRST_LINE_GUESS = 4096  # bytes read to find the first line of a log; a longer one costs more reads
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a named pipe that somebody put into the store would wait for ever.
+# Without O_NONBLOCK, opening a named pipe in the store would wait for ever.
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _ACCESS = {
@@ -169,7 +169,7 @@ def open_file(folder: int, name: str, flags: int) -> int:
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         if flags & os.O_CREAT and stat.S_IMODE(mode) != FILE_MODE:  # the umask may have taken our own rights, too
-            with contextlib.suppress(PermissionError):  # somebody else's
+            with contextlib.suppress(PermissionError):  # another user's file
                 os.fchmod(fd, FILE_MODE)
         return fd
     os.close(fd)
@@ -201,7 +201,7 @@ def write(fd: int, data: bytes) -> None:
 
 
 def write_at(fd: int, data: bytes, offset: int, needed: int) -> int:
-    """Write the first `needed` bytes of `data` at `offset`, and the others if the disk takes them along.
+    """Write the first `needed` bytes of `data` at `offset`, and the rest if the same call takes them.
 
     Returns:
         How many were written; one call of the system unless it accepts less than is needed.
@@ -244,7 +244,7 @@ def temporary(folder: int) -> Iterator[tuple[int, str]]:
     try:
         yield fd, name
     finally:
-        # What it became is there all the same; what cannot be removed now, whoever writes here next sweeps away.
+        # The renamed file exists all the same; a temporary one that cannot be removed now is swept by the next writer.
         with contextlib.suppress(OSError):
             os.unlink(name, dir_fd=folder)
         os.close(fd)

@@ -1,7 +1,7 @@
 """Locks of the local driver: one file per folder for short steps, one file per session for whole processes.
 
-Rule: a lock file is never replaced, renamed or deleted. Who waited for a lock on a file that has since lost its name
-would hold a lock on nothing.
+Rule: a lock file is never replaced, renamed or deleted. A process that waited for a lock on a file which has since lost
+its name would hold a useless lock.
 
 `flock` belongs to the open file and not to the process, so a forked child shares the locks of its parent and could keep
 them after the parent died. Everything that keeps a lock file open is therefore enlisted here and closed in children.
@@ -50,7 +50,7 @@ os.register_at_fork(after_in_child=_forget_all)
 
 
 def open_lock(folder: int) -> FileIO:
-    """Open the lock file of a folder, and create it if need be; closing it gives the lock back.
+    """Open the lock file of a folder, and create it if needed; closing it releases the lock.
 
     Meant for a `with` whose block begins with `take_lock`. Leaving such a block is one step of the interpreter's own;
     the exit of a context manager written in Python can be interrupted before it gives the lock back.
@@ -81,7 +81,7 @@ class FileHold:
         enlist(self)
 
     def release(self) -> None:
-        """Let others hold it; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         with self._mutex:
             if self._fd >= 0:
                 fcntl.flock(self._fd, fcntl.LOCK_UN)  # a forked child may have the file open, too

@@ -2,13 +2,14 @@
 
 Rules
 -----
-1. Whoever appends holds the lock of the log's folder, and under it makes sure that the log is still the file it opened,
-   with the first line and the length it expects. An inode cannot be used again while somebody has it open.
-2. A write that failed half way is cut off again before the lock is given back.
+1. An append holds the lock of the log's folder, and checks under it that the log is still the file it opened, with the
+first line and the length it expects. An inode cannot be reused while a process has it open.
+2. A write that failed half way is cut off again before the lock is released.
 3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
    written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
-4. Before a process adds to what it did not write itself, it syncs it, and the log's name: whoever wrote it may have
-   been killed before. So a power cut tears one append at most, and what is acknowledged hangs on no other process.
+4. Before a process appends to records of another process, it syncs them and the log's name: the other process may have
+been killed before its sync. So a power cut tears one append at most, and no acknowledged record depends on another
+process.
 5. A log that has to grow grows by more than is needed, in the same write: NUL bytes follow its last line. What is
    written over them later changes neither the file's length nor its place on the disk, so its sync has to write the
    bytes and nothing else. Where one line ends and the next append begins is seen by the first NUL byte, not by the
@@ -40,11 +41,11 @@ _LASTING_MAX = 10_000
 _BLOCK_BYTES = 4096
 _ROOM_BYTES_MAX = 64 * 1024
 
-_REOPENS_MAX = 16  # each means that somebody else replaced the log in between
+_REOPENS_MAX = 16  # each means that another process replaced the log in between
 
 
 class LocalLogs:
-    """Appends to the logs below `root` and keeps the last ones used open.
+    """Appends to the logs below `root` and keeps recently used ones open.
 
     Args:
         root: Absolute path.
@@ -68,7 +69,7 @@ class LocalLogs:
                 if log.is_open and (answer := self._append_locked(log, request)):
                     return answer
             self._drop(request.key, log)
-        return UnavailableError("log is replaced all the time", kind="busy", key=request.key)
+        return UnavailableError("other processes keep replacing the log", kind="busy", key=request.key)
 
     def poison(self, key: str, reason: str) -> PoisonedError:
         """Refuse appends to `key` from now on, in every process, and return the error that says so."""
@@ -86,7 +87,7 @@ class LocalLogs:
     def cure(self, key: str, folder: int) -> None:
         """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is the open one it is in."""
         if log := self._kept.get(key):
-            self._drop(key, log)  # an open file keeps its bytes on the disk, and they may just have been erased
+            self._drop(key, log)  # an open file keeps its bytes on the disk, and these may just have been erased
         self._poisoned.discard(key)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.basename(key) + POISON_ENDING, dir_fd=folder)
@@ -126,9 +127,9 @@ class LocalLogs:
             fcntl.flock(log.lock, fcntl.LOCK_UN)  # itself: a function of ours could be interrupted before it does so
 
     def _approach(self, log: _Log, request: Append) -> TreeringError | None:
-        """Make the log end in what is expected, durably.
+        """Make the log end at the expected version, durably.
 
-        What is cut off must be gone from the disk before something else is written there: a power cut could mix them.
+        Bytes that are cut off must be gone from the disk before new ones are written there: a power cut could mix them.
         """
         cut = log.cut_torn(request.expect)
         if cut is None:
@@ -140,18 +141,18 @@ class LocalLogs:
         return None
 
     def _is_as_left(self, log: _Log, request: Append) -> bool:
-        """Tell whether the log ends durably in what is expected, and nobody wrote since we saw to that."""
-        known = log.version == self._lasting.get(request.key)  # not if we were interrupted on the way there
+        """Whether the log ends durably at the expected version, and no process wrote since we made sure of that."""
+        known = log.version == self._lasting.get(request.key)  # false after an interrupt in between
         return known and request.expect == log.version and log.is_as_left()
 
     def know(self, key: str, version: Version) -> None:
-        """Take note that this version of a log is on disk, name and all: we wrote it."""
+        """Remember that this version of a log and its name are on disk: we wrote it."""
         if len(self._lasting) >= _LASTING_MAX:
             self._lasting.clear()
         self._lasting[key] = version
 
     def _settle(self, log: _Log, key: str) -> TreeringError | None:
-        """Make what others wrote last, and the name under which we opened it."""
+        """Sync the records that other processes wrote, and the log's name, so that both are durable."""
         try:
             self._sync.data(log.fd)
             folder = local_disk.open_folder(self._root, key.split("/")[:-1])
@@ -176,16 +177,16 @@ class LocalLogs:
         except OSError as error:
             failed = self.poison(request.key, f"sync failed: {error.strerror}")
             with contextlib.suppress(OSError):
-                log.cut()  # so that nobody builds on lines which may not be on disk
+                log.cut()  # so that no process builds on lines that may not be on disk
             return failed
         log.ends(end, max(log.size, log.length + done))
         return None
 
     def _take_back(self, log: _Log, request: Append) -> TreeringError | None:
-        """Cut off what a write left that failed half way.
+        """Cut off the remains of a failed write.
 
-        Whole lines of it may have been read already, under a version that other lines of the same length would give the
-        log again. So nothing is written behind them: the log has to be replaced.
+        A reader may have seen whole lines of it already, under a version that the log would have again after other
+        lines of the same length. So nothing is written after them: the log has to be replaced.
         """
         try:
             if rules.complete_bytes(local_disk.read(log.fd, log.length, len(request.data))):
@@ -261,17 +262,17 @@ class _Log:
         return _identity(os.stat(self.path, follow_symlinks=False)) == _identity(os.fstat(self.fd))
 
     def is_as_left(self) -> bool:
-        """Tell whether nobody added to it or cut it since our last append."""
+        """Whether no process changed its length since our last append."""
         return os.pread(self.fd, 2, self.length - 1) in (b"\n", b"\n\0")
 
     def ends(self, length: int, size: int) -> None:
-        """Take note of where the lines end, and the file."""
+        """Remember where the lines end, and the file."""
         self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
 
     def cut_torn(self, version: Version) -> int | None:
-        """Let this log end in `version`: cut off what is torn, and return how many bytes that was.
+        """Cut off a torn end, so that this log ends at `version`; return how many bytes were cut.
 
-        None, and nothing is cut, if it is another log or a shorter one, or what follows holds a complete line.
+        None, without a cut, if it is another or a shorter log, or if a complete line follows.
         """
         digest, length = rules.split_version(version) or ("", 0)
         if digest != self.digest or not length:
@@ -287,7 +288,7 @@ class _Log:
         return torn
 
     def cut(self) -> None:
-        """Cut off what stands behind the lines, the room with it."""
+        """Cut off everything after the lines, including the free room."""
         os.ftruncate(self.fd, self.length)
         self.size = self.length
 
@@ -295,7 +296,7 @@ class _Log:
         """Close both descriptors, once no thread uses them."""
         with self.mutex:
             if self.is_open:
-                fd, self.fd = self.fd, -1  # before it is closed: closed twice, it may be somebody else's by then
+                fd, self.fd = self.fd, -1  # before it is closed: a second close could hit another file of that number
                 self.lock.close()
                 os.close(fd)
 

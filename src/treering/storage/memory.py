@@ -1,4 +1,4 @@
-"""A store in this process's memory: for tests, for trying things out, and the yardstick for all other drivers."""
+"""A store in this process's memory: for tests, for experiments, and the reference for all other drivers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a user names a store by to the driver that serves it.
+"""Choose the driver for a target given by the user.
 
 Only a driver whose conditions hold against other processes is chosen silently. Everything else fsspec can reach is
 served as well, but only to a user who says `single_writer=True`.
@@ -47,7 +47,7 @@ def open_driver(
 
     Raises:
         UsageError: Nothing is known under this name, or a package is missing; the message says which.
-        UnsafeStoreError: The store could not keep two writers apart, and `single_writer` was not said.
+        UnsafeStoreError: The store has no conditional writes, and `single_writer` was not promised.
     """
     if not isinstance(target, str | os.PathLike):
         _refuse(storage_options, "storage_options belong to the filesystem, which exists already")

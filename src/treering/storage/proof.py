@@ -1,11 +1,11 @@
-"""Prove that a store honours conditions on writes, before anything relies on them.
+"""Probe whether a store honours conditions on writes, before anything relies on them.
 
 Some servers accept `If-Match` and `If-None-Match` and ignore them (`rclone serve s3` is one). On such a store two
 writers overwrite each other without a word, so trying the parameters proves nothing; only a refusal does.
 
 Each process proves it once, beside its first write, in one batch:
 
-- A put that names a version which nothing has, on a key which nobody uses, must be refused.
+- A put that names a version which nothing has, on an unused key, must be refused.
 - A put that creates `treering.json` must be refused if that exists. When it was written, it is sent once more: now it
   does exist.
 
@@ -18,9 +18,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from treering.errors import ConflictError, NotFoundError, TreeringError, UnsafeStoreError
+from treering.errors import ConflictError, NotFoundError, UnsafeStoreError
 from treering.ids import new_nonce
-from treering.storage.requests import ABSENT, Answer, Delete, List, Listed, Put, Steps, Version, Written
+from treering.storage.requests import ABSENT, Answer, Delete, Deleted, List, Listed, Put, Steps, Version, Written
 from treering.storage.run import ask, checked
 
 FORMAT_FILE = "treering.json"
@@ -74,10 +74,7 @@ def _format_put(prefix: str, facts: Mapping[str, object] | None) -> Put:
 
 
 def _refused(answer: Answer) -> bool:
-    if isinstance(answer, ConflictError | NotFoundError):
-        return True
-    checked(answer, Written)
-    return False
+    return not isinstance(checked(answer, Written, ConflictError, NotFoundError), Written)
 
 
 def _clean(prefix: str, probe: str, created: Answer) -> Steps[None]:
@@ -88,9 +85,7 @@ def _clean(prefix: str, probe: str, created: Answer) -> Steps[None]:
         ours = {probe, f"{prefix}{FORMAT_FILE}"}
         if not listed.more and {entry.key for entry in listed.entries} <= ours:
             keys = ours
-    (answer,) = yield (Delete(tuple(sorted(keys))),)
-    if isinstance(answer, TreeringError):
-        raise answer
+    yield from ask(Delete(tuple(sorted(keys))), Deleted)
 
 
 def _unsafe(what: str, key: str) -> UnsafeStoreError:
@@ -101,3 +96,26 @@ def _unsafe(what: str, key: str) -> UnsafeStoreError:
         remedy="two writers would overwrite each other here. Use another server, or pass single_writer=True with a URL"
         " of another fsspec filesystem if no second process will ever write",
     )
+
+
+def prove_deletions(probe: str) -> Steps[None]:
+    """Check that conditions on deletions hold: delete an object by a version that nothing has.
+
+    Args:
+        probe: Key of an unused register; it is written, and deleted afterwards.
+
+    Raises:
+        UnsafeStoreError: The store ignores conditions on deletions.
+        TreeringError: The store refused or did not answer.
+    """
+    (put,) = yield (Put(probe, b"{}\n", expect=ABSENT),)
+    checked(put, Written, ConflictError)  # a conflict with our own, which was sent again
+    (answer,) = yield (Delete((probe,), expect=_NOBODYS_VERSION),)
+    yield from ask(Delete((probe,)), Deleted)
+    if not isinstance(checked(answer, ConflictError, NotFoundError, Deleted), ConflictError):
+        raise UnsafeStoreError(
+            "the store ignores conditions on deletions",
+            kind="conditions",
+            key=probe,
+            remedy="tombstones stay; they are about a hundred bytes",
+        )

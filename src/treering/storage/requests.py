@@ -2,7 +2,7 @@
 
 Protocols (append, seal, resume, ...) are generators without I/O. They yield a batch of requests, which a driver runs in
 parallel, and receive one answer for each. An answer is a value or a `TreeringError`, returned and not raised, so that
-one failed request does not hide what the others did.
+one failed request does not hide the answers to the rest.
 """
 
 from __future__ import annotations
@@ -133,10 +133,10 @@ Steps: TypeAlias = Generator[Batch, tuple[Answer, ...], T]
 
 
 class Hold(Protocol):
-    """A session held by this process until released."""
+    """A lock on a session, held by this process until released."""
 
     def release(self) -> None:
-        """Let others hold it; a second call does nothing."""
+        """Release the lock; a second call does nothing."""
         ...
 
 
@@ -148,7 +148,7 @@ class Driver(Protocol):
     conditional: bool
     """Conditions on writes hold against any other process. If false, a single writer must be promised by the user."""
     proven: bool
-    """Conditions are known to hold (our own code); else they are proved before this process first writes."""
+    """Conditions are known to hold (our own code); else a probe checks them before this process first writes."""
     appends: bool
     """`Append` is served; the log of a session is then appended to in place and not rewritten."""
 
@@ -164,34 +164,34 @@ class Driver(Protocol):
         ...
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:
-        """Hold `key` for this process until released; None if this store has no such thing.
+        """Lock `key` for this process until released; None if this store has no locks.
 
         Args:
             key: A key of its own, never read or written otherwise.
             shared: Together with other shared holders.
-            holder: One line saying who we are; shown to those who come later.
-            create: Make the key if need be; else None is returned if the folder it belongs in is not there.
+            holder: One line that describes this process; shown to later processes.
+            create: Create the key if needed; else None is returned if its folder does not exist.
 
         Raises:
-            SessionHeldError: Somebody else holds it; the message shows their line.
+            SessionHeldError: Another process holds it; the message shows its line.
         """
         ...
 
     def keeps_versions(self) -> bool | None:
-        """Whether old bytes stay readable somewhere after they were replaced or deleted; None if that is not known."""
+        """Whether old bytes stay readable somewhere after they were replaced or deleted; None if unknown."""
         ...
 
     def scrub(self, *keys: str) -> None:
-        """Remove what the driver itself keeps beside objects, and may hold what they held before.
+        """Remove files that the driver keeps beside objects and that may hold their earlier bytes.
 
         Args:
-            keys: Objects; those that end in `/` are folders, with all below them. What is not there is passed over.
+            keys: Objects; those that end in `/` are folders, with all below them. Missing ones are skipped.
 
         Raises:
-            TreeringError: It could not be removed; call again.
+            TreeringError: A file could not be removed; call again.
         """
         ...
 
     def close(self) -> None:
-        """Give back connections and descriptors. The driver may be used again afterwards."""
+        """Close connections and descriptors. The driver may be used again afterwards."""
         ...

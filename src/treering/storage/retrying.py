@@ -1,4 +1,4 @@
-"""A wrapper that sends again what a store did not answer."""
+"""A wrapper that re-sends requests which a store did not answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RetryingDriver(DriverWrapper):
     """Sends requests again that were answered with `UnavailableError`, each on its own, waiting longer every time.
 
     A write that took effect although its reply was lost is sent again like any other; with a condition it then comes
-    back as `ConflictError`. Only who wrote can tell whether the bytes found there are its own, by a nonce in them.
+    back as `ConflictError`. Only the writer can tell whether the bytes found there are its own, by a nonce in them.
 
     Args:
         inner: The driver that does the work.
@@ -54,7 +54,7 @@ class RetryingDriver(DriverWrapper):
         self._clock = clock
 
     def execute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the batch, and what was not answered again."""
+        """Run the batch, and re-send requests without an answer."""
         sent = _Sent(batch)
 
         def send() -> bool:
@@ -66,7 +66,7 @@ class RetryingDriver(DriverWrapper):
         return tuple(sent.answers)
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
-        """Run the batch, and what was not answered again, without blocking the event loop."""
+        """Run the batch, and re-send requests without an answer, without blocking the event loop."""
         sent = _Sent(batch)
 
         async def send() -> bool:

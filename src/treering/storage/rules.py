@@ -1,13 +1,13 @@
-"""What every driver checks and computes alike: legal requests, ranges, versions of logs, answers to a failed condition.
+"""Checks and computations of all drivers: legal requests, ranges, versions of logs, answers to a failed condition.
 
 Rules of a log (a key ending in `.jsonl`, in a driver that serves `Append`)
 ---------------------------------------------------------------------------
 1. Only complete lines count. What follows the last line feed is a write that was torn, and so is everything from the
    first NUL byte on: after a power cut a file may have its new length but zeros instead of data.
-2. Its version is the digest of its first line and the length of its complete lines. Whoever replaces a log gives it a
-   first line never used before (a nonce), since the version says nothing else about the bytes in between.
-3. An append cuts a torn end, but never a complete line: that is somebody else's, so it is a conflict.
-4. NUL bytes at the end are no content. A driver may keep some there, as room for what comes; nobody is shown them.
+2. Its version is the digest of its first line and the length of its complete lines. A replaced log gets a first line
+never used before (a nonce), since the version says nothing else about the bytes in between.
+3. An append cuts a torn end, but never a complete line: that is one of another writer, so it is a conflict.
+4. NUL bytes at the end are no content. A driver may keep some there as room for later lines; readers never see them.
 """
 
 from __future__ import annotations

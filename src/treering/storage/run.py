@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
-from treering.errors import TreeringError
-from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, List, Listed, Request, Steps
+from treering.errors import NotFoundError, TreeringError
+from treering.storage.effects import Call, Job, On, Perform
+from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, Found, List, Listed, Request, Steps
+from treering.storage.threads import in_thread
 
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
 _DISK_KEYS = 50
@@ -14,40 +16,58 @@ _LAST = "~"  # behind every character of a key, also where keys are sorted folde
 
 T = TypeVar("T")
 A = TypeVar("A", bound=Answer)
+B = TypeVar("B", bound=Answer)
 
 
-def run(steps: Steps[T], driver: Driver) -> T:
+def run(job: Job[T], driver: Driver) -> T:
     """Run a protocol to its end, blocking, and return what it returns."""
     try:
-        batch = next(steps)
+        effect = next(job)
         while True:
             try:
-                answers = driver.execute(batch)
+                answer = driver.execute(effect) if isinstance(effect, tuple) else _carry_out(effect, driver)
             except BaseException as error:  # noqa: BLE001  # the caller gave up: the protocol must know before it ends
-                batch = steps.throw(error)
+                effect = job.throw(error)
             else:
-                batch = steps.send(answers)
+                effect = job.send(answer)
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+        return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
     finally:
-        steps.close()  # interrupted right here, it would else clean up whenever nobody refers to it any more
+        job.close()  # after an interrupt here, it would else clean up only when it is garbage-collected
 
 
-async def arun(steps: Steps[T], driver: Driver) -> T:
+async def arun(job: Job[T], driver: Driver) -> T:
     """Run a protocol to its end without blocking the event loop, and return what it returns."""
     try:
-        batch = next(steps)
+        effect = next(job)
         while True:
             try:
-                answers = await driver.aexecute(batch)
+                if isinstance(effect, tuple):
+                    answer = await driver.aexecute(effect)
+                else:
+                    answer = await _acarry_out(effect, driver)
             except BaseException as error:  # noqa: BLE001  # the caller gave up: the protocol must know before it ends
-                batch = steps.throw(error)
+                effect = job.throw(error)
             else:
-                batch = steps.send(answers)
+                effect = job.send(answer)
     except StopIteration as stop:
-        return stop.value  # type: ignore[no-any-return]  # typed by Steps[T]
+        return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
     finally:
-        steps.close()  # interrupted right here, it would else clean up whenever nobody refers to it any more
+        job.close()  # after an interrupt here, it would else clean up only when it is garbage-collected
+
+
+def _carry_out(effect: On | Call | Perform, driver: Driver) -> Any:
+    if isinstance(effect, On):
+        return effect.driver.execute(effect.batch)
+    return effect.function(driver) if isinstance(effect, Call) else effect.method()
+
+
+async def _acarry_out(effect: On | Call | Perform, driver: Driver) -> Any:
+    if isinstance(effect, On):
+        return await effect.driver.aexecute(effect.batch)
+    if isinstance(effect, Call):
+        return await in_thread(effect.function, driver)
+    return await effect.method()
 
 
 def ask(request: Request, expected: type[A]) -> Steps[A]:
@@ -85,7 +105,7 @@ def list_each(prefixes: Sequence[str]) -> Steps[list[list[Entry]]]:
 
 
 def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[str]]]:
-    """Name the folders directly below each of some prefixes that hold anything, in the order of the store.
+    """Name the non-empty folders directly below each prefix, in the order of the store.
 
     A LIST passes over what is left of the folder that the one before it ended in; so there are at most as many in a row
     as there are folders below a prefix. On a disk many keys cost more than many LISTs.
@@ -109,10 +129,29 @@ def list_folders(prefixes: Sequence[str], *, on_disk: bool) -> Steps[list[list[s
     return [list(names) for names in found.values()]
 
 
-def checked(answer: Answer, expected: type[A]) -> A:
-    """Return `answer` if it is of the expected kind, and raise it if it is an error."""
+def found_in(answer: Answer) -> Found | None:
+    """The bytes that a GET found; None if nothing is there.
+
+    Raises:
+        TreeringError: The answer is another error.
+    """
+    there = checked(answer, Found, NotFoundError)
+    return there if isinstance(there, Found) else None
+
+
+@overload
+def checked(answer: Answer, expected: type[A], /) -> A: ...
+
+
+@overload
+def checked(answer: Answer, expected: type[A], /, *others: type[B]) -> A | B: ...
+
+
+def checked(answer: Answer, /, *expected: type[object]) -> Answer:
+    """Return `answer` if it is of an expected kind, and raise it if it is another error."""
     if isinstance(answer, expected):
         return answer
     if isinstance(answer, TreeringError):
         raise answer
-    raise TypeError(f"driver answered {type(answer).__name__} where {expected.__name__} was expected")
+    names = " or ".join(kind.__name__ for kind in expected)
+    raise TypeError(f"driver answered {type(answer).__name__} where {names} was expected")

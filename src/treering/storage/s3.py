@@ -53,7 +53,7 @@ REGISTER_BYTES_MAX = 64 * 1024 * 1024
 # What S3 takes in one request.
 OBJECT_BYTES_MAX = 5 * 1024**3
 
-# The timeouts of the client begin anew with every byte that comes, and an upload that nobody reads has none at all. So
+# The timeouts of the client restart with every byte received, and an upload that stalls has none at all. So
 # each request is over after this time, plus what a slow line may take for its bytes.
 REQUEST_SECONDS_MAX = 60.0
 BYTES_PER_SECOND_MIN = 10_000
@@ -153,7 +153,7 @@ class S3Driver:
         with self._mutex:
             if self._fs is None or self._pid != os.getpid():
                 self._fs = self._connect()
-                # Who waits for a connection is in no request yet, so the time for it has not begun.
+                # While waiting for a connection a request has not begun, nor has the time for it.
                 self._slots = asyncio.Semaphore(self._fs.config_kwargs.get("max_pool_connections", _POOL_USUAL))
                 self._pid = os.getpid()
             return self._fs

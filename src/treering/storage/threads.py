@@ -10,10 +10,10 @@ T = TypeVar("T")
 
 
 async def in_thread(function: Callable[[A], T], argument: A) -> T:
-    """Call a function in a thread. Whoever is cancelled meanwhile is so when the call has ended, and not before.
+    """Call a function in a thread. A cancelled caller is cancelled only after the call has ended.
 
-    A thread cannot be stopped. If it were left behind, it would write to a session that its caller has closed by then
-    and others may hold, or into a folder that was removed.
+    A thread cannot be stopped. If it kept running, it would write to a session that its caller has closed by then and
+    another process may hold, or into a folder that was removed.
     """
     import asyncio  # takes longer to import than all of ours, and blocking code does without it
 
@@ -27,5 +27,5 @@ async def in_thread(function: Callable[[A], T], argument: A) -> T:
     if cancelled is None:
         return call.result()
     if not call.cancelled():
-        call.exception()  # looked at, so that nobody is told that it was not
+        call.exception()  # retrieved, so that asyncio does not log it as never retrieved
     raise cancelled

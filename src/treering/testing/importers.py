@@ -1,11 +1,11 @@
 """What every importer must do, as a function to call in a test of your own.
 
-    import my_format
+    from my_program import read
     from treering.testing.importers import check_importer
 
     @pytest.mark.parametrize("path", sorted(Path("samples").glob("*.jsonl")))
     def test_importer(path):
-        check_importer(my_format, [path])
+        check_importer(read, [path])
 
 It needs no pytest: what fails is an `AssertionError` that names the file and the rule. The files should be of all kinds
 that the program writes, and some of them damaged. None of them is written. Of a program whose sessions are folders, the
@@ -23,17 +23,18 @@ from typing import cast
 
 import msgspec
 
+from treering.api.store import Store
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.values import Fields
-from treering.importers.entry import ORDER, RAW, Encode, Entry
-from treering.importers.formats import FolderFormat, Format
 from treering.importers.intake import Intake
 from treering.importers.session_file import SessionFile
-from treering.importers.source import HEAD_BYTES, ImportSource, open_stream, read_start
-from treering.session.place import Place
-from treering.session.store import Store
+from treering.programs import part_of
+from treering.programs.common.entry import ORDER, RAW, Encode, Entry
+from treering.programs.common.source import HEAD_BYTES, ImportSource, open_stream, read_start
+from treering.programs.formats import FolderLocator, Format, Locator
 from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
 from treering.transcript.node import HERE, Draft
 
 PREFIXES_MAX = 20
@@ -51,23 +52,30 @@ _STRANGE = (
 )
 
 
-def check_importer(found: Format, files: Iterable[str | os.PathLike[str]]) -> None:
+def check_importer(found: Format, files: Iterable[str | os.PathLike[str]], *, locate: Locator | None = None) -> None:
     """Hold an importer to what treering relies on.
 
     Args:
-        found: Its module.
-        files: Session files of its program, or folders.
+        found: The part `read` of a program.
+        files: Session files of the program, or folders.
+        locate: The part `locate`; by default that of the known program of this name.
 
     Raises:
         AssertionError: A rule does not hold; the message says which, and for which file.
     """
     paths = [Path(path) for path in files]
     _require(bool(paths), "there are files to check it with", None)
+    locator: Locator | None = locate or part_of(found.NAME, "locate")
     _check_module(found)
+    if locator is None:
+        raise AssertionError("the program has a part `locate`, or it is given")
+    paths_are = all(isinstance(each, Path) for each in locator.folders(Path("/home/x"), {}))
+    _require(paths_are, "folders are paths", None)
     for path in paths:
+        _require(path in locator.find(path.parent), "find yields the file", path)
         before = _bytes_of(path)
         if path.is_dir():
-            _check_folder(found, path)
+            _check_folder(found, locator, path)
         else:
             _check_file(found, path)
         _require(_bytes_of(path) == before, "reading changes nothing", path)
@@ -86,7 +94,6 @@ def _require(holds: bool, rule: str, path: Path | None) -> None:  # noqa: FBT001
 def _check_module(found: Format) -> None:
     _require(found.NAME.isidentifier(), "NAME is a word", None)
     _require(bool(found.POLICIES), "POLICIES names at least one policy", None)
-    _require(all(isinstance(each, Path) for each in found.folders(Path("/home/x"), {})), "folders are paths", None)
     for data in _STRANGE:
         _require(not found.detect(data), f"detect takes no file that begins with {data!r}", None)
     with tempfile.TemporaryDirectory() as folder:
@@ -115,9 +122,9 @@ def _check_file(found: Format, path: Path) -> None:
     _check_store(found, path)
 
 
-def _check_folder(found: Format, path: Path) -> None:
+def _check_folder(found: Format, locator: Locator, path: Path) -> None:
     files = [file for file in path.rglob("*") if file.is_file()]
-    units = {cast(FolderFormat, found).unit_of(str(file.absolute())) for file in files}
+    units = {cast(FolderLocator, locator).unit_of(str(file.absolute())) for file in files}
     _require(str(path.absolute()) in units, "unit_of knows the folder by its files", path)
     _check_source(found, path)
     _check_view(found, path)
@@ -126,7 +133,6 @@ def _check_folder(found: Format, path: Path) -> None:
 
 def _check_source(found: Format, path: Path) -> None:
     """What is told of a session, and what becomes of it."""
-    _require(path in found.find(path.parent), "find yields the file", path)
     source = found.open_source(path)
     _require(source.header.format == found.NAME, "the header names the format", path)
     _require(bool(source.header.session_id), "the header has an id", path)

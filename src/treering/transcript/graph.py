@@ -42,7 +42,7 @@ class PageRow(msgspec.Struct, frozen=True):
 
     node: Skeleton
     index: int
-    """Counted from 1, as shown: 2 of 3."""
+    """From 0, among those that are not hidden."""
     count: int
 
 
@@ -258,7 +258,7 @@ class Graph:
         for sibling in self._child_rows(self._parent[row]):
             count += self._nodes[sibling].id not in hidden
             if sibling == row:
-                index = count
+                index = count - 1
         return PageRow(self._nodes[row], index, count)
 
     def problems(self) -> list[Problem]:

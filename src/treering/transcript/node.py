@@ -1,6 +1,6 @@
 """The node as callers see it, and the drafts from which nodes are made.
 
-A `Draft` is what someone wants recorded; a `Node` is what was recorded. Kinds are open words: a kind nobody here knows
+A `Draft` is a node to be recorded; a `Node` is a recorded one. Kinds are open words: a kind nobody here knows
 is kept and shown, and stays out of the model's context. What readers need without opening a payload goes into the
 `brief`, a small JSON object; the conventions for the kinds we know are the constructors below.
 """
@@ -8,7 +8,7 @@ is kept and shown, and stays out of the model's context. What readers need witho
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -41,7 +41,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     """The head that moved to this node when it was written, or empty."""
     links: dict[str, str] = msgspec.field(default_factory=dict)
     brief: dict[str, object] = msgspec.field(default_factory=dict)
-    payload: object | None = None
+    payload: Any = None
     """None if it was not loaded; the amended one if the node was amended and payloads were asked for."""
     label: str | None = None
     retracted: bool = False
@@ -76,7 +76,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str = "message"
     role: str = ""
-    payload: object = None
+    payload: Any = None
     id: str | None = None
     """A foreign id, kept verbatim; unique within its session only. None: a new one of ours."""
     parent: str | Here | None = HERE

@@ -2,7 +2,7 @@
 
 Known are the shapes of common APIs, and of the programs whose sessions are imported (`treering.messages`).
 
-What is not understood is told as JSON, never left out.
+Unknown parts are shown as JSON, never left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parts_of(message: object) -> list[Part]:
 def _parts(message: Mapping[object, object]) -> Iterator[Part]:
     if "summary" in message:
         yield Part("text", "", text_of(message["summary"]))
-    elif "command" in message and "output" in message:  # a shell command of the user's, in pi
+    elif "command" in message and "output" in message:  # a shell command of the user's
         yield Part("call", "shell", text_of(message["command"]))
         yield Part("result", "", text_of(message["output"]))
     elif "content" in message or "tool_calls" in message:

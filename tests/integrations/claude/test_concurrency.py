@@ -11,15 +11,16 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.drivers import PassingDriver
 from tests.integrations.claude.conftest import S3, opened
 from tests.integrations.claude.scribe import PROJECT, Scribe, key_of
 from tests.session.backends import Backend, memory_backend
 from tests.storage.processes import finish, start
 
+from treering.api.store import Store
 from treering.integrations.claude import TreeringSessionStore
-from treering.session.store import Place, Store
 from treering.storage.requests import Answer, Batch
-from treering.storage.wrapper import DriverWrapper
+from treering.store.place import Place
 
 WRITER = """
 import asyncio, json
@@ -92,7 +93,7 @@ def opened_on(folder: Any) -> TreeringSessionStore:
     return TreeringSessionStore(treering.open(folder))
 
 
-class _Stuck(DriverWrapper):
+class _Stuck(PassingDriver):
     """Answers nothing until it is let go."""
 
     def __init__(self, inner: Any) -> None:

@@ -67,9 +67,14 @@ ODD: list[Any] = [
 ]
 
 
+def copied(*entries: Any) -> list[Any]:
+    """Entries of their own, as callers have them."""
+    return [dict(entry) for entry in entries]
+
+
 async def test_entries_come_back_equal(backend: Backend) -> None:
     """What is loaded is equal to what was appended, in the same order: odd shapes, numbers, texts, large parts."""
-    await opened(backend).append(key_of("s"), [dict(entry) for entry in ODD])
+    await opened(backend).append(key_of("s"), copied(*ODD))
     loaded: Any = await opened(backend).load(key_of("s"))
     assert loaded == ODD
     zero = loaded[4]["zero"]
@@ -80,7 +85,7 @@ async def test_entries_come_back_equal(backend: Backend) -> None:
 async def test_one_by_one(near: Backend) -> None:
     """It makes no difference whether entries come together or one by one, from one process or from many."""
     for entry in ODD:
-        await opened(near).append(key_of("s"), [dict(entry)])
+        await opened(near).append(key_of("s"), copied(entry))
     assert await opened(near).load(key_of("s")) == ODD
 
 
@@ -156,8 +161,8 @@ async def test_subagent_before_its_conversation(near: Backend) -> None:
 async def test_any_session_id(session: str, near: Backend) -> None:
     """Any string is a session id; none is taken for a subagent of another, and long ones are listed, too."""
     store = opened(near)
-    await store.append(key_of(session), [dict(ODD[0])])
-    await store.append(key_of(session, "b"), [dict(ODD[0])])
+    await store.append(key_of(session), copied(ODD[0]))
+    await store.append(key_of(session, "b"), copied(ODD[0]))
     assert [row["session_id"] for row in await store.list_sessions(PROJECT)] == [session]
     assert await store.list_subkeys(key_of(session)) == ["b"]
     await store.delete(key_of(session))

@@ -11,10 +11,11 @@ from tests.integrations.claude.scribe import PROJECT, Scribe
 from tests.session.backends import Backend
 
 from treering import redact_patterns
+from treering.api.session import Session
+from treering.api.store import Store
 from treering.integrations.claude import TreeringSessionStore
-from treering.session.blocking import Session
 from treering.session.redaction import Redaction
-from treering.session.store import Place, Store
+from treering.store.place import Place
 
 
 def hands_on(backend: Backend, scribe: Scribe) -> Session:
@@ -168,7 +169,7 @@ async def test_what_a_model_sees(near: Backend) -> None:
     await store.append(scribe.key, scribe.turn("three"))
     counted, counts = near.counted()
     view = counted.namespace(PROJECT).view(scribe.session)
-    texts = [item.message["content"] for item in view.context]  # type: ignore[index]
+    texts = [item.message["content"] for item in view.context]
     assert [text if isinstance(text, str) else text[0]["text"] for text in texts] == [
         "we said one",
         "three",
@@ -191,7 +192,7 @@ async def test_imported_and_forked_by_treering(near: Backend) -> None:
 
 async def test_a_redactor(near: Backend) -> None:
     """What a redactor takes out is stored nowhere; the conversation stays whole, and a retry adds nothing."""
-    place = near.store()._place
+    place = near.store().place
     redacting = Store(Place(place.driver, redaction=Redaction(redact_patterns(["hunter[0-9]"]))))
     scribe = Scribe()
     scribe.turn("my password is hunter2", "echo hunter2")

@@ -79,7 +79,7 @@ async def test_a_summary_too_large_for_a_card(near: Backend) -> None:
     assert [row["session_id"] for row in await opened(near).list_sessions(PROJECT)] == [scribe.session]
 
 
-async def test_the_sdk_lists_without_loading(near: Backend, tmp_path: Any) -> None:
+async def test_the_sdk_lists_without_loading(near: Backend, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The SDK's list shows titles, prompts, branches; it loads no transcript for that, and leaves out subagents."""
     project = project_key_for_directory(tmp_path)
     store, reading = opened(near), opened(near)
@@ -93,7 +93,7 @@ async def test_the_sdk_lists_without_loading(near: Backend, tmp_path: Any) -> No
     async def load(_: Any) -> Any:
         raise AssertionError("a list loads no transcript")
 
-    reading.load = load  # type: ignore[method-assign]
+    monkeypatch.setattr(reading, "load", load)
     infos = await list_sessions_from_store(reading, str(tmp_path))
     assert {info.session_id for info in infos} == {scribe.session for scribe in scribes}
     assert {(info.summary, info.first_prompt, info.git_branch, info.tag) for info in infos} == {
@@ -130,7 +130,7 @@ async def test_damage_is_told(near: Backend) -> None:
     store, scribe, other = opened(near), Scribe(), Scribe()
     await store.append(scribe.key, scribe.turn("one"))
     await store.append(other.key, other.turn("two"))
-    keys = near.store().namespace(PROJECT)._place.keys(scribe.session)
+    keys = near.store().namespace(PROJECT).place.keys(scribe.session)
     near.driver().execute((Put(keys.latest, b"damaged"),))
     rows = await opened(near).list_sessions(PROJECT)
     assert {row["session_id"] for row in rows} == {scribe.session, other.session}

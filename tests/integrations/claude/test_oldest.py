@@ -35,6 +35,7 @@ def sources(request: pytest.FixtureRequest) -> Path:
     return sdist.unpacked(cache.mkdir("claude-sdist"), "claude-agent-sdk", oldest()) / "src"
 
 
+@pytest.mark.whole
 @pytest.mark.tools
 def test_the_oldest_release(sources: Path) -> None:
     """The SDK's suite, its mirror, resume, forks and lists work with the oldest release, too."""

@@ -19,7 +19,9 @@ def counted(backend: Backend) -> tuple[TreeringSessionStore, CountingDriver]:
     return TreeringSessionStore(store), counts
 
 
-@pytest.mark.parametrize("kind", ["memory", pytest.param("seaweedfs", marks=[*S3.marks, pytest.mark.slow])])
+@pytest.mark.parametrize(
+    "kind", ["memory", pytest.param("seaweedfs", marks=[*S3.marks, pytest.mark.slow, pytest.mark.whole])]
+)
 async def test_three_thousand_appends(kind: str, make_backend: object) -> None:
     """3,000 appends of a process that is killed take 1.2 requests each; then they are loaded with at most 60 GETs."""
     backend: Backend = make_backend(kind)  # type: ignore[operator]

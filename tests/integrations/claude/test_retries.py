@@ -13,11 +13,12 @@ from tests.integrations.claude.conftest import opened
 from tests.integrations.claude.scribe import PROJECT, key_of
 from tests.session.backends import Backend, memory_backend
 
+from treering.api.store import Store
 from treering.errors import UnavailableError
 from treering.integrations.claude import TreeringSessionStore
-from treering.session.store import Place, Store
 from treering.storage.faulty import Fault, FaultyDriver, scripted_plan, seeded_plan
 from treering.storage.requests import Driver
+from treering.store.place import Place
 
 KEY = key_of("s")
 MODE: Any = {"type": "mode", "mode": "plan"}
@@ -86,15 +87,16 @@ async def test_another_title_in_the_same_place_is_new(near: Backend) -> None:
     """Behind an entry that came before, an entry without uuid is only left out if it is equal to what stands there."""
     (one,) = named("1")
     await opened(near).append(KEY, [one, MODE])
-    await opened(near).append(KEY, [one, {"type": "mode", "mode": "code"}])
-    assert await opened(near).load(KEY) == [one, MODE, {"type": "mode", "mode": "code"}]
+    code: Any = {"type": "mode", "mode": "code"}
+    await opened(near).append(KEY, [one, code])
+    assert await opened(near).load(KEY) == [one, MODE, code]
 
 
 async def test_several_faults_in_a_row() -> None:
     """An append whose reply is lost is not forgotten when the store does not answer the first retry either."""
     inner = memory_backend().driver()
     faults = iter([Fault.AFTER, *[Fault.BEFORE] * 4])  # two looks at both registers are lost
-    broken = []
+    broken: list[bool] = []
     faulty = FaultyDriver(inner, lambda _: next(faults, Fault.NONE) if broken else Fault.NONE)
     store = store_on(faulty)
     await store.append(KEY, named("1"))

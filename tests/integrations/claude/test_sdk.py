@@ -102,7 +102,7 @@ async def test_go_back_with_the_sdk(agent: Agent) -> None:
     back = await agent.ask("other two", resume=session, resume_session_at=found[-1].uuid)
     assert back.result == "you asked: one, other two"
     view = agent.backend.store().namespace(agent.project).view(session)
-    prompts = [(row.role, row.payload["content"]) for row in map(view.get, view.children(found[-1].uuid))]  # type: ignore[index]
+    prompts = [(row.role, row.payload["content"]) for row in map(view.get, view.children(found[-1].uuid))]
     assert prompts == [("user", "two"), ("user", "other two")]
     assert [node for node in map(view.get, view.path()) if node.role == "user"][-1].payload["content"] == "other two"
     agent.forget_local_files()

@@ -88,11 +88,12 @@ def answer(result: Any, text: str = "yes") -> Any:
     return [{"interruptResponse": {"interruptId": each.id, "response": text}} for each in result.interrupts]
 
 
+CHAIN = (("a", "b"), ("b", "c"), ("c", "d"))
+
 KILLED: dict[str, Any] = {
     "graph": lambda manager: graph(manager, {"a": ["A"], "b": ["B"], "c": [Calls(Call("die"))], "d": []}, CHAIN),
     "swarm": lambda manager: swarm(manager, {"a": [hand_over("b"), "-"], "b": [Calls(Call("die"))]}),
 }
-CHAIN = (("a", "b"), ("b", "c"), ("c", "d"))
 
 
 def main(url: str, options: str, kind: str) -> None:

@@ -51,7 +51,7 @@ def test_every_message_is_durable_when_the_next_thing_happens(backend: Backend) 
 
 def test_state_set_by_a_tool_is_stored_with_the_next_message(backend: Backend) -> None:
     """What a tool put into the agent's state survives a kill in the middle of the invocation."""
-    script = [Calls(Call("remember", {"key": "name", "value": "Ada"})), KeyboardInterrupt()]
+    script: list[Any] = [Calls(Call("remember", {"key": "name", "value": "Ada"})), KeyboardInterrupt()]
     agent = agent_on(backend, script)
     seen: list[dict[str, object]] = []
 
@@ -130,8 +130,8 @@ def test_prompt_and_tools_are_recorded_and_not_restored(backend: Backend) -> Non
         agent("go")
         assert agent.model.prompts == [prompt]  # type: ignore[attr-defined]
     notes = backend.store().view("s").notes("system")
-    assert [note.payload["prompt"] for note in notes] == [[{"text": "v1"}], [{"text": "v2"}]]  # type: ignore[index]
-    assert notes[0].payload["tools"].keys() == {"add", "remember"}  # type: ignore[index]
+    assert [note.payload["prompt"] for note in notes] == [[{"text": "v1"}], [{"text": "v2"}]]
+    assert notes[0].payload["tools"].keys() == {"add", "remember"}
 
 
 def test_tools_that_cannot_be_described_in_plain_data_are_named(backend: Backend) -> None:
@@ -145,7 +145,7 @@ def test_tools_that_cannot_be_described_in_plain_data_are_named(backend: Backend
     odd.tool_spec["inputSchema"]["json"]["default"] = object()
     agent_on(backend, tools=[odd])("a")
     (note,) = backend.store().view("s").notes("system")
-    assert note.payload["tools"] == ["odd"]  # type: ignore[index]
+    assert note.payload["tools"] == ["odd"]
 
 
 def test_a_cut_character_does_not_end_the_turn(backend: Backend) -> None:
@@ -162,7 +162,8 @@ def test_bytes_come_back_as_bytes(backend: Backend) -> None:
     image = {"image": {"format": "png", "source": {"bytes": bytes(range(256)) * 300}}}
     lookalike = {"__bytes_encoded__": True, "data": "bm8="}
     agent = agent_on(backend, state={"k": lookalike})
-    agent([image, {"text": "what is this?"}])  # type: ignore[list-item]
+    shown: Any = [image, {"text": "what is this?"}]
+    agent(shown)
     again = agent_on(backend)
     assert again.messages == agent.messages
     assert again.messages[0]["content"][0] == image
@@ -188,12 +189,12 @@ def test_the_same_message_again_is_a_revision(backend: Backend) -> None:
     message = agent.messages[0]
     longer: Any = {**message, "content": [*message["content"], {"text": "b"}]}
     agent.messages[0] = longer
-    asyncio.run(agent.hooks.invoke_callbacks_async(MessageAddedEvent(agent=agent, message=longer)))  # type: ignore[func-returns-value]
+    asyncio.run(agent.hooks.invoke_callbacks_async(MessageAddedEvent(agent=agent, message=longer)))
     again = agent_on(backend)
     assert said(again.messages) == ["a b", "done"]
     view = backend.store().view("s")
     assert len(view.path()) == 2
-    assert view.original(message["tracking_id"])["content"] == [{"text": "a"}]  # type: ignore[index]
+    assert view.original(message["tracking_id"])["content"] == [{"text": "a"}]
 
 
 def test_the_same_message_again_unchanged_costs_nothing() -> None:
@@ -203,7 +204,7 @@ def test_the_same_message_again_unchanged_costs_nothing() -> None:
     agent = managed(TreeringSessionManager(store, "s"))
     agent("a")
     counts.reset()
-    asyncio.run(agent.hooks.invoke_callbacks_async(MessageAddedEvent(agent=agent, message=agent.messages[0])))  # type: ignore[func-returns-value]
+    asyncio.run(agent.hooks.invoke_callbacks_async(MessageAddedEvent(agent=agent, message=agent.messages[0])))
     assert counts.total == 0
 
 
@@ -329,7 +330,7 @@ async def test_a_cancelled_invocation_is_stored_as_far_as_it_came(backend: Backe
     asked = asyncio.Event()
 
     class Slow(FakeModel):
-        async def stream(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        async def stream(self, *args: Any, **kwargs: Any) -> Any:
             asked.set()
             await asyncio.Event().wait()
             yield {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -50,7 +50,7 @@ def same(backend: Backend, agent: Agent, **options: Any) -> Agent:
 def texts_of_history(backend: Backend) -> list[str]:
     """All that was ever recorded on the branch in hand, oldest first."""
     rows = backend.store().view("s").history(limit=1000).rows
-    return said([row.node.payload for row in reversed(rows)])  # type: ignore[misc]
+    return said([row.node.payload for row in reversed(rows)])
 
 
 def test_a_sliding_window_comes_back_and_the_history_is_whole(backend: Backend) -> None:
@@ -92,7 +92,7 @@ def test_a_summary_is_kept_and_not_made_again(backend: Backend) -> None:
     same(backend, again, conversation_manager=summarizing())
     view = backend.store().view("s")
     marked = [row.node for row in view.history(limit=100).rows if row.node.brief.get("injected")]
-    assert said([node.payload for node in marked]) == said(agent.messages)[:1]  # type: ignore[misc]
+    assert said([node.payload for node in marked]) == said(agent.messages)[:1]
     assert [text for text in texts_of_history(backend) if len(text) == 1] == list("abcde")
 
 
@@ -177,7 +177,7 @@ def test_what_a_context_manager_put_aside_comes_back(backend: Backend) -> None:
     again = same(backend, agent, **options)
     assert put_aside(again) == put_aside(agent)
     assert put_aside(again)["log_0"] == {"text": read_log()}
-    stored: list[dict[str, object]] = []
+    stored: list[Mapping[str, object]] = []
     again.add_hook(lambda _: stored.append(backend.store().view("s").state), BeforeModelCallEvent)
     again("thanks")
     assert stored[0]["strands:stash:log_0"] == {"text": read_log()}  # also in the middle of an invocation
@@ -212,7 +212,7 @@ def killed(backend: Backend, *calls: Call) -> Agent:
     """An agent that asked for tools, and was killed before there was a result."""
     agent = agent_on(backend, [Calls(*calls)])
 
-    def die(_event: object) -> None:
+    def die(event: object) -> None:
         raise KeyboardInterrupt
 
     agent.add_hook(die, BeforeToolsEvent)

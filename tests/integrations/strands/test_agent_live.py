@@ -57,7 +57,7 @@ async def test_what_was_said_is_stored_while_the_connection_is_open(backend: Bac
     await agent.start()
     await talk(agent, "hello")
     view = backend.store().view("s")
-    assert said([item.message for item in view.context]) == ["hello", "hi"]  # type: ignore[misc]
+    assert said([item.message for item in view.context]) == ["hello", "hi"]
     assert [item.message for item in view.context] == agent.messages
     assert len(view.path()) == 2
     await agent.stop()

@@ -13,7 +13,7 @@ from tests.session.backends import Backend, backend_of
 
 from treering import Store
 from treering.integrations.strands import TreeringSessionManager
-from treering.session.place import Place
+from treering.store.place import Place
 
 SECRET = "the secret of the user"
 NOTICE = "[blocked]"

@@ -53,7 +53,7 @@ def test_a_second_writer_is_told_and_nothing_is_lost(backend: Backend) -> None:
     agent_on(backend)("start")
     first, second = agent_on(backend, ["one"]), agent_on(backend, ["two"])
     first("mine")
-    with pytest.raises(ConflictError, match="somebody else"):
+    with pytest.raises(ConflictError, match="another writer"):
         second("also mine")
     first("more")
     assert said(agent_on(backend).messages) == ["start", "done", "mine", "one", "more", "done"]
@@ -65,7 +65,7 @@ def test_on_disk_a_second_writer_is_told_before_the_model_is_asked(tmp_path: Pat
     agent_on(backend)("start")
 
     class Nested(FakeModel):
-        async def stream(self, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        async def stream(self, *args: Any, **kwargs: Any) -> Any:
             with pytest.raises(SessionHeldError, match="already held"):
                 await asyncio.to_thread(agent_on(backend), "in between")
             async for event in super().stream(*args, **kwargs):

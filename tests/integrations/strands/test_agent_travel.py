@@ -32,7 +32,7 @@ def test_a_checkpoint_restores_messages_and_state(backend: Backend) -> None:
     assert (said(again.messages), again.state.get()) == kept[1][:2]
     again("instead")
     assert said(agent_on(backend).messages) == [*kept[1][0], "instead", "done"]
-    assert said([row.node.payload for row in backend.store().view("s").history(limit=99).rows]).count("m2") == 0  # type: ignore[misc]
+    assert said([row.node.payload for row in backend.store().view("s").history(limit=99).rows]).count("m2") == 0
     assert len(backend.store().view("s").leaves()) == 2
 
 
@@ -160,5 +160,5 @@ def test_the_history_is_whole_without_an_agent(backend: Backend) -> None:
         agent(f"m{number}")
     view = TreeringSessionManager(backend.store(), "s").view()
     page = view.history(limit=4)
-    assert said([row.node.payload for row in page.rows]) == ["done", "m4", "done", "m3"]  # type: ignore[misc]
-    assert said([row.node.payload for row in view.history(before=page.before, limit=2).rows]) == ["done", "m2"]  # type: ignore[misc]
+    assert said([row.node.payload for row in page.rows]) == ["done", "m4", "done", "m3"]
+    assert said([row.node.payload for row in view.history(before=page.before, limit=2).rows]) == ["done", "m2"]

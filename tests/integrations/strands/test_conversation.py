@@ -66,7 +66,7 @@ def test_a_name_that_is_taken_is_not_used_again() -> None:
     """A message whose own node was erased gets a node of another name, and keeps its tracking id."""
     found = difference((Shown("a", None),), [message("a", "notice")], taken={"a"})
     assert found.drafts[0].id not in (None, "a")
-    assert found.drafts[0].payload["tracking_id"] == "a"  # type: ignore[index]
+    assert found.drafts[0].payload["tracking_id"] == "a"
     assert found.context == (found.drafts[0].id,)
 
 

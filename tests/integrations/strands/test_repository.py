@@ -20,14 +20,15 @@ from tests.session.backends import Backend, backend_of
 from tests.storage.processes import finish, start
 
 import treering
+from treering.api.store import Store
 from treering.errors import CorruptError, SessionHeldError, UnavailableError
 from treering.integrations.strands import TreeringSessionRepository, repository as module
-from treering.session.store import Place, Store
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Append, Put, Request
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 
 S3 = pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])
 SECRET = "the launch code is 0000"

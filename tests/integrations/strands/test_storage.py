@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,9 +23,9 @@ from tests.session.backends import Backend, backend_of, files_below, local_backe
 from tests.storage.processes import finish, start
 
 import treering
+from treering.api.store import Store
 from treering.errors import ConflictError, CorruptError, UnavailableError, UsageError
 from treering.integrations.strands import TreeringStorage
-from treering.session.store import Place, Store
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault, FaultyDriver, scripted_plan
 from treering.storage.generic import GenericDriver
@@ -34,6 +34,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver
 from treering.storage.retrying import RetryingDriver
 from treering.storage.s3 import S3Driver
+from treering.store.place import Place
 from treering.testing.conformance import at_once
 
 SECRET = "the launch code is 0000"
@@ -113,8 +114,10 @@ async def test_a_key_that_is_none_is_refused(place: Backend) -> None:
     """Nothing is written for a key that is empty, too long, or looks like a path to elsewhere."""
     storage = storage_of(place)
     for key in ("", "/", "..", "a/../b", "a\\b", "z" * 5000, "/".join("x" * 119 for _ in range(30))):
-        for act in (storage.write(key, b"x"), storage.read(key), storage.delete(key)):
-            if key == "z" * 5000 and act.__name__ != "write":  # it has a key, only no room for its name
+        writing = storage.write(key, b"x")
+        acts: tuple[Awaitable[object], ...] = (writing, storage.read(key), storage.delete(key))
+        for act in acts:
+            if key == "z" * 5000 and act is not writing:  # it has a key, only no room for its name
                 await act
                 continue
             with pytest.raises(StorageError):
@@ -322,7 +325,11 @@ async def test_a_killed_write_leaves_the_value_before(tmp_path: Path) -> None:
 async def test_nothing_is_left_of_what_was_replaced_or_deleted(place: Backend) -> None:
     """No byte of an older value stays in the store, nor of a deleted one."""
     storage = storage_of(place)
-    for act in (lambda: storage.write("k", b"harmless"), lambda: storage.delete("k")):
+    acts: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: storage.write("k", b"harmless"),
+        lambda: storage.delete("k"),
+    )
+    for act in acts:
         await storage.write("k", SECRET.encode())
         await storage.write("k", SECRET.encode())
         assert _holds(place, SECRET)
@@ -438,7 +445,8 @@ async def test_a_search_strategy_is_told_and_asked() -> None:
     await storage.write("//a/", b"1")
     await scoped.write("b", b"2")
     assert words.told == [(storage, "a", b"1"), (scoped, "b", b"2")]
-    assert await scoped.search("anything") == ["b"]
+    found: list[Any] = await scoped.search("anything")
+    assert found == ["b"]
     with pytest.raises(StorageError, match="indexing"):
         await storage.write("c", b"poison")
     assert await storage.read("c") == b"poison"
@@ -473,7 +481,7 @@ def test_an_agent_whose_session_moved_on_is_told(tmp_path: Path) -> None:
 
     one, other = agent(), agent()
     one("first")
-    with pytest.raises(StorageError, match="somebody else wrote"):
+    with pytest.raises(StorageError, match="another process wrote"):
         other("second")
     assert agent().messages[0]["content"] == [{"text": "first"}]
 

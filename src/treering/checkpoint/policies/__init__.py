@@ -1,5 +1,5 @@
-"""The policies that come with Treering: our own, and those of the programs whose sessions we read.
+"""The policy of sessions made here, and the walk along a path that all policies share.
 
-`treering.checkpoint.policy` imports a module here when one of its names is first asked for. Each module registers its
-policies and views at its end.
+`treering.checkpoint.policy` imports a module of policies when one of its names is first asked for. Each module
+registers its policies and views at its end.
 """

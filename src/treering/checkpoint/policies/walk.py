@@ -81,7 +81,7 @@ class Walk:
         self,
         path: Sequence[Skeleton],
         latest: int,
-        recorded: Recorded | None,  # noqa: ARG002  # kit's
+        recorded: Recorded | None,  # noqa: ARG002  # for those that override it
     ) -> Sequence[Skeleton]:
         """Return the nodes before the compaction at `latest` that stay: from the one it names, which is on the path."""
         kept = read_brief(path[latest]).get("kept")
@@ -100,7 +100,7 @@ class Walk:
         brief = read_brief(skeleton)
         return brief.get("context") is False or (skeleton.kind == "branch_summary" and bool(brief.get("empty")))
 
-    def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:  # noqa: ARG002  # pi's
+    def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:  # noqa: ARG002  # likewise
         """Return the items as some of the `shown` nodes change them.
 
         A policy that overrides this must see to it that its `extend` says None to such nodes.

@@ -14,10 +14,10 @@ from treering.format.paths import LATEST, SESSIONS, SessionKeys, decode_id, sess
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
 from treering.integrations.claude.names import Address, parse_name
 from treering.integrations.claude.summary import is_complete, summary_on
-from treering.session.catalogue import CARDS_AT_ONCE_MAX
 from treering.session.reader import Reader
 from treering.storage.requests import Answer, Entry, Found, Get, Steps
 from treering.storage.run import checked, list_all
+from treering.store.catalogue import CARDS_AT_ONCE_MAX
 
 
 class Listed(NamedTuple):
@@ -105,7 +105,7 @@ def _newest_card(keys: SessionKeys) -> Steps[Card | None]:
     """The card as it would be written now; None if it cannot be read."""
     reader = Reader(keys)
     try:
-        yield from reader.look()
+        yield from reader.replica.load()
     except (NotFoundError, CorruptError, FormatVersionError):
         return None
-    return reader.state.card
+    return reader.replica.state.card

@@ -13,15 +13,15 @@ from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, read_brief
 from treering.format.values import Fields, fields_of
 from treering.ids import time_of
-from treering.importers.claude_entries import write_entry
-from treering.importers.entry import RAW
-from treering.importers.pi import write_time
+from treering.programs.claude.entries import write_entry
+from treering.programs.common.entry import RAW
+from treering.programs.common.times import write_time
 from treering.session.payload import decode_payload, decode_source
 from treering.transcript.node import Draft
 
-OURS: Final = frozenset({"card", "damage", "import", "label", "link", "origin", "place", "status", "usage"})
+OURS: Final = frozenset({"card", "damage", "exported", "import", "label", "link", "origin", "place", "status", "usage"})
 """Kinds of notes that say something about a session. The entry of such a type, if there is one, is recorded as another
-kind, see `treering.importers.claude_entries`."""
+kind, see `treering.programs.claude.entries`."""
 
 
 def is_entry(row: Skeleton) -> bool:

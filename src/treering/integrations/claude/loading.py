@@ -33,11 +33,11 @@ def load(reader: Reader) -> Steps[list[Fields] | None]:
         CorruptError: Some of it is missing or damaged.
     """
     try:
-        yield from reader.look()
+        yield from reader.replica.load()
     except NotFoundError:
         return None
     found = _Found()
-    yield from walk(reader, lambda record: found.add(record, reader.blobs))
+    yield from walk(reader, lambda record: found.add(record, reader.blobs.at_hand))
     return found.entries() or None
 
 
@@ -45,11 +45,11 @@ def walk(reader: Reader, take: Callable[[Record], None]) -> Steps[None]:
     """Give all records of a session that was looked at to `take`, in order, with their large parts at hand."""
     end, known = 0, None
     while True:
-        known, lines = yield from read_lines(reader.keys, end, known, life=reader.view.life)
+        known, lines = yield from read_lines(reader.keys, end, known, life=reader.replica.view.life)
         if not lines:
             return
         end += len(lines)
-        yield from reader.fetch_blobs(lines)
+        yield from reader.blobs.fetch(lines)
         for line in lines:
             take(decode_record(line))
 

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from treering.format.record import Skeleton, decode_record, read_brief
-from treering.importers.claude_course import Course
-from treering.importers.claude_entries import Spot, is_side
 from treering.integrations.claude.entries import entry_of, is_entry, uuid_of
+from treering.programs.claude.course import Course
+from treering.programs.claude.entries import Spot, is_side
 from treering.session.index import Index
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -47,7 +47,7 @@ class Recorded:
         return len(self._rows)
 
     def _new_id(self) -> str:
-        return self._writer.state.new_id()
+        return self._writer.replica.state.new_id()
 
     def catch_up(self) -> None:
         """Take in what was recorded since."""
@@ -113,6 +113,6 @@ def _rows_since(index: Index, end: int) -> Iterable[Skeleton]:
 
 
 def _entries_at(writer: Writer, places: Sequence[int]) -> Steps[dict[int, Entry | None]]:
-    lines = yield from writer.lines_at(places)
-    yield from writer.fetch_blobs(lines.values())
-    return {at: entry_of(decode_record(line), writer.blobs) for at, line in lines.items()}
+    lines = yield from writer.replica.lines_at(places)
+    yield from writer.blobs.fetch(lines.values())
+    return {at: entry_of(decode_record(line), writer.blobs.at_hand) for at, line in lines.items()}

@@ -29,21 +29,22 @@ from claude_agent_sdk import (
     SessionSummaryEntry,
 )
 
+from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnavailableError
 from treering.format.register import Card
 from treering.format.values import Fields, fields_of
 from treering.ids import now_ms
-from treering.importers.claude import NAME
 from treering.integrations.claude import catalogue
 from treering.integrations.claude.loading import load
 from treering.integrations.claude.names import Address, address_of
 from treering.integrations.claude.recorded import Entry
 from treering.integrations.claude.transcript import Transcript
-from treering.session.async_store import AsyncStore
-from treering.session.store import Store
-from treering.session.writer import Options, Writer
-from treering.storage.requests import Steps
+from treering.programs.claude.read import NAME
+from treering.session.options import Options
+from treering.session.writer import Writer
+from treering.storage.effects import Job
 from treering.storage.run import run
 
 T = TypeVar("T")
@@ -70,7 +71,7 @@ class TreeringSessionStore(SessionStore):
             store: As `treering.open` returns it. It stays open when this one is closed.
             open_max: Transcripts kept open for appending.
         """
-        self._place = store._place  # noqa: SLF001  # of the same package
+        self._place = store.place
         self._open_max = open_max
         self._open: OrderedDict[Address, _Open] = OrderedDict()
         self._pid = os.getpid()
@@ -182,7 +183,7 @@ class TreeringSessionStore(SessionStore):
                 return found
         made = _Open(Transcript(self._writer(address, entries), None if address.subpath else key))
         self._run(made.transcript.writer.open())
-        if address.subpath and not made.transcript.writer.begun:
+        if address.subpath and not made.transcript.writer.replica.exists:
             self._link(key, address)
         with self._mutex:
             self._open[address] = made
@@ -215,7 +216,7 @@ class TreeringSessionStore(SessionStore):
         """Close a transcript that was not used for long, unless it is in use or in doubt."""
         if opened.lock.acquire(blocking=False):
             try:
-                if not opened.transcript.writer.in_doubt:
+                if not opened.transcript.writer.appender.is_unsettled:
                     self._forget(address, opened)
                     self._run(opened.transcript.close())
             except TreeringError:
@@ -252,10 +253,10 @@ class TreeringSessionStore(SessionStore):
         with self._mutex:
             self._open.pop(address, None)
         with suppress(NotFoundError):
-            self._place.namespace(address.project).delete(address.name)
+            self._run(self._place.namespace(address.project).delete(address.name))
 
-    def _run(self, steps: Steps[T]) -> T:
-        return run(steps, self._place.driver)
+    def _run(self, job: Job[T]) -> T:
+        return run(job, self._place.driver)
 
 
 def _forked_from(entries: Sequence[Entry]) -> tuple[str | None, str | None]:

@@ -23,13 +23,14 @@ from claude_agent_sdk import SessionKey
 from treering.errors import TreeringError, UsageError
 from treering.format.record import Record, skeleton_of_record
 from treering.ids import now_ms, time_of
-from treering.importers.claude_entries import Spot, read_entry
 from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
 from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
-from treering.session.contexts import rebuilt
-from treering.session.reader import Reader, Restored
+from treering.programs.claude.entries import Spot, read_entry
+from treering.session.content import Restored
+from treering.session.context_changes import rebuilt
+from treering.session.reader import Reader
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -73,15 +74,15 @@ class Transcript:
         yield from self._settle()
         done = self._tried.done if self._tried is not None and self._tried.entries == batch else 0
         while done < len(batch):
-            planned = yield from self.writer.write(partial(self._plan, batch, done))
+            planned = yield from self.writer.appender.write(partial(self._plan, batch, done))
             self._take(planned)
             done, self._tried = planned.done, None
-        if self.writer.should_tidy:
+        if self.writer.upkeep.should_optimize:
             yield from self._tidy()
 
     def _settle(self) -> Steps[None]:
         """Find out how far what was last asked for came."""
-        landed = yield from self.writer.settle()
+        landed = yield from self.writer.appender.settle()
         if self._tried is not None:
             done = self._tried.planned if landed else self._tried.done
             self._tried = _Tried(self._tried.entries, done, done)
@@ -89,38 +90,38 @@ class Transcript:
     def _tidy(self) -> Steps[None]:
         """Merge segments: the SDK closes nothing, and a load reads every segment. What was appended is safe already."""
         with suppress(TreeringError):
-            yield from self.writer.tidy()
+            yield from self.writer.upkeep.optimize()
 
     def link(self, child: str) -> Steps[None]:
         """Say where in this conversation a subagent began; nothing if there is no conversation yet."""
-        if not self.writer.begun:
+        if not self.writer.replica.exists:
             return
         yield from self._settle()
 
         def plan() -> Steps[Recording]:
             yield from ()
-            self.writer.go_along()
+            self.writer.position.follow_session()
             recording = Recording(self.writer)
             recording.draft(Draft(type="note", kind="link", target=recording.node, brief={"child": child, "task": ""}))
             return recording
 
-        yield from self.writer.write(plan)
+        yield from self.writer.appender.write(plan)
 
     def close(self) -> Steps[None]:
         """Let the card tell what was appended, and merge segments if there are many."""
         writer = self.writer
         yield from self._settle()
-        if writer.begun and writer.view.end > writer.view.covers:
-            writer.go_along()
-            yield from writer.anchor()
-            yield from writer.cover(seal=False)
+        if writer.replica.exists and writer.replica.view.end > writer.replica.view.covers:
+            writer.position.follow_session()
+            yield from writer.position.ensure_context()
+            yield from writer.upkeep.cover(seal=False)
         yield from writer.close()
 
     def _plan(self, batch: tuple[Entry, ...], first: int) -> Steps[_Append]:
         writer = self.writer
-        writer.go_along()
-        if not writer.anchored:
-            yield from writer.anchor()
+        writer.position.follow_session()
+        if not writer.position.is_known:
+            yield from writer.position.ensure_context()
         recorded = yield from self._up_to_date()
         rest = batch[first:]
         repeats = yield from recorded.repeats(rest)
@@ -139,7 +140,7 @@ class Transcript:
 
     def _summary_so_far(self, key: SessionKey, planned: _Append) -> Steps[Summary]:
         """The summary on the card; made of all entries if others recorded them without one, as an import does."""
-        data = summary_on(self.writer.state.card.extra)
+        data = summary_on(self.writer.replica.state.card.extra)
         if data is None and planned.recorded.count:
             rows = yield from self._entries()
             data, notes = caught_up(key, rows)
@@ -149,18 +150,18 @@ class Transcript:
 
     def _entries(self) -> Steps[list[tuple[str, Entry]]]:
         reader = Reader(self.writer.keys)
-        yield from reader.look()
+        yield from reader.replica.load()
         rows: list[tuple[str, Entry]] = []
 
         def take(record: Record) -> None:
-            if entry := entry_of(record, reader.blobs):
+            if entry := entry_of(record, reader.blobs.at_hand):
                 rows.append((record.id, entry))
 
         yield from walk(reader, take)
         return rows
 
     def _up_to_date(self) -> Steps[Recorded]:
-        index = yield from self.writer.index()
+        index = yield from self.writer.replica.index()
         recorded = self._recorded
         if recorded is None or recorded.index is not index:  # records that were seen before may be gone
             recorded = Recorded(index, self.writer)
@@ -172,7 +173,7 @@ class Transcript:
         """Go on from what was recorded, if nobody else wrote before it."""
         writer, recorded = self.writer, planned.recorded
         end = recorded.end + len(planned.records)
-        if writer.state.end != end:
+        if writer.replica.state.end != end:
             return
         for at, record in enumerate(planned.records, recorded.end):
             row = skeleton_of_record(msgspec.structs.replace(record, at=at), 0)
@@ -245,10 +246,10 @@ class _Append(Recording):
     def _go_back(self, parent: str | None) -> Steps[None]:
         """Move the head to what is gone on from; two reads resume it also if nothing else is recorded any more."""
         writer, node = self.writer, parent if parent in self.recorded.index.graph else None
-        restored = Restored(None, writer.policy.build([]), {}, None)
+        restored = Restored(None, writer.replica.policy.build([]), {}, None)
         if node is not None:
-            restored = yield from writer.restore(node, head=self.head)
-        yield from writer.bring(restored)
+            restored = yield from writer.content.restore(node, head=self.head)
+        yield from writer.upkeep.pin(restored)
         self.move("checkout", self.head, node, {"by": "claude"})
         self.context, self.checkpoint = restored.context, restored.checkpoint
         self.keep(Change(navigated=True))

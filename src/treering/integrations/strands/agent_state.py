@@ -9,7 +9,7 @@ from strands import Snapshot
 from strands.types.agent import LocalAgent
 
 from treering.format import values
-from treering.integrations.strands_keys import OURS, inward, outward
+from treering.programs.strands.keys import OURS, inward, outward
 
 STASH: Final = "strands:stash:"
 """In front of a reference: what a context manager put aside under it. Alone: the kind of storage that keeps it all."""

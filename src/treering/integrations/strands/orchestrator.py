@@ -34,7 +34,7 @@ from treering.format import values
 from treering.integrations.strands.names import EXTRA
 from treering.integrations.strands.node import Node
 from treering.integrations.strands.worker import Worker
-from treering.integrations.strands_keys import node_session, orchestrator_session, orchestrator_state, serialized_state
+from treering.programs.strands.keys import node_session, orchestrator_session, orchestrator_state, serialized_state
 
 _IDENTITY: Final = ("id", "type")
 """Of a serialized state: what must be the same in the orchestrator that it is loaded into."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, NamedTuple
 
@@ -30,8 +30,8 @@ from treering.integrations.strands.conversation import (
     tracking_id,
 )
 from treering.integrations.strands.repair import close_open_calls
+from treering.session.record import record
 from treering.session.recording import Change
-from treering.session.verbs import record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
@@ -62,7 +62,7 @@ class Loaded(NamedTuple):
 
     messages: list[Message]
     """Ours: to be copied before anybody changes them."""
-    state: dict[str, Any]
+    state: Mapping[str, Any]
     """Of the session, keys of ours included."""
     manager: object
     """State of the conversation manager, or None."""
@@ -112,7 +112,7 @@ class Recorder:
         if self._unlisted and not self.is_new:
             self._unlisted = False
             with suppress(TreeringError):  # what was recorded is safe, and the next seal shows it
-                self.session.perform(Writer.cover, seal=False)
+                self.session.perform(_listed)
         self.session.release()
 
     @contextmanager
@@ -251,9 +251,14 @@ class Recorder:
         self._shown, self._known = found.shown, known
 
 
+def _listed(writer: Writer) -> Steps[bool]:
+    """Let lists show what was recorded."""
+    return (yield from writer.upkeep.cover(seal=False))
+
+
 def _recorded(writer: Writer, names: Collection[str]) -> Steps[tuple[Collection[str], Collection[str]]]:
     """Which of these are nodes of the session that can be shown, and which are nodes that were erased."""
-    index = yield from writer.index()
+    index = yield from writer.replica.index()
     there = {name for name in names if name in index.graph}
-    erased = there & writer.burials.names
+    erased = there & writer.replica.burials.names
     return there - erased, erased

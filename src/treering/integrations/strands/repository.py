@@ -27,10 +27,10 @@ from treering.errors import ConflictError, NotFoundError, SessionDeletedError, T
 from treering.format.erasure import Erased
 from treering.ids import time_text
 from treering.integrations.strands.names import EXTRA, require_session_id
+from treering.journal.attempts import ATTEMPTS_MAX
 from treering.session.index import Index
-from treering.session.keeper import RACES_MAX
 from treering.session.reader import Reader
-from treering.session.reading import Note, notes
+from treering.session.verbs.reading import Note, notes
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft, Node
@@ -38,8 +38,8 @@ from treering.transcript.node import Draft, Node
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
 
-    from treering.session.blocking import Session as OpenSession
-    from treering.session.store import Store
+    from treering.api.session import Session as OpenSession
+    from treering.api.store import Store
 
 OPEN_MAX: Final = 64
 """Sessions kept open: the one not used for longest is closed."""
@@ -58,7 +58,7 @@ def _told(method: F) -> F:
     def call(self: TreeringSessionRepository, *args: Any, **kwargs: Any) -> Any:
         with self.lock:
             try:
-                for _ in range(RACES_MAX):
+                for _ in range(ATTEMPTS_MAX):
                     with contextlib.suppress(ConflictError, SessionDeletedError):
                         return method(self, *args, **kwargs)
                     self.let_go()
@@ -372,8 +372,8 @@ def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Dra
 
 def _tidied(writer: Writer) -> Steps[None]:
     """Merge segments if there are many new ones: managers of Strands close nothing, and a list reads every segment."""
-    if writer.should_tidy:
-        yield from writer.tidy()
+    if writer.upkeep.should_optimize:
+        yield from writer.upkeep.optimize()
 
 
 def _names(index: Index) -> list[str]:
@@ -386,21 +386,21 @@ def _is_number(name: str) -> bool:
 
 
 def _exists(reader: Reader, name: str) -> Steps[bool]:
-    index = yield from reader.index()
+    index = yield from reader.replica.index()
     return name in index.graph
 
 
 def _revisions(reader: Reader, name: str) -> Steps[list[str]]:
     """The notes beside a message."""
-    index = yield from reader.index()
+    index = yield from reader.replica.index()
     return [row.id for row in index.graph.annotations.of(name) if row.kind == _REVISION]
 
 
 def _read(reader: Reader, choose: Callable[[list[str]], list[str]]) -> Steps[list[SessionMessage]]:
     """The messages that are chosen among the names of all, each as its last revision has it."""
-    index = yield from reader.index()
+    index = yield from reader.replica.index()
     chosen = choose(_names(index))
-    nodes = yield from reader.nodes([index.graph.node(name) for name in chosen])
+    nodes = yield from reader.content.nodes([index.graph.node(name) for name in chosen])
     revisions = yield from notes(reader, _REVISION)
     last = {note.target: note for note in revisions if not isinstance(note.payload, Erased)}
     return [_message(node, last.get(node.id)) for node in nodes]

@@ -59,7 +59,7 @@ from treering.integrations.strands.names import EXTRA, belongs_to, require_sessi
 from treering.integrations.strands.orchestrator import Orchestrators
 from treering.integrations.strands.recorder import Recorder, System
 from treering.integrations.strands.worker import Worker
-from treering.integrations.strands_keys import DEFAULT_AGENT, agent_session
+from treering.programs.strands.keys import DEFAULT_AGENT, agent_session
 
 if TYPE_CHECKING:
     from strands.multiagent import MultiAgentBase
@@ -114,7 +114,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self, store: Store | AsyncStore, session_id: str, *, title: str = "", project: str = "", cwd: str = ""
     ) -> None:
         self.session_id = require_session_id(session_id)
-        self._store = store if isinstance(store, Store) else Store(store._place)  # noqa: SLF001  # of the same package
+        self._store = store if isinstance(store, Store) else Store(store.place)
         self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
         self._agents: dict[str, _Attached] = {}
         self._orchestrators = Orchestrators(self._store, session_id, self._options)
@@ -235,7 +235,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         attached = self._attached(agent)
         return attached.worker.run(attached.recorder.session.checkpoints)
 
-    def heads(self, agent: LocalAgent) -> dict[str, str | None]:
+    def heads(self, agent: LocalAgent) -> Mapping[str, str | None]:
         """The branches of an agent's conversation, and the message each ends with."""
         return self._attached(agent).recorder.session.heads
 

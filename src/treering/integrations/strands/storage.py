@@ -17,16 +17,16 @@ from strands.types.exceptions import StorageError
 
 from treering.errors import TreeringError
 from treering.format.paths import parcel_key
-from treering.session.parcels import delete_parcel, get_parcel, parcel_names, put_parcel
 from treering.storage.requests import ABSENT, Steps, Version
 from treering.storage.run import arun
+from treering.store.parcels import delete_parcel, get_parcel, parcel_names, put_parcel
 
 if TYPE_CHECKING:
     from strands.storage.search.types import SearchStrategy
     from strands.storage.storage import StorageSearchResult
 
-    from treering.session.async_store import AsyncStore
-    from treering.session.store import Store
+    from treering.api.async_store import AsyncStore
+    from treering.api.store import Store
 
 SEEN_MAX = 10_000
 """Versions that a storage remembers of what it read and wrote; about 200 bytes each."""
@@ -58,7 +58,7 @@ class TreeringStorage:
         search_strategy: SearchStrategy[TreeringStorage] | None = None,
         overwrite: bool = True,
     ) -> None:
-        self._place = store._place  # noqa: SLF001  # of the same package
+        self._place = store.place
         self._search_strategy = search_strategy
         self._seen: OrderedDict[str, Version] | None = None if overwrite else OrderedDict()
         self._prefix = ""

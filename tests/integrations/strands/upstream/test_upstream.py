@@ -106,6 +106,7 @@ def test_on_disk(sources: Path, tmp_path: Path) -> None:
     assert counts == {suite.path: suite.disk for suite in wanted}
 
 
+@pytest.mark.whole
 @pytest.mark.s3
 @pytest.mark.xdist_group("seaweedfs")
 def test_on_s3(sources: Path, tmp_path: Path, seaweedfs: S3Server) -> None:

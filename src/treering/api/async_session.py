@@ -1,0 +1,381 @@
+"""`AsyncSession`: one session to record in, for asynchronous code.
+
+Written by `python -m tests.facades`: change what it is written from.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
+
+from treering.api import session_body
+from treering.api.async_view import AsyncReading
+from treering.api.awaiting import AwaitingWriting
+from treering.session import record, verbs
+from treering.session.writer import Writer
+from treering.transcript.node import HERE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from msgspec import UnsetType
+
+    from treering.checkpoint.prune import Keep
+    from treering.erasure.erasing import Receipt
+    from treering.journal.merge import Merged
+    from treering.session.content import ContextItem
+    from treering.session.record import Commit
+    from treering.session.recording import Message
+    from treering.session.verbs.pruning import Pruned
+    from treering.transcript.node import Here
+
+
+class AsyncSession(AsyncReading[Writer], AwaitingWriting):
+    """A session to record in. Use it as a context manager, or call `close`.
+
+    A session is used by one conversation; its methods may be called from several threads or tasks, one after the other.
+    """
+
+    async def append(
+        self, *messages: Message, head: str | None = None, expect: str | Here | None = HERE, new_ids: bool = False
+    ) -> str:
+        """Record messages in order; durable when it returns. Returns the id of the last one.
+
+        Args:
+            messages: Drafts, JSON objects with a role, or text from the user. A draft with a parent of its own is added
+                below that node, on a new head, and does not move this session.
+            head: Append to this head instead of the current one.
+            expect: The node that you expect the head to point to; None for the place before the first node.
+            new_ids: You know that no node of the session has an id that you chose, for example because it is random. Else
+            the first call that chooses one reads the ids of the session.
+
+        Raises:
+            HeadMovedError: The head does not point to `expect`.
+            ConflictError: Another writer writes this exclusive session.
+            NotFoundError: A draft names a parent that does not exist.
+            UsageError: A value cannot be stored exactly, or there is nothing to record.
+            UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
+        """
+        return await self.perform(verbs.conversation.append, *messages, head=head, expect=expect, new_ids=new_ids)
+
+    async def commit(
+        self,
+        messages: Iterable[Message] = (),
+        *,
+        state: Mapping[str, object] | None = None,
+        drop: Sequence[str] = (),
+        manager: object = UNSET,
+        context: Sequence[ContextItem | str] | UnsetType = UNSET,
+        label: str | None = None,
+        step: int | None = None,
+        metadata: Mapping[str, object] | None = None,
+        expect: str | Here | None = HERE,
+        expect_checkpoint: str | Here | None = HERE,
+        merge: bool = False,
+        new_ids: bool = False,
+    ) -> Commit:
+        """End a turn: record messages and a checkpoint in one append, all or nothing.
+
+        Messages appended before belong to the turn. Without new records since the last checkpoint, and none to add, the
+        call does nothing.
+
+        Args:
+            messages: As for `append`; may be empty.
+            state: Keys of the agent's state that changed, with their new values.
+            drop: Keys to remove.
+            manager: State of a conversation manager, replaced as a whole; None clears it.
+            context: What the model sees in front of these messages, if that changes: nodes by id, or items whose message
+            replaces the node's own. It may also name one of these messages that chose an id, which is then seen there.
+            label: A name to find the checkpoint by.
+            step: The agent's own count.
+            metadata: Small JSON values for lists of checkpoints.
+            expect: As for `append`.
+            expect_checkpoint: The checkpoint whose state you used, and which you expect to be the newest of the head; None
+            for no checkpoint at all.
+            merge: In a shared session, set and drop these keys in the newest state of the head, whatever it is by now: for
+            keys that are independent of all other keys. Otherwise, if another writer committed since you looked, a
+            commit that changes the state goes on a head of its own, with the state that you saw.
+            new_ids: As for `append`.
+
+        Raises:
+            HeadMovedError: The head does not point to `expect`, or its newest checkpoint is not `expect_checkpoint`, or you
+            gave `expect` and its newest checkpoint is not the one that you saw. Further errors are those of `append`.
+        """
+        return await self.perform(
+            verbs.conversation.commit,
+            messages,
+            state=state,
+            drop=drop,
+            manager=manager,
+            context=context,
+            label=label,
+            step=step,
+            metadata=metadata,
+            expect=expect,
+            expect_checkpoint=expect_checkpoint,
+            merge=merge,
+            new_ids=new_ids,
+        )
+
+    async def flush(self) -> None:
+        """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+        await self.perform(record.flush)
+
+    async def compact(
+        self,
+        /,
+        summary: str,
+        *,
+        kept: str | None = None,
+        tokens_before: int | None = None,
+        tokens_after: int | None = None,
+        state: Mapping[str, object] | None = None,
+        **details: object,
+    ) -> str:
+        """Replace what the model saw so far by a summary, and the messages from node `kept` on. Returns the new node's id.
+
+        Args:
+            summary: What the model sees instead.
+            kept: The first message that stays; None keeps none.
+            tokens_before: Size of the context before.
+            tokens_after: Size of the context after.
+            state: As for `commit`.
+            details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
+
+        Raises:
+            NotFoundError: There is no node `kept`.
+        """
+        return await self.perform(
+            verbs.conversation.compact,
+            summary,
+            kept=kept,
+            tokens_before=tokens_before,
+            tokens_after=tokens_after,
+            state=state,
+            **details,
+        )
+
+    async def close_open_calls(self, /, reason: str) -> tuple[str, ...]:
+        """Record an error result with the reason for every open call, all in one append.
+
+        Each has the shape of its call, and `interrupted` in its brief. Without open calls nothing is written.
+
+        Args:
+            reason: The text for the model, such as `"the agent was stopped before this call returned"`.
+
+        Returns:
+            The nodes of the results; where an API answers all calls in one message, that is one node.
+
+        Raises:
+            UsageError: There is no reason.
+            HeadMovedError: Another writer moved the head on; refresh, and look again.
+        """
+        return await self.perform(verbs.open_calls.close_open_calls, reason)
+
+    async def set_model(self, model: str, *, provider: str | None = None) -> str:
+        """Record that another model answers from here on."""
+        return await self.perform(verbs.conversation.set_model, model, provider=provider)
+
+    async def set_thinking(self, thinking: object) -> str:
+        """Record another thinking level; None takes it back."""
+        return await self.perform(verbs.conversation.set_thinking, thinking)
+
+    async def set_mode(self, mode: object) -> str:
+        """Record another mode of work, for example `plan`; None takes it back."""
+        return await self.perform(verbs.conversation.set_mode, mode)
+
+    async def set_title(self, title: str) -> None:
+        """Set the title of the session; an empty one removes it."""
+        await self.perform(verbs.notes.set_title, title)
+
+    async def set_status(self, status: str) -> None:
+        """Set the status that lists show: `done`, `waiting`, or any other short word."""
+        await self.perform(verbs.notes.set_status, status)
+
+    async def move(self, *, project: str | None = None, cwd: str | None = None) -> None:
+        """Set the project or folder of the session; its identity does not depend on them."""
+        await self.perform(verbs.notes.move, project=project, cwd=cwd)
+
+    async def label(self, target: str, text: str | None) -> None:
+        """Label a node or a checkpoint; None removes the label."""
+        await self.perform(verbs.notes.label, target, text)
+
+    async def note(
+        self, kind: str, brief: Mapping[str, object] | None = None, *, target: str | None = None, payload: object = None
+    ) -> str:
+        """Attach a note to a node, or to the whole session; no head moves. Returns its id."""
+        return await self.perform(verbs.notes.note, kind, brief, target=target, payload=payload)
+
+    async def record_usage(self, /, *, target: str | None = None, **numbers: float) -> None:
+        """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it."""
+        await self.perform(verbs.notes.record_usage, target=target, **numbers)
+
+    async def record_system(self, prompt: object, tools: Sequence[object] = ()) -> str:
+        """Record the current system prompt and tools, for audit. They are not restored: the agent's code sets them."""
+        return await self.perform(verbs.notes.record_system, prompt, tools)
+
+    async def record_extension(self, extension: str, data: object, *, target: str | None = None) -> str:
+        """Record an extension's own data at a node, by default the current one."""
+        return await self.perform(verbs.notes.record_extension, extension, data, target=target)
+
+    async def amend(self, node: str, payload: object) -> None:
+        """Show another payload for a node from now on; the original stays readable in the journal.
+
+        Raises:
+            UsageError: The node was erased.
+        """
+        await self.perform(verbs.edits.amend, node, payload)
+
+    async def retract(self, node: str) -> None:
+        """Hide a node from the context and from pages; `unretract` shows it again."""
+        await self.perform(verbs.edits.retract, node)
+
+    async def unretract(self, node: str) -> None:
+        """Show a retracted node again, in pages and, where it stood, in the context.
+
+        Raises:
+            UsageError: It is not retracted.
+        """
+        await self.perform(verbs.edits.unretract, node)
+
+    async def checkout(self, node: str | None, *, keep_state: bool = False) -> None:
+        """Move to `node`: the next append continues from there, and the model sees the context of that node.
+
+        The current head moves. Nodes below `node` stay in the graph, as a branch.
+
+        Args:
+            node: Any node of the session; None is the place before the first one, to begin again with another first
+                message.
+            keep_state: Keep the agent's current state; else it is restored to that of `node`.
+
+        Raises:
+            NotFoundError: There is no such node.
+            ConflictError: Another writer writes this exclusive session.
+        """
+        await self.perform(verbs.navigation.checkout, node, keep_state=keep_state)
+
+    async def switch(self, head: str, *, keep_state: bool = False) -> None:
+        """Continue on another head.
+
+        Raises:
+            NotFoundError: There is no such head.
+        """
+        await self.perform(verbs.navigation.switch, head, keep_state=keep_state)
+
+    async def branch(
+        self, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = False
+    ) -> None:
+        """Make a new head and continue on it; the old one stays where it is.
+
+        Args:
+            head: Its name, not in use yet.
+            at: The node to branch from; None: where the session stands.
+            summary: Describes the branch left behind to the model; recorded as the first node of the new one.
+            keep_state: Keep the agent's current state; else it is restored to that of `at`.
+
+        Raises:
+            UsageError: There is a head of that name.
+            NotFoundError: There is no such node.
+        """
+        await self.perform(verbs.navigation.branch, head, at=at, summary=summary, keep_state=keep_state)
+
+    async def drop_head(self, head: str) -> None:
+        """Forget a head; its nodes stay.
+
+        Raises:
+            NotFoundError: There is no such head.
+            UsageError: It is the current one.
+        """
+        await self.perform(verbs.navigation.drop_head, head)
+
+    async def rewind(self, checkpoint: str) -> None:
+        """Go back to a checkpoint: its state, context and node together. Later nodes stay as a branch.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, or it was pruned.
+        """
+        await self.perform(verbs.navigation.rewind, checkpoint)
+
+    async def fork(
+        self,
+        session: str,
+        *,
+        at: str | None = None,
+        title: str | None = None,
+        project: str | None = None,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
+
+        A link to the new session is recorded in the parent first, so that erasing finds the copies.
+
+        Args:
+            session: Name of the new one.
+            at: The node to fork at; by default where the session stands.
+            title: Title of the new one; by default that of the parent.
+            project: Its project; by default that of the parent.
+            extra: Further facts on its card; by default those of the parent.
+
+        Raises:
+            UsageError: The name is that of the parent.
+            ConflictError: A session of that name exists.
+            NotFoundError: There is no such node.
+        """
+        await self.perform(verbs.forking.fork, session, at=at, title=title, project=project, extra=extra)
+
+    async def prune(self, keep: Keep, *, dry_run: bool = False) -> Pruned:
+        """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
+
+        Args:
+            keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
+            heads.
+            dry_run: Only return what would be pruned.
+        """
+        return await self.perform(verbs.pruning.prune, keep, dry_run=dry_run)
+
+    async def erase(self, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = "") -> Receipt:
+        """Erase the payloads of nodes and notes, or the agent's state, permanently, also from forks of this session.
+
+        An `Erased` replaces a payload: its hash, the time and the reason. A model sees `[erased]`, with the ids of tool
+        calls kept, so that calls and results still belong together. Labels, and notes about the node, stay.
+
+        For a key of the state, all values that it has had until now are erased, in all checkpoints. These then read as if
+        it had not been set, and `erased_state` lists it. Forks made before lose their values of it, too.
+
+        Args:
+            ids: Nodes and notes. A call without any argument finishes interrupted erasures: it searches again for
+            everything ever erased here.
+            state: Keys of the agent's state.
+            manager: Erase the state of the conversation manager.
+            reason: Shown in place of the payload; at most 200 bytes.
+
+        Returns:
+            The receipt; the payload is no longer stored.
+
+        Raises:
+            NotFoundError: The node or note does not exist, or no checkpoint has such a key; nothing was erased.
+            UsageError: A checkpoint or an edit cannot be erased, or too much was erased already.
+            ConflictError: Another writer writes this exclusive session.
+            UnavailableError: The store did not answer. Call again to finish.
+        """
+        return await self.perform(session_body.erase, *ids, state=state, manager=manager, reason=reason)
+
+    async def refresh(self) -> bool:
+        """Read the session again, and move to the node that the head points to now; true if there is something new.
+
+        False if the session still does not exist.
+        """
+        return await self.perform(Writer.refresh)
+
+    async def seal(self) -> None:
+        """Write the unsealed records to a segment, and a new `latest` that covers them."""
+        await self.perform(verbs.conversation.seal)
+
+    async def optimize(self, *, everything: bool = False) -> Merged:
+        """Merge small segments, and finish erasures that another process began.
+
+        Args:
+            everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+        """
+        return await self.perform(verbs.conversation.optimize, everything=everything)

@@ -1,0 +1,180 @@
+"""`AsyncView`: one session to read, for asynchronous code.
+
+Written by `python -m tests.facades`: change what it is written from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, TypeVar
+
+from treering.api.awaiting import AwaitingSession
+from treering.session import verbs
+from treering.session.reader import Readable, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from treering.checkpoint.checkpoint import Entry
+    from treering.session.content import ContextItem
+    from treering.session.verbs.open_calls import OpenCall
+    from treering.session.verbs.reading import CheckpointView, History, Note, Stored
+    from treering.transcript.graph import Problem
+    from treering.transcript.node import Node
+    from treering.transcript.tree import OutlineRow
+
+R = TypeVar("R", bound=Readable)
+
+
+class AsyncReading(AwaitingSession[R]):
+    """What sessions and views have in common."""
+
+    async def history(
+        self,
+        *,
+        head: str | None = None,
+        node: str | None = None,
+        before: str | None = None,
+        limit: int = 50,
+        retracted: bool = False,
+    ) -> History:
+        """One page of the conversation, from a head towards the root, newest first.
+
+        Args:
+            head: The head to start from; by default the current one.
+            node: Start from this node instead.
+            before: The cursor of the page below.
+            limit: The maximum number of rows.
+            retracted: Show retracted nodes too.
+
+        Raises:
+            NotFoundError: There is no such head or node.
+        """
+        return await self.perform(
+            verbs.reading.history, head=head, node=node, before=before, limit=limit, retracted=retracted
+        )
+
+    async def get(self, identifier: str) -> Node:
+        """One node with its payload, later edits applied.
+
+        Raises:
+            NotFoundError: There is no such node.
+        """
+        return await self.perform(verbs.reading.node, identifier)
+
+    async def original(self, identifier: str) -> Any:
+        """The payload of a node as it was first recorded, later edits not applied."""
+        return await self.perform(verbs.reading.original, identifier)
+
+    async def path(self, identifier: str | None = None) -> tuple[str, ...]:
+        """Ids from a root down to a node, by default the head's."""
+        return await self.perform(verbs.reading.path, identifier)
+
+    async def children(self, identifier: str | None) -> tuple[str, ...]:
+        """Ids of the children of a node, oldest first; those of None are the roots."""
+        return await self.perform(verbs.reading.children, identifier)
+
+    async def siblings(self, identifier: str) -> tuple[tuple[str, ...], int]:
+        """Ids of the children of a node's parent, and the node's own index among them, from 0."""
+        return await self.perform(verbs.reading.siblings, identifier)
+
+    async def leaves(self) -> tuple[str, ...]:
+        """Ids of the nodes without children: the ends of all branches."""
+        return await self.perform(verbs.reading.leaves)
+
+    async def tree(self) -> tuple[OutlineRow, ...]:
+        """The outline of the whole graph, with straight runs folded; reads no payload."""
+        return await self.perform(verbs.reading.tree)
+
+    async def nodes(self) -> tuple[Node, ...]:
+        """All nodes without payloads, in the order they were recorded."""
+        return await self.perform(verbs.reading.nodes)
+
+    async def problems(self) -> tuple[Problem, ...]:
+        """Oddities of the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
+        return await self.perform(verbs.reading.problems)
+
+    async def labels(self) -> Mapping[str, str]:
+        """Label by node or checkpoint; read-only."""
+        return await self.perform(verbs.reading.labels)
+
+    async def checkpoints(self) -> tuple[Entry, ...]:
+        """All checkpoints that were not pruned, oldest first; a label given later is shown."""
+        return await self.perform(verbs.reading.checkpoints)
+
+    async def checkpoint(self, identifier: str) -> CheckpointView:
+        """One checkpoint of any age: the context and the agent's state.
+
+        Raises:
+            NotFoundError: There is none, or it was pruned.
+        """
+        return await self.perform(verbs.reading.checkpoint, identifier)
+
+    async def context_at(self, identifier: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
+        """What would be sent to the model at a node.
+
+        Args:
+            identifier: The node; None is the place before the first one.
+            recorded: Include the messages that `Session.context` leaves out.
+        """
+        return await self.perform(verbs.reading.context_at, identifier, recorded=recorded)
+
+    async def notes(self, kind: str | None = None, *, on_path: bool = False) -> tuple[Note, ...]:
+        """Notes, oldest first.
+
+        Args:
+            kind: Only this kind, for example `usage`, `system` or `link`.
+            on_path: Only notes about nodes on the path of the head, and about the session as a whole.
+        """
+        return await self.perform(verbs.reading.notes, kind, on_path=on_path)
+
+    async def extensions(self, extension: str | None = None, *, on_path: bool = True) -> tuple[Note, ...]:
+        """The notes of an extension, oldest first.
+
+        Args:
+            extension: Its name; by default all extensions. `Note.brief` names them.
+            on_path: Only along the path of the head (the default), and about the session as a whole.
+        """
+        return await self.perform(verbs.reading.extensions, extension, on_path=on_path)
+
+    async def open_calls(self) -> tuple[OpenCall, ...]:
+        """The tool calls at the end of the context that have no result yet, in order; the context leaves them out.
+
+        A turn is running, or an agent was killed in it. A call after which the conversation continued is not among them: no
+        provider accepts a result for it any more.
+        """
+        return await self.perform(verbs.open_calls.open_calls)
+
+    async def last_compaction(self) -> str | None:
+        """The newest compaction on the path of the head."""
+        return await self.perform(verbs.conversation.last_compaction)
+
+    async def stored(self) -> Stored:
+        """Count the stored objects, from names alone."""
+        return await self.perform(verbs.reading.stored)
+
+    def lines(self, first: int = 0) -> AsyncIterator[bytes]:
+        """Yield every record line, a segment in memory at a time.
+
+        Args:
+            first: The position to start from.
+        """
+        return self._each(verbs.reading.lines, first)
+
+    def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> AsyncIterator[Node]:
+        """Yield nodes as they are added, by any writer; waits in between. One conditional GET per poll.
+
+        Args:
+            poll_seconds: How long to wait between polls.
+            first: The position to start from; by default the end of the journal.
+        """
+        return self._each(verbs.reading.follow, poll_seconds=poll_seconds, first=first)
+
+
+class AsyncView(AsyncReading[Reader]):
+    """A session as it was at the last look, for reading only: nothing it does writes."""
+
+    async def refresh(self) -> bool:
+        """Read it again; true if there is something new."""
+        return await self.perform(Reader.refresh)

@@ -1,0 +1,190 @@
+"""Run protocols for asynchronous handles, and close these."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from contextlib import AbstractAsyncContextManager
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from treering.api.session_body import close
+from treering.api.session_properties import SessionProperties
+from treering.api.store_body import StoreBody
+from treering.errors import TreeringError
+from treering.session.reader import Readable
+from treering.session.writer import Writer
+from treering.storage.effects import Items, Job, Pause, Stream, call, parts
+from treering.storage.run import arun
+from treering.store.place import Opened, Place, release
+
+R = TypeVar("R", bound=Readable)
+P = ParamSpec("P")
+
+H = TypeVar("H", bound=AbstractAsyncContextManager[Any])
+T = TypeVar("T")
+
+
+class AsyncOpening(Coroutine[Any, Any, H]):
+    """A session being opened: await it, or use `async with`, which also closes the session."""
+
+    def __init__(self, opening: Coroutine[Any, Any, H]) -> None:
+        self._opening = opening
+        self._opened: H | None = None
+
+    def __await__(self) -> Generator[Any, Any, H]:
+        """Open the session."""
+        return self._opening.__await__()
+
+    def send(self, value: Any) -> Any:
+        """As of any coroutine; so a task can be made of it."""
+        return self._opening.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """As of any coroutine."""
+        return self._opening.throw(*error)
+
+    def close(self) -> None:
+        """As of any coroutine."""
+        self._opening.close()
+
+    async def __aenter__(self) -> H:
+        """Open the session."""
+        self._opened = await self._opening
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close it."""
+        if self._opened is not None:
+            await self._opened.__aexit__(kind, error, trace)
+
+
+class AwaitingStore:
+    """Runs the protocols of a store without blocking the event loop."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        """Where its sessions lie and how they are opened: for integrations, whose protocols `treering.store` has."""
+        self._body = StoreBody(place)
+
+    def __repr__(self) -> str:
+        """Name the kind of store and the part of it."""
+        return f"<{type(self).__name__} {self.place.driver.name} {self.place.prefix!r}>"
+
+    async def _run(self, job: Job[T]) -> T:
+        return await arun(job, self.place.driver)
+
+    async def _each(self, stream: Stream[T]) -> AsyncIterator[T]:
+        for part in parts(stream):
+            found = await self._run(part)
+            if isinstance(found, Items):
+                for value in found.values:
+                    yield value
+
+    def _opening(self, kind: Callable[[T], H], job: Job[T]) -> AsyncOpening[H]:
+        async def opened() -> H:
+            return kind(await self._run(job))
+
+        return AsyncOpening(opened())
+
+    async def close(self) -> None:
+        """Give back connections and files. Sessions opened from this store must be closed before."""
+        await self._run(call(self.place.driver.close))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AwaitingSession(SessionProperties[R]):
+    """Runs the protocols of a session without blocking the event loop, one after the other."""
+
+    def __init__(self, opened: Opened[R]) -> None:
+        super().__init__(opened)
+        self._lock = asyncio.Lock()
+
+    async def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a protocol on this session, as all methods here do; integrations add their own operations with it."""
+        if self._interrupted:
+            self._recover()
+        job: Job[T] | None = None
+        try:
+            async with self._lock:
+                job = self._begin(verb, *args, **kwargs)
+                self._call = job
+                result = await arun(job, self._driver)
+        except TreeringError:
+            self._end(job)
+            raise
+        self._end(job)
+        return result
+
+    async def _each(
+        self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs
+    ) -> AsyncIterator[T]:
+        """Give the results of a stream. Other calls may come in between."""
+        for part in parts(verb(self._reader, *args, **kwargs)):
+            found = await self.perform(lambda _, part: part, part)
+            if isinstance(found, Items):
+                for value in found.values:
+                    yield value
+            elif isinstance(found, Pause):
+                await asyncio.sleep(found.seconds)
+
+    def _recover(self) -> None:
+        if self._lock.locked():  # by the interrupted call, which notes its end after releasing the lock
+            self._lock.release()
+        self._roll_back()
+
+    async def close(self) -> None:
+        """Close the view. It cannot be used afterwards."""
+        self._closed = True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class AwaitingWriting(AwaitingSession[Writer]):
+    """Operations of sessions that are open for writing."""
+
+    async def claim(self) -> None:
+        """Lock the session against other processes until `release` or `close`, if the store has locks.
+
+        Raises:
+            SessionHeldError: Another process holds it.
+        """
+        async with self._lock:
+            self._reader.claim()
+
+    async def release(self) -> None:
+        """Unlock the session for other processes, though this handle stays open; the second writer gets an error."""
+        async with self._lock:
+            release(self._holds)
+
+    @property
+    def is_new(self) -> bool:
+        """The session did not exist: this handle created it, or will with its first record."""
+        return self._reader.creation.is_new
+
+    async def close(self) -> None:
+        """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
+
+        The handle cannot be used afterwards.
+        """
+        try:
+            if not self._closed:
+                await self.perform(close)
+        finally:
+            self._closed = True
+            release(self._holds)

@@ -1,0 +1,138 @@
+"""Run protocols for blocking handles, and close these."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+
+from treering.api.session_body import close
+from treering.api.session_properties import SessionProperties
+from treering.api.store_body import StoreBody
+from treering.errors import TreeringError
+from treering.session.reader import Readable
+from treering.session.writer import Writer
+from treering.storage.effects import Items, Job, Pause, Stream, parts
+from treering.storage.run import run
+from treering.store.place import Opened, Place, release
+
+R = TypeVar("R", bound=Readable)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class BlockingStore:
+    """Runs the protocols of a store, each to its end before the call returns."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        """Where its sessions lie and how they are opened: for integrations, whose protocols `treering.store` has."""
+        self._body = StoreBody(place)
+
+    def __repr__(self) -> str:
+        """Name the kind of store and the part of it."""
+        return f"<{type(self).__name__} {self.place.driver.name} {self.place.prefix!r}>"
+
+    def _run(self, job: Job[T]) -> T:
+        return run(job, self.place.driver)
+
+    def _each(self, stream: Stream[T]) -> Iterator[T]:
+        for part in parts(stream):
+            found = self._run(part)
+            if isinstance(found, Items):
+                yield from found.values
+
+    def close(self) -> None:
+        """Give back connections and files. Sessions opened from this store must be closed before."""
+        self.place.driver.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BlockingSession(SessionProperties[R]):
+    """Runs the protocols of a session, each to its end before the call returns; those of several threads one by one."""
+
+    def __init__(self, opened: Opened[R]) -> None:
+        super().__init__(opened)
+        self._lock = threading.RLock()
+
+    def perform(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run a protocol on this session, as all methods here do; integrations add their own operations with it."""
+        with self._lock:
+            job = self._begin(verb, *args, **kwargs)
+            before, self._call = self._call, job  # a hook may make a call during a call
+            try:
+                result = run(job, self._driver)
+            except TreeringError:
+                self._end(job, before)
+                raise
+            self._end(job, before)
+            return result
+
+    def _each(self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
+        """Give the results of a stream. Other calls may come in between."""
+        waiting = threading.Event()
+        for part in parts(verb(self._reader, *args, **kwargs)):
+            found = self.perform(lambda _, part: part, part)
+            if isinstance(found, Items):
+                yield from found.values
+            elif isinstance(found, Pause):
+                waiting.wait(found.seconds)
+
+    def _recover(self) -> None:
+        with self._lock:  # a call of another thread may have been about to end, and has by now
+            self._roll_back()
+
+    def close(self) -> None:
+        """Close the view. It cannot be used afterwards."""
+        self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class BlockingWriting(BlockingSession[Writer]):
+    """Operations of sessions that are open for writing."""
+
+    def claim(self) -> None:
+        """Lock the session against other processes until `release` or `close`, if the store has locks.
+
+        Raises:
+            SessionHeldError: Another process holds it.
+        """
+        with self._lock:
+            self._reader.claim()
+
+    def release(self) -> None:
+        """Unlock the session for other processes, though this handle stays open; the second writer gets an error."""
+        with self._lock:
+            release(self._holds)
+
+    @property
+    def is_new(self) -> bool:
+        """The session did not exist: this handle created it, or will with its first record."""
+        return self._reader.creation.is_new
+
+    def close(self) -> None:
+        """Record buffered messages, write `latest` so that it covers everything, and unlock the session.
+
+        The handle cannot be used afterwards.
+        """
+        try:
+            if not self._closed:
+                self.perform(close)
+        finally:
+            self._closed = True
+            release(self._holds)

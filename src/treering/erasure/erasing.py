@@ -1,0 +1,384 @@
+"""Erase payloads and state: from the session, from its forks, from everything in the store that holds them.
+
+Rule 1: copies are searched for before the tail is swapped, and again if another process wrote since. Copies are the
+record itself, the edits that amend it, the checkpoints that hold a message of it inline, and imported context edits.
+Rule 2: a fork records a link in its parent, then takes its name, and then reads the records it copies. An erasure finds
+the fork by that link, or refuses the load that took the name. So a fork reads after the erasure, or is never created.
+Rule 3: the receipt is returned when a listing shows no object that may still hold the payload.
+Rule 4: all values that a key of the state ever had are erased, up to the current end of the journal: later values often
+repeat earlier ones. A fork made before loses all its values of the key, too; once, since values that an agent stores
+there afterwards are no copies. An erasure of the same time is recorded in the fork, also if it found nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from treering.checkpoint.policy import Policy
+from treering.erasure.traces import (
+    Search,
+    by_name,
+    copies_in_notes,
+    edits_in_context,
+    facts_of,
+    require_erasable,
+    require_held,
+    rows_by_id,
+)
+from treering.errors import NotFoundError, SessionDeletedError, TreeringError
+from treering.format.erasure import Erased, Erasure, digest_of, erased_of, is_erased
+from treering.format.paths import SessionKeys
+from treering.format.record import decode_record, read_brief
+from treering.format.register import one_line
+from treering.ids import new_nonce, now_ms
+from treering.journal import life
+from treering.journal.attempts import Attempts
+from treering.journal.erase import fence
+from treering.journal.purge import refuse_loads, sweep_folders
+from treering.session.index import Index
+from treering.session.record import flush
+from treering.session.writer import Writer
+from treering.storage.effects import Job, ask_driver
+from treering.storage.requests import Steps
+from treering.store.catalogue import list_sessions
+from treering.store.info import SessionInfo
+
+REASON_BYTES_MAX = 200
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was erased, and from where. A listing showed no object that may still hold it."""
+
+    session: str
+    ids: tuple[str, ...]
+    """The nodes and notes whose payloads are erased, including those erased before."""
+    state: tuple[str | None, ...] = ()
+    """The keys of the agent's state whose values are erased, likewise; None: the state of the conversation manager."""
+    hashes: Mapping[str, str] = {}
+    """SHA-256 of each payload as it was stored, by id."""
+    time_ms: int
+    """When, in milliseconds since 1970."""
+    reason: str = ""
+    epoch: int
+    """The number of erasures in this session."""
+    records: int = 0
+    """Records that held a payload or a copy of one."""
+    segments: int = 0
+    """Segments that were rewritten."""
+    blobs_deleted: tuple[str, ...] = ()
+    blobs_shared: tuple[str, ...] = ()
+    """Large parts that stay, because records that were not erased refer to them as well."""
+    forks: tuple[Receipt, ...] = ()
+    """Receipts of the sessions that copied it, or have it on their card as the task of a subagent."""
+    missing: tuple[str, ...] = ()
+    """Such sessions that do not exist: deleted, or not created yet. The creation of a fork is refused; for a subagent
+    that starts later, erase the link again."""
+    unreachable: Mapping[str, str] = {}
+    """Forks that could not be read, and why. Erase again when they can."""
+    warnings: tuple[str, ...] = ()
+
+
+def erase(
+    writer: Writer, *ids: str, state: Collection[str] = (), manager: bool = False, reason: str = ""
+) -> Steps[Receipt]:
+    """Erase payloads and state from the session and its forks; see `Session.erase`, which then calls `finished`."""
+    if reason and writer.options.redaction is not None:
+        reason = writer.options.redaction.text(reason, "reason")
+    yield from flush(writer)
+    yield from writer.appender.begin()
+    keys: set[str | None] = {state} if isinstance(state, str) else set(state)
+    wanted = _Wanted(tuple(ids), frozenset(keys | {None} if manager else keys))
+    return (yield from _erase(writer, wanted, one_line(reason, REASON_BYTES_MAX), seen={writer.keys.session}))
+
+
+class _Wanted(NamedTuple):
+    """The payloads and keys to erase."""
+
+    ids: Sequence[str] = ()
+    state: frozenset[str | None] = frozenset()
+
+
+def erase_copies(keys: SessionKeys, policy: Policy, acts: Sequence[Erasure]) -> Steps[Receipt | None]:
+    """Repeat the erasures of another session in a copy; None if the copy has none of it.
+
+    Raises:
+        NotFoundError: There is no such session.
+    """
+    writer = Writer.visiting(keys, policy, shared=True)
+    yield from writer.open()
+    there = rows_by_id((yield from writer.replica.index()))
+    copied = [name for name in dict.fromkeys(name for act in acts for _, name in act.records) if name in there]
+    owed = [act for act in acts if act.state]
+    if not copied and not owed:
+        return None
+    return (yield from _erase(writer, _Wanted(copied), acts[-1].reason, seen={keys.session}, owed=owed))
+
+
+def _erase(
+    writer: Writer, wanted: _Wanted, reason: str, seen: set[str], owed: Sequence[Erasure] = ()
+) -> Steps[Receipt]:
+    found = (yield from _fenced(writer, wanted, reason)) if any(wanted) else 0
+    for act in owed:
+        found += yield from _fenced(writer, _Wanted(state=frozenset(act.state)), act.reason, copied=act)
+    segments, blobs = yield from writer.upkeep.finish_erasing()
+    index = yield from writer.replica.index()
+    names, state = tuple(dict.fromkeys(wanted.ids)), wanted.state.union(*(act.state for act in owed))
+    if not names and not state:
+        names = tuple(sorted(writer.replica.burials.names & rows_by_id(index).keys()))
+        state = state.union(*(act.state for act in writer.replica.burials.of_state()))
+    receipt = msgspec.structs.replace(
+        (yield from _receipt(writer, index, names, state)),
+        records=found,
+        segments=segments,
+        blobs_deleted=blobs.deleted,
+        blobs_shared=blobs.shared,
+    )
+    return (yield from _with_forks(writer, index, receipt, reason, seen))
+
+
+def _receipt(writer: Writer, index: Index, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
+    """The receipt, from the marks left by erased payloads and values and from the newest erasure of them."""
+    left = yield from _left(writer, index, names)
+    told = [(each.time_ms, each.reason) for each in left.values()]
+    told += [(act.time, act.reason) for act in writer.replica.burials.of_state() if not state.isdisjoint(act.state)]
+    time_ms, reason = max(told, default=(0, ""))
+    return Receipt(
+        session=writer.keys.session,
+        ids=names,
+        state=tuple(sorted(state, key=by_name)),
+        hashes={name: each.sha256 for name, each in left.items()},
+        time_ms=time_ms,
+        reason=reason,
+        epoch=writer.replica.epoch,
+    )
+
+
+def _fenced(
+    writer: Writer, wanted: _Wanted, reason: str, *, copied: Erasure | None = None, facts: Collection[str] = ()
+) -> Steps[int]:
+    """Swap the tail; return how many records held payloads, or 0 if all of them had been erased before.
+
+    Args:
+        writer: The session.
+        wanted: What to erase.
+        reason: Why.
+        copied: The erasure in another session that this one repeats; it is recorded even if nothing is found.
+        facts: Fields of the card to empty, even if nothing is found.
+    """
+    names = set(wanted.ids)
+    search: Search | None = None
+    attempts = Attempts(writer.keys.tail)
+    while attempts.another():
+        index = yield from writer.replica.index()
+        names |= edits_in_context(index, names) | copies_in_notes(index, names)
+        if search is None or search.index is not index:  # its records may be gone, and replaced by others
+            search = Search(names, wanted.state, index)
+        rows = rows_by_id(index)
+        for name in wanted.ids:
+            require_erasable(rows, name, index)
+        if not (yield from search.go_on(writer)):
+            yield from writer.fence.catch_up()
+            continue
+        if copied is None:
+            require_held(wanted.state - search.held)
+            if not search.records and not facts:
+                return 0
+        erasure = Erasure(
+            epoch=0,
+            time=now_ms() if copied is None else copied.time,
+            reason=reason,
+            records=tuple(search.records),
+            blobs=tuple(sorted(search.blobs)),
+            facts=tuple(sorted((yield from facts_of(writer, index, names)).union(facts))),
+            state=tuple(sorted(wanted.state, key=by_name)),
+            end=writer.replica.view.end if wanted.state else 0,
+        )
+        writer.fence.check()  # before starting what this handle could not finish
+        view = yield from fence(writer.replica.view, erasure, nonce=new_nonce())
+        if view is not None:
+            writer.fence.absorb(view)
+            return len(search.records)
+        yield from writer.fence.catch_up()
+
+
+def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, Erased]]:
+    """The marks left in place of the payloads."""
+    rows = rows_by_id(index)
+    places = {name: rows[name].at for name in names}
+    lines = yield from writer.replica.lines_at(list(places.values()))
+    return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
+
+
+def finished(receipt: Receipt, keys: SessionKeys) -> Job[Receipt]:
+    """Remove leftovers that the driver keeps beside the objects, and add warnings for copies out of reach.
+
+    Args:
+        receipt: The receipt so far.
+        keys: The session.
+    """
+    places = [place for name in _names_in(receipt) for place in keys._replace(session=name).places]
+    yield from ask_driver(lambda driver: driver.scrub(*places))
+    keeps_versions = yield from ask_driver(lambda driver: driver.keeps_versions())
+    warnings = list(receipt.warnings)
+    if keeps_versions:
+        warnings.append("the bucket has versioning: old versions still hold the bytes until they expire or are deleted")
+    elif keeps_versions is None:
+        warnings.append("unknown whether the store keeps old versions")
+    if receipt.unreachable:
+        warnings.append("some forks could not be read: erase again when they can")
+    return msgspec.structs.replace(receipt, warnings=tuple(warnings))
+
+
+def _names_in(receipt: Receipt) -> Iterator[str]:
+    yield receipt.session
+    yield from receipt.missing
+    for fork in receipt.forks:
+        yield from _names_in(fork)
+
+
+# forks
+
+
+def _with_forks(writer: Writer, index: Index, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+    """Repeat the erasure in all sessions copied from this one, and add the outcome to the receipt."""
+    links: dict[str, int | None] = {}
+    for note in index.graph.annotations.notes("link"):
+        if isinstance(name := read_brief(note).get("fork"), str):
+            links.setdefault(name, note.at)
+    receipt = yield from _follow(writer, links, receipt, reason, seen)
+    if receipt.missing:  # their own links are gone with them, so their copies are found by the name of their parent
+        orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
+        receipt = yield from _follow(writer, dict.fromkeys(orphans), receipt, reason, seen)
+    return (yield from _with_children(writer, index, receipt, reason, seen))
+
+
+def _with_children(writer: Writer, index: Index, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+    """Erase the task on the cards of subagents whose link was erased: it has the same text."""
+    briefs = {note.id: read_brief(note) for note in index.graph.annotations.notes("link")}
+    linked = [briefs[name].get("child") for name in receipt.ids if name in briefs]
+    done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
+    for child in linked:
+        if not isinstance(child, str) or child in seen:
+            continue
+        seen.add(child)
+        try:
+            found = yield from _without_task(writer, child, reason)
+            done += [found] if found is not None else []
+        except NotFoundError:
+            missing.append(child)
+        except TreeringError as error:
+            unreachable[child] = str(error)
+    return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
+
+
+def _without_task(parent: Writer, session: str, reason: str) -> Steps[Receipt | None]:
+    child = Writer.visiting(parent.keys._replace(session=session), parent.replica.policy, shared=True)
+    yield from child.open()
+    if not _is_child(parent, child):
+        return None  # the name belongs to another session by now
+    if child.replica.state.card.task:
+        yield from _fenced(child, _Wanted(), reason, facts=("task",))
+    segments, _ = yield from child.upkeep.finish_erasing()
+    return Receipt(
+        session=session, ids=(), time_ms=now_ms(), reason=reason, epoch=child.replica.epoch, segments=segments
+    )
+
+
+def _orphans(prefix: str, gone: Collection[str]) -> Steps[list[str]]:
+    """Sessions whose parent is one of these, or missing: they may have been copied from one of these."""
+    there = set[str]()
+
+    def has_parent(row: SessionInfo) -> bool:
+        there.add(row.id)
+        return bool(row.parent_session)
+
+    page = yield from list_sessions(prefix, appends=False, limit=sys.maxsize, after=None, wanted=has_parent)
+    children = [row for row in page.rows if not row.warning]
+    return [row.id for row in children if row.parent_session in gone or row.parent_session not in there]
+
+
+def _follow(
+    writer: Writer, forks: Mapping[str, int | None], receipt: Receipt, reason: str, seen: set[str]
+) -> Steps[Receipt]:
+    """Erase in forks, given by name with the position of their link; None if a session may not be a fork."""
+    done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
+    for fork, linked_at in forks.items():
+        if fork in seen:
+            continue
+        seen.add(fork)
+        try:
+            fork_writer = yield from _open_fork(writer, fork)
+            copies = (yield from _copies(fork_writer, receipt.hashes)) if fork_writer is not None else []
+            acts = (yield from _acts_for(writer, fork_writer, linked_at)) if fork_writer is not None else []
+            if fork_writer is not None and (copies or acts):
+                known = {(act.time, act.state) for act in fork_writer.replica.burials.of_state()}
+                owed = [act for act in acts if (act.time, act.state) not in known]
+                done.append((yield from _erase(fork_writer, _Wanted(copies), reason, seen, owed=owed)))
+            elif fork_writer is None or (linked_at is not None and not _is_child(writer, fork_writer)):
+                missing.append(fork)  # or the name belongs to another session by now
+        except TreeringError as error:
+            unreachable[fork] = str(error)
+    return msgspec.structs.replace(receipt, forks=tuple(done), missing=tuple(missing), unreachable=unreachable)
+
+
+def _is_child(writer: Writer, other: Writer) -> bool:
+    """Whether a session is a fork or a subagent's session of this one, by its card."""
+    return other.replica.state.card.parent_session == writer.keys.session
+
+
+def _acts_for(writer: Writer, fork: Writer, linked_at: int | None) -> Steps[list[Erasure]]:
+    """The erasures of state that a fork has to repeat, whether or not it has done so."""
+    acts = writer.replica.burials.of_state()
+    if linked_at is None:
+        return [*acts] if (yield from _shares_state(writer, fork)) else []
+    return [act for act in acts if linked_at < act.end and _is_child(writer, fork)]  # rule: values-in-forks
+
+
+def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:
+    """Whether another session has a value that was erased here."""
+    keys = frozenset(key for act in writer.replica.burials.of_state() for key in act.state)
+    if not keys:
+        return False
+    ours = Search(set(), keys, (yield from writer.replica.index()))
+    yield from ours.go_on(writer)
+    theirs = Search(set(), keys, (yield from other.replica.index()))
+    yield from theirs.go_on(other)
+    return not ours.erased.isdisjoint(theirs.living)
+
+
+def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
+    """Resume a session; None if it does not exist and a concurrent creation of it was refused."""
+    keys = parent.keys._replace(session=session)
+    attempts = Attempts(keys.latest)
+    while attempts.another():
+        writer = Writer.visiting(keys, parent.replica.policy, shared=True)  # another process may have it open
+        try:
+            yield from writer.open()
+        except SessionDeletedError:
+            yield from life.delete(keys, nonce=new_nonce())  # an earlier deletion may have been interrupted
+        except NotFoundError:
+            pass
+        else:
+            # rule: sweep-forks
+            yield from sweep_folders(keys, nonce=new_nonce())  # left by a killed fork of the same name
+            return writer
+        if (yield from refuse_loads(keys, nonce=new_nonce())):  # rule: refuse-forks
+            return None
+
+
+def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
+    """The nodes and notes that a session has with the erased payload, by hash: ids of imports are not unique."""
+    rows = rows_by_id((yield from writer.replica.index()))
+    places = {name: rows[name].at for name in hashes if name in rows}
+    lines = yield from writer.replica.lines_at(list(places.values()))
+    bodies = {name: bytes(decode_record(lines[at]).body) for name, at in places.items()}
+    return [name for name, body in bodies.items() if _hash_of(body) == hashes[name]]
+
+
+def _hash_of(body: bytes) -> str:
+    """The hash of a body, also after it was erased."""
+    return erased_of(body).sha256 if is_erased(body) else digest_of(body)

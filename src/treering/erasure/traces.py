@@ -1,0 +1,190 @@
+"""Find all records that hold copies of given payloads, or values of given keys of the state."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from treering.errors import NotFoundError, UsageError
+from treering.format.blobs import blob_refs_in
+from treering.format.copies import inline_messages, state_values
+from treering.format.erasure import digest_of, erased_of, is_erased
+from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
+from treering.journal.read import read_lines, skeletons
+from treering.session.index import Index
+from treering.session.tally import CARD, EXTRA, FACTS, first_prompt
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+_NOTHING = b"null"
+RECORDS_AT_ONCE = 500  # lines in memory at a time
+
+
+def rows_by_id(index: Index) -> dict[str, Skeleton]:
+    """Nodes, notes and edits by id. In an imported session several may share an id; the first one represents all."""
+    notes = {row.id: row for row in (*index.edits, *index.graph.annotations.notes()) if row.id}
+    return notes | {row.id: row for row in index.graph if row.id}
+
+
+def edits_in_context(index: Index, names: Collection[str]) -> set[str]:
+    """Imported nodes that replace a part of one of these messages, and hold the rest of it."""
+    briefs = {row.id: read_brief(row) for row in index.graph if row.kind == "context_edit"}
+    return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
+
+
+def copies_in_notes(index: Index, names: Collection[str]) -> set[str]:
+    """Notes that repeat the payload of one of these."""
+    return {note.id for note in index.graph.annotations.notes() if (note.links or {}).get("copy_of") in names}
+
+
+def require_erasable(rows: Mapping[str, Skeleton], name: str, index: Index) -> None:
+    """Raise NotFoundError or UsageError unless there is a node or note of that name."""
+    row = rows.get(name)
+    if row is None and name in index.all_checkpoints:
+        raise UsageError(
+            f"a checkpoint cannot be erased as a whole. id={name!r}",
+            kind="erase",
+            remedy="erase keys of its state, or the nodes it shows; or prune it",
+        )
+    if row is None:
+        raise NotFoundError(f"no such node or note. id={name!r}", kind="node")
+    if row.type not in ("node", "note"):
+        raise UsageError(
+            f"only nodes and notes can be erased. id={name!r}, type={row.type!r}",
+            kind="erase",
+            remedy="erase the node that an edit is about",
+        )
+
+
+def _only_hides(record: Record) -> bool:
+    return (record.type, record.kind) == ("edit", "retract") and bytes(record.body) == _NOTHING
+
+
+def _is_buried(row: Skeleton) -> bool:
+    return read_brief(row).get("erased") is True
+
+
+class Search:
+    """Searches a session for payloads and values of the state, while other writers may append to it."""
+
+    def __init__(self, names: set[str], state: Collection[str | None], index: Index) -> None:
+        self.names = names
+        self.state = state
+        self.index = index
+        """The index it searches; a search starts over with another one after records were lost."""
+        self.records: list[tuple[int, str]] = []
+        self.blobs: set[str] = set()
+        self.held: set[str | None] = set()
+        """Keys of the state in any checkpoint, including erased ones."""
+        self.living: set[str] = set()
+        """SHA-256 of their values."""
+        self.erased: set[str] = set()
+        """SHA-256 of their erased values."""
+        self._end = 0
+
+    def go_on(self, writer: Writer) -> Steps[bool]:
+        """Search the new records: skeletons first, then only the records that may hold copies.
+
+        Returns:
+            False if records that the writer read are gone: they were never durable.
+        """
+        if not self._end:
+            _, rows = yield from skeletons(writer.keys, writer.replica.view.life)
+            self._end = min(len(rows), writer.replica.view.end)
+            places = [row.at for row in rows[: self._end] if self._may_hold(row)]
+            for start in range(0, len(places), RECORDS_AT_ONCE):
+                lines = yield from writer.replica.lines_at(places[start : start + RECORDS_AT_ONCE])
+                for _, line in sorted(lines.items()):
+                    self._take(line)
+        while self._end < writer.replica.view.end:  # rule: fence-copies
+            _, new = yield from read_lines(writer.keys, self._end, life=writer.replica.view.life)
+            seen = new[
+                : writer.replica.view.end - self._end
+            ]  # later records may not be durable yet, and are searched once they are
+            if not seen:
+                return False
+            for line in seen:
+                if self._may_hold(skeleton_of(line)):
+                    self._take(line)
+            self._end += len(seen)
+        return True
+
+    def _may_hold(self, row: Skeleton) -> bool:
+        if row.type in ("node", "note"):
+            return row.id in self.names
+        if row.type == "checkpoint":
+            return bool(self.names or self.state)
+        return row.type == "edit" and row.target in self.names
+
+    def _take(self, line: bytes) -> None:
+        record = decode_record(line)
+        if record.type == "checkpoint":
+            for node, message in inline_messages(record):
+                if node in self.names:
+                    self._add(record.at, node, message)
+            if self.state:
+                self._take_state(record)
+        elif not is_erased(bytes(record.body)) and not _only_hides(record):
+            name = record.target if record.type == "edit" else record.id
+            self._add(record.at, name or "", bytes(record.body))
+
+    def _take_state(self, record: Record) -> None:
+        held = {key: value for key, value in state_values(record).items() if key in self.state}
+        living = {digest_of(value) for value in held.values() if not is_erased(value)}
+        self.held |= held.keys()
+        self.living |= living
+        self.erased |= {erased_of(value).sha256 for value in held.values() if is_erased(value)}
+        if living:  # rule: every-value
+            self._add(record.at, "", b"")
+
+    def _add(self, at: int, name: str, body: bytes) -> None:
+        if (at, name) not in self.records[-1:]:
+            self.records.append((at, name))
+        self.blobs |= blob_refs_in(body)
+
+
+def facts_of(writer: Writer, index: Index, names: set[str]) -> Steps[set[str]]:
+    """Fields of the card that come from the records to erase."""
+    facts = set[str]()
+    for kind, fields in FACTS.items():
+        notes = index.graph.annotations.notes(kind)
+        for field in fields:
+            last = next((note for note in reversed(notes) if field in read_brief(note)), None)
+            if last is not None and last.id in names:
+                facts.add(field)
+    if (yield from _gives_first_prompt(writer, index, names)):
+        facts.add("first_prompt")
+    return facts | _further_facts(index, names)
+
+
+def _further_facts(index: Index, names: set[str]) -> set[str]:
+    last: dict[str, str] = {}
+    for note in index.graph.annotations.notes(CARD):
+        fields = read_brief(note).get("fields")
+        last |= {str(field): note.id for field in fields} if isinstance(fields, list) else {}
+    return {f"{EXTRA}{field}" for field, note in last.items() if note in names}
+
+
+def _gives_first_prompt(writer: Writer, index: Index, names: set[str]) -> Steps[bool]:
+    """Whether one of these is the user's first message, or an earlier one without text."""
+    for row in index.graph:
+        if row.kind != "message" or row.role != "user":
+            continue
+        if row.id in names or _is_buried(row):
+            return row.id in names
+        lines = yield from writer.replica.lines_at([row.at])
+        if first_prompt(bytes(decode_record(lines[row.at]).body)):
+            return False
+    return False
+
+
+def require_held(unknown: Collection[str | None]) -> None:
+    """Raise NotFoundError if there are keys that no checkpoint has or had."""
+    if unknown:
+        key = min(unknown, key=by_name)
+        what = "the state of a conversation manager" if key is None else f"such a key. key={key!r}"
+        raise NotFoundError(f"no checkpoint holds {what}", kind="state_key")
+
+
+def by_name(key: str | None) -> tuple[bool, str]:
+    """Sort keys of the state; the conversation manager's comes last."""
+    return key is None, key or ""

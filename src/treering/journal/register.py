@@ -1,0 +1,156 @@
+"""A compare-and-swap register: one object, replaced only while it still has the version that was read.
+
+Every object that several processes change is a register: the tail and `latest` of a session, and parcels. No other code
+puts a condition on a write or a deletion; a test checks that.
+
+Rule 1: a swap names the version that it replaces, `ABSENT` if there is no object. Of all swaps that name one version,
+one wins.
+Rule 2: a lost swap does not prove that another process won. Clients re-send after a lost reply, and then the second
+request is refused because the first succeeded. Every value holds the id of its write, so reading it back tells.
+Rule 3: the outcome of a swap without an answer is unknown: it may take effect now, later, or never. It is raised as
+`UnavailableError`, so that no caller goes on as if it were known. To make the outcome final, change the register: a
+swap that names an older version is refused from then on.
+
+A swap that won may be replaced by the next one before it is read back; then it counts as lost. A caller that has to
+tell these apart checks content that the next swap keeps: an append checks for its records at their position.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Generic, TypeVar
+
+import msgspec
+
+from treering.errors import ConflictError, NotFoundError
+from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Get, Put, Steps, Version, Written
+from treering.storage.run import checked, found_in
+
+T = TypeVar("T")
+
+
+class Cell(msgspec.Struct, Generic[T], frozen=True):
+    """The content of a register when it was read."""
+
+    value: T | None
+    """None where there is no object."""
+    version: Version
+    """The version that a swap has to name; `ABSENT` where there is no object."""
+
+
+class Swapped(msgspec.Struct, frozen=True):
+    """The swap won, and is durable."""
+
+    version: Version
+    """The version it made."""
+    sent_bytes: int
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """The swap was refused: the object has another version, or there is none (rule 2)."""
+
+    sent_bytes: int
+
+
+class Register(ABC, Generic[T]):
+    """One object that is compared and swapped.
+
+    Args:
+        key: The key of the object.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+    @abstractmethod
+    def encode(self, value: T) -> bytes:
+        """Return the bytes of a value."""
+
+    @abstractmethod
+    def decode(self, data: bytes) -> T:
+        """Return the value in some bytes."""
+
+    @abstractmethod
+    def write_id(self, value: T) -> str:
+        """Return the write id in a value: a random name that its writer chose."""
+
+    def read(self) -> Steps[Cell[T]]:
+        """Read the register: one GET.
+
+        Raises:
+            CorruptError: It is damaged.
+        """
+        (answer,) = yield (Get(self.key, register=True),)
+        return self.cell(answer)
+
+    def cell(self, answer: Answer) -> Cell[T]:
+        """Return the cell in the answer to a GET."""
+        there = found_in(answer)
+        return Cell(None, ABSENT) if there is None else Cell(self.decode(there.data), there.version)
+
+    def prepare(self, value: T, *, expect: Version) -> Put:
+        """Return the request of a swap, for `swap_all`."""
+        return Put(self.key, self.encode(value), expect=expect)
+
+    def swap(self, value: T, *, expect: Version) -> Steps[Swapped | Lost]:
+        """Replace the version `expect` by a value: one PUT.
+
+        Raises:
+            UnavailableError: The outcome is unknown (rule 3).
+        """
+        (outcome,) = yield from swap_all(self.prepare(value, expect=expect))
+        return outcome
+
+    def extend(self, data: bytes, *, expect: Version) -> Steps[Swapped | Lost]:
+        """Append bytes in place to a log that has the version `expect`; see `swap`.
+
+        Raises:
+            PoisonedError: A sync failed; content that only this log holds does not count.
+            UnavailableError: The outcome is unknown (rule 3).
+        """
+        (outcome,) = yield from swap_all(Append(self.key, data, expect=expect))
+        return outcome
+
+    def replace(self, value: T, *, expect: Version) -> Steps[Swapped | Cell[T]]:
+        """Swap, and read the register back if the swap is lost: one PUT, and one GET after a lost one.
+
+        Returns:
+            `Swapped` if the register holds `value`; else its content.
+
+        Raises:
+            UnavailableError: The outcome is unknown (rule 3).
+        """
+        outcome = yield from self.swap(value, expect=expect)
+        if isinstance(outcome, Swapped):
+            return outcome
+        there = yield from self.read()
+        if there.value is not None and self.write_id(there.value) == self.write_id(value):
+            return Swapped(there.version, outcome.sent_bytes)
+        return there
+
+    def remove(self, *, expect: Version) -> Steps[bool]:
+        """Delete the object if it has the version `expect`: one DELETE. For `ABSENT` it does nothing.
+
+        Returns:
+            False if it has another version.
+        """
+        if expect == ABSENT:
+            return True
+        (answer,) = yield (Delete((self.key,), expect=expect),)  # rule: purge-by-version
+        return not isinstance(checked(answer, Deleted, NotFoundError, ConflictError), ConflictError)
+
+
+def swap_all(*requests: Put | Append) -> Steps[list[Swapped | Lost]]:
+    """Send swaps of several registers at once; each wins or loses by itself.
+
+    Raises:
+        UnavailableError: The outcome of one is unknown (rule 3).
+    """
+    answers = yield requests
+    return [_outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
+
+
+def _outcome(request: Put | Append, answer: Answer) -> Swapped | Lost:
+    told = checked(answer, Written, ConflictError, NotFoundError)
+    size = len(request.data)
+    return Swapped(told.version, size) if isinstance(told, Written) else Lost(size)

@@ -1,0 +1,139 @@
+"""The programs whose sessions are read and written, one folder each; what they have in common is in `common`.
+
+A program is a package, and what is known of it are modules in that, its parts:
+
+    read     its session files, as drafts                             `treering.programs.formats.Format`
+    locate   where it keeps them                                      `treering.programs.formats.Locator`
+    write    a session as a file of its own                           `treering.programs.common.target.Exporter`
+    policy   what it sends to a model; registered when it is imported `treering.checkpoint.policy`
+    message  messages whose fields have names of their own            `treering.messages.Shape`
+
+Only `read` and `locate` must be there. Names of its policies and views begin with the name of the program, followed by
+what is no letter: so whoever resumes a session finds them by their names.
+
+A package elsewhere names itself by an entry point of the group `treering.programs`. No part is imported before it is
+needed, and no entry point is looked for before a name, or a file, is none of those that are known.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Any, Final
+
+from treering.errors import UsageError
+from treering.messages import register_shape
+
+GROUP: Final = "treering.programs"
+"""Group of the entry points by which distributions offer programs: the name of the program, and its package."""
+BUILT_IN: Final = ("omp", "kit", "operator", "evva", "claude", "strands", "pi")
+"""Packages here, in the order in which programs are asked whether a file is theirs.
+
+pi comes last, since its header is the plainest; the others take only what pi did not write."""
+
+_registered: dict[str, object] = {}
+
+
+def register_program(name: str, program: object) -> None:
+    """Make a program known in this process. It is asked before the others whether a file is its own.
+
+    A distribution can offer one to every process instead, by an entry point of the group `treering.programs`.
+
+    Args:
+        name: A word of small letters and underscores.
+        program: The name of its package, or an object with the parts as attributes. One of the same name is replaced.
+
+    Raises:
+        UsageError: It has the name of one that treering comes with.
+    """
+    if name in BUILT_IN:
+        raise UsageError(f"program has the name of one that exists. program={name!r}", kind="format")
+    _registered[name] = program
+    _load_message(name)
+
+
+def known_programs() -> list[str]:
+    """Return the names of all programs that are known so far, in the order in which they are asked about a file."""
+    return [*_registered, *BUILT_IN]
+
+
+def part_of(name: str, part: str) -> Any:
+    """Return a part of a program, which is imported if it was not; None if there is no such program or part.
+
+    Args:
+        name: Of the program.
+        part: `read`, `locate`, `write`, `policy` or `message`.
+    """
+    program = _find(name)
+    if not isinstance(program, str):
+        return getattr(program, part, None)
+    module = f"{program}.{part}"
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name in (module, program):
+            return None
+        raise
+
+
+def has_part(name: str, part: str) -> bool:
+    """Tell whether a program has a part, without importing it."""
+    from importlib.util import find_spec
+
+    program = _find(name)
+    return find_spec(f"{program}.{part}") is not None if isinstance(program, str) else hasattr(program, part)
+
+
+def load_policies(name: str) -> None:
+    """Import what registers the policies and views of a program, if there is one of this name."""
+    part_of(name, "policy")
+
+
+def load_messages() -> None:
+    """Register the messages of the programs that treering comes with."""
+    for name in BUILT_IN:
+        _load_message(name)
+
+
+def load_installed_messages() -> None:
+    """Register the messages of programs that other distributions offer."""
+    for name in _installed():
+        _load_message(name)
+
+
+def _load_message(name: str) -> None:
+    shape = part_of(name, "message")
+    if shape is not None:
+        register_shape(name, shape)
+
+
+def load_installed() -> list[str]:
+    """Look for programs that other distributions offer, and return the names of those that are new.
+
+    One that cannot be imported is its distribution's own trouble.
+    """
+    before = set(_registered)
+    for name in _installed():
+        _find(name)
+    return [name for name in _registered if name not in before]
+
+
+def _find(name: str) -> object:
+    if name in BUILT_IN:
+        return f"{__name__}.{name}"
+    if name not in _registered and name in _installed():
+        package = _installed()[name]
+        try:
+            import_module(f"{package}.read")
+        except ImportError:
+            return None
+        _registered[name] = package
+    return _registered.get(name)
+
+
+@cache
+def _installed() -> dict[str, str]:
+    """Packages of programs in other distributions, by name."""
+    from importlib.metadata import entry_points  # takes as long as all else here
+
+    return {point.name: point.value for point in entry_points(group=GROUP) if point.name not in BUILT_IN}

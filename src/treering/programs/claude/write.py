@@ -1,0 +1,447 @@
+"""Sessions as files of Claude Code.
+
+Theory of operation
+-------------------
+What was imported is written from its own bytes, in its order, so a session in which nothing happened gives the file it
+was made of. What was recorded here follows as entries with the ids that the nodes have: Claude Code takes any text for
+a `uuid`. It goes on at the end of the chain that its last entry of the type `last-prompt` names, so such an entry is
+added where it would go on elsewhere; if others stand below the place, a note of the program makes an end of it.
+
+Whether Claude Code will find the same way is not guessed: the entries are given their places as an importer gives them.
+It sees the results of calls on every branch that goes on from the answer, for example, which other programs do not.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+from uuid import NAMESPACE_URL, UUID, uuid5
+
+from treering.api.view import View
+from treering.checkpoint.policy import Seen, render
+from treering.format.values import Fields, fields_of
+from treering.programs.claude.course import Course
+from treering.programs.claude.entries import LINKED, is_unlinked, texts_of, write_entry
+from treering.programs.claude.policy import BRANCH_SUMMARY, SUMMARY, in_claude
+from treering.programs.claude.read import NAME, Ids, encode
+from treering.programs.claude.unsent import unsent
+from treering.programs.common.composition import record_bytes
+from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
+from treering.programs.common.in_force import InForce
+from treering.programs.common.lines import decode
+from treering.programs.common.reader import text_of
+from treering.programs.common.sheaf import Sheaf, broken
+from treering.programs.common.stored import is_circular, let_index_go, stored_drafts
+from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.times import write_time
+from treering.programs.formats import find_format
+from treering.session.reader import Readable
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+_NOT_WRITTEN: Final = frozenset({"card", "exported", "import", "link", "origin"})
+"""Notes that are about the store or the import, and not part of the conversation."""
+_SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
+_REASONS: Final = {
+    "agent": "what is known of a subagent is kept in a file beside its own, which is not written",
+    "branch": "Claude Code finds another way to where the session stands",
+    "damage": "bytes in which there is no record",
+    "leaf": "Claude Code does not go on before the first message",
+    "link": "links to other sessions of the store",
+    "no_parent": "entries do not say what they follow, so Claude Code sees the last of them alone; "
+    "`treering doctor FILE --write COPY` gives them parents",
+    "retract": "the format cannot hide a message",
+    "thinking": "the API takes no thinking that it has not signed itself",
+}
+_NO_WORD: Final = "the format has no such record"
+_NOTHING: Final = "there is nothing in it that the program would send"
+_VERSION: Final = "2.1.330"
+"""Of Claude Code, in entries of sessions that have none from it: how they look is taken from this one."""
+_PROMPT_CHARACTERS_MAX: Final = 200
+_ENVELOPE: Final = ("userType", "entrypoint", "cwd", "version", "gitBranch")
+"""Fields that an entry has like the one before."""
+
+
+def compose(view: View) -> Composed:
+    """Make a file of Claude Code of a session."""
+    return _Composer(view).compose()
+
+
+class _Found:
+    """What Claude Code finds in a file."""
+
+    def __init__(self) -> None:
+        self.names: list[str | None] = []
+        """Of the entries; those of notes are empty."""
+        self.parents: list[str | None] = []
+        self.cut = 0
+        """So many entries do not say what they follow."""
+        self.leaf: str | None = None
+        """Where it will go on."""
+
+
+class _Composer:
+    """Makes one file."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._claude = True
+        """Records may be entries of Claude Code: no other program's header says otherwise."""
+        self._session = _uuid_of(view.info.id)
+        self._forked_from = ""
+        self._before = b""
+        self._lines = Sheaf()
+        self._changed = False
+        self._links: dict[str | None, str | None] = {None: None}
+        """Of each node: the `uuid` that those below it name as their parent."""
+        self._written: dict[str, str] = {}
+        """Of each node that is an entry: the first one of those that it is."""
+        self._parents: dict[str, str | None] = {}
+        self._amended: dict[str | None, object] = {}
+        self._later: list[Fields] = []
+        self._left: Counter[tuple[str, bool]] = Counter()
+        self._unseen: dict[str, tuple[str, str]] = {}
+        self._pieces: set[str] = set()
+        self._summaries: set[str] = set()
+        """Compactions: what a later one keeps has none of them."""
+        self._envelope: Fields = {"userType": "external", "cwd": view.info.cwd, "version": _VERSION, "gitBranch": ""}
+        self._hidden: set[str] = view.perform(_hidden)
+        self._circular = is_circular(view)
+        self._settings = InForce(view)
+
+    def compose(self) -> Composed:
+        self._view.perform(let_index_go)
+        edits = (stored.draft for stored in stored_drafts(self._view, NAME))
+        self._amended = {draft.target: draft.payload for draft in edits if draft.kind == "amend"}
+        for stored in stored_drafts(self._view, NAME):
+            self._take(stored.draft)
+        for entry in self._later:
+            self._write(entry)
+        if not self._lines:  # a file without an entry is none
+            self._write({"type": "mode", "mode": "normal", "sessionId": self._session})
+        found = self._read_again()
+        if self._changed or found.leaf != self._view.node:
+            found = self._settle(found)
+        self._left.update({("no_parent", True): found.cut} if found.cut else {})
+        left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
+        left += unsent(item.message for item in self._view.recorded_context)
+        return Composed(
+            data=broken(chain([self._before] if self._before else [], self._lines), ended=False),
+            entry_ids=found.names,
+            labels=None,
+            left_out=left,
+            pieces=frozenset(self._pieces),
+            unseen=self._unseen,
+            ambiguous=self._circular,
+        )
+
+    # what was imported
+
+    def _take(self, draft: Draft) -> None:
+        if draft.type == "node":
+            parent = draft.parent if isinstance(draft.parent, str) else None
+            newest = next(reversed(self._parents), None)
+            self._parents[str(draft.id)] = newest if newest == parent else parent  # one text in memory and not two
+        if draft.type == "note" and draft.kind == "import":
+            self._open(draft)
+        elif draft.type == "edit":
+            self._take_edit(draft)
+        elif draft.type == "note" and draft.kind in (*_NOT_WRITTEN, "damage"):
+            self._left.update([(draft.kind, False)] if draft.kind in ("link", "damage") else [])
+        elif self._claude and _is_entry(draft):
+            self._take_entry(draft)
+        elif draft.type == "note":
+            self._take_note(draft)
+        else:
+            self._take_own(draft)
+
+    def _open(self, note: Draft) -> None:
+        facts = fields_of(note.payload)
+        self._claude = facts.get("format") == NAME
+        if not self._claude:
+            return
+        if self._view.info.parent_node is not None:
+            self._forked_from, self._changed = str(facts.get("session_id", "")), True
+        else:
+            self._session = str(facts.get("session_id", self._session)).partition("/")[0]
+        self._before += as_bytes((note.source or {}).get(BEFORE))
+        self._left.update([("agent", False)] if "agent" in fields_of(facts.get("extra")) else [])
+
+    def _take_entry(self, draft: Draft) -> None:
+        """Write an entry of Claude Code as it was."""
+        entry = write_entry(draft)
+        if entry.get("type") == "custom-title":
+            self._settle_titles(text_of(entry.get("customTitle")))
+        amended = draft.type == "node" and draft.id in self._amended
+        if amended:
+            entry = {**entry, "message": in_claude(fields_of(self._amended[draft.id]))}
+            self._changed = True
+        if self._forked_from:
+            forked = {"sessionId": self._forked_from, "messageUuid": entry["uuid"]} if "uuid" in entry else None
+            entry = {**entry, "sessionId": self._session} | ({"forkedFrom": forked} if forked else {})
+        as_it_was = not amended and not self._forked_from
+        line = record_bytes(draft, None, find_format(NAME), encode) if as_it_was else encode(entry)
+        self._write(entry, framed(draft, line))
+        if text_of(entry.get("type")) in LINKED:
+            self._envelope |= {name: entry[name] for name in _ENVELOPE if name in entry}
+        if draft.type == "node":
+            self._note_written(draft, str(entry.get("uuid") or "") or None, str(draft.id))
+
+    def _note_written(self, draft: Draft, uuid: str | None, first: str) -> None:
+        self._links[draft.id] = draft.id if uuid == draft.id else uuid
+        self._written[str(draft.id)] = first
+
+    def _write(self, entry: Fields, line: bytes | None = None) -> None:
+        self._lines.append(encode(entry) + b"\n" if line is None else line)
+
+    def _entries(self) -> Iterator[Fields]:
+        """Yield what was written so far."""
+        return (fields_of(decode(line.strip())[0]) for line in self._lines)
+
+    # what was recorded here
+
+    def _take_edit(self, edit: Draft) -> None:
+        if edit.kind != "amend" and not (edit.brief or {}).get("undo"):
+            self._left[edit.kind, edit.kind == "retract" and edit.target in self._hidden] += 1
+
+    def _take_note(self, note: Draft) -> None:
+        title = (note.brief or {}).get("title")
+        if note.kind != "title" or not isinstance(title, str) or not title:
+            self._left[note.kind, False] += 1
+            return
+        self._changed = True
+        self._later.append({"type": "custom-title", "customTitle": title, "sessionId": self._session})
+
+    def _settle_titles(self, given: str) -> None:
+        """Write the titles that were recorded here before one of the file; it may be the first of these, come back."""
+        if self._later and self._later[0]["customTitle"] == given:
+            del self._later[0]
+            return
+        for entry in self._later:
+            self._write(entry)
+        self._later.clear()
+
+    def _take_own(self, draft: Draft) -> None:
+        self._changed = True
+        parent = self._links.get(draft.parent if isinstance(draft.parent, str) else None)
+        self._links[draft.id] = parent
+        if (draft.brief or {}).get("stand_in"):
+            return
+        if draft.kind == "compaction":
+            self._compact(draft, parent)
+        elif draft.kind in _SHOWN and (draft.brief or {}).get("context") is not False:
+            self._say(draft, parent)
+        else:
+            self._left[draft.kind, False] += 1
+
+    def _say(self, draft: Draft, parent: str | None) -> None:
+        messages = self._messages(draft)
+        if not messages:
+            self._unseen[str(draft.id)] = (draft.kind, _NOTHING)
+            return
+        names = [*(f"{draft.id}-part{number}" for number in range(1, len(messages))), str(draft.id)]
+        self._pieces.update(names[:-1])
+        for name, message in zip(names, messages, strict=True):
+            self._write(self._entry(draft, name, parent, message))
+            parent = name
+        self._note_written(draft, names[-1], names[0])
+
+    def _messages(self, draft: Draft) -> list[Fields]:
+        """Return what a node says as messages of Claude Code: an answer with results in it is two."""
+        if draft.kind == "branch_summary":
+            text = fields_of(draft.payload).get("summary")
+            return [fields_of(render(BRANCH_SUMMARY, draft.payload, _seen(draft)))] if text else []
+        payload = self._amended.get(draft.id, draft.payload)
+        message = in_claude(payload if isinstance(payload, dict) else {"role": draft.role, "content": payload})
+        content = message.get("content")
+        if isinstance(content, str):
+            return [message] if content else []
+        parts = [fields_of(part) for part in content] if isinstance(content, list) else []
+        signed = [part for part in parts if part.get("type") != "thinking" or part.get("signature")]
+        if len(signed) < len(parts) or _thought(payload, signed):
+            self._left["thinking", True] += 1
+        results = [part for part in signed if part.get("type") == "tool_result"]
+        if message.get("role") != "assistant" or not results:
+            return [{**message, "content": signed}] if signed else []
+        rest = [part for part in signed if part.get("type") != "tool_result"]
+        said = [{**message, "content": rest}] if rest else []
+        return [*said, {"role": "user", "content": results}]
+
+    def _entry(self, draft: Draft, name: str, parent: str | None, message: Fields) -> Fields:
+        said = message.get("role") == "assistant"
+        meta = {} if said or draft.role in ("user", "tool", "toolResult", "human") else {"isMeta": True}
+        model = str(fields_of(draft.brief).get("model") or self._settings.at(draft, None).get("model") or "unknown")
+        return {
+            "parentUuid": parent,
+            "isSidechain": False,
+            "type": "assistant" if said else "user",
+            "message": _answer(message, name, model) if said else {"role": "user", "content": message["content"]},
+            **meta,
+            "uuid": name,
+            "timestamp": write_time(draft.time_ms or 0),
+            **self._envelope,
+            "sessionId": self._session,
+        }
+
+    def _compact(self, draft: Draft, parent: str | None) -> None:
+        """Write a compaction as a boundary, and its summary as the message behind it."""
+        brief, name = draft.brief or {}, str(draft.id)
+        boundary, facts = f"{name}-part1", self._kept(draft, name)
+        tokens = brief.get("tokens_before")
+        entry = self._entry(draft, name, boundary, fields_of(render(SUMMARY, draft.payload, _seen(draft))))
+        envelope = {each: value for each, value in entry.items() if each not in ("message", "isMeta", "type")}
+        self._write(
+            {
+                **envelope,
+                "parentUuid": None,
+                "logicalParentUuid": parent,
+                "type": "system",
+                "subtype": "compact_boundary",
+                "content": "Conversation compacted",
+                "isMeta": False,
+                "uuid": boundary,
+                "compactMetadata": {
+                    "trigger": "manual",
+                    "preTokens": tokens if isinstance(tokens, int) else 0,
+                    **facts,
+                },
+            }
+        )
+        self._write(entry | {"isCompactSummary": True, "isVisibleInTranscriptOnly": True})
+        self._pieces.add(boundary)
+        self._summaries.add(name)
+        self._note_written(draft, name, boundary)
+
+    def _kept(self, draft: Draft, anchor: str) -> Fields:
+        """Return which row of messages stays, if any of them is on the way to the compaction."""
+        kept = (draft.brief or {}).get("kept")
+        path = [*self._path(draft.parent if isinstance(draft.parent, str) else None)]
+        if kept not in path:
+            return {}
+        nodes = [node for node in path[path.index(str(kept)) :: -1] if node in self._written]
+        row = [name for node in nodes for name in self._names(node) if node not in self._summaries]
+        if not row:
+            return {}
+        segment = {"headUuid": row[0], "anchorUuid": anchor, "tailUuid": row[-1]}
+        listed = {"anchorUuid": anchor, "uuids": row, "allUuids": row}
+        return {"preservedSegment": segment, "preservedMessages": listed}
+
+    def _path(self, node: str | None) -> Iterator[str]:
+        """Yield the nodes from one up to a root."""
+        seen: set[str] = set()
+        while node is not None and node in self._parents and node not in seen:
+            seen.add(node)
+            yield node
+            node = self._parents[node]
+
+    # where Claude Code will go on
+
+    def _read_again(self) -> _Found:
+        """Return what those who read the file find."""
+        course, found = Course(Ids()), _Found()
+        for entry in self._entries():
+            spot = course.add(entry)
+            found.names.append("" if spot.note else spot.id)
+            found.parents.append(spot.parent)
+            found.cut += spot.parent is not None and not spot.note and is_unlinked(entry)
+        found.leaf = course.leaf()
+        return found
+
+    def _settle(self, found: _Found) -> _Found:
+        """See to it that Claude Code goes on where the session stands, on the same way; else report it."""
+        path = [*self._path(self._view.node)][::-1]
+        wanted = [name for node in path if node in self._written for name in self._names(node)]
+        if not wanted:
+            self._left.update([("leaf", True)] if found.leaf is not None else [])
+            return found
+        if found.leaf != wanted[-1]:
+            self._write_last_prompt(wanted[-1])
+            found = self._read_again()
+        parents = {name: parent for name, parent in zip(found.names, found.parents, strict=True) if name}
+        way: list[str] = []
+        node = found.leaf
+        while node is not None and node in parents and len(way) <= len(parents):
+            way.append(node)
+            node = parents[node]
+        if way[::-1] != wanted:
+            self._left["branch", True] += max(1, len(set(wanted) - set(way)))
+        return found
+
+    def _names(self, node: str) -> list[str]:
+        """The entries that a node became."""
+        first = self._written[node]
+        if first == node:
+            return [node]
+        stem, number = f"{node}-part", 1
+        names = []
+        while f"{stem}{number}" in self._pieces:
+            names.append(f"{stem}{number}")
+            number += 1
+        return [*names, node]
+
+    def _write_last_prompt(self, node: str) -> None:
+        uuid = self._links[node]
+        if any(entry.get("parentUuid") == uuid for entry in self._entries() if text_of(entry.get("type")) in LINKED):
+            uuid = self._write_end(node, uuid)
+        said = (texts for entry in self._entries() if entry.get("type") == "user" and (texts := texts_of(entry)))
+        text = next((texts[0] for texts in deque(said, maxlen=1)), "")[:_PROMPT_CHARACTERS_MAX]
+        self._write({"type": "last-prompt", "lastPrompt": text, "leafUuid": uuid, "sessionId": self._session})
+
+    def _write_end(self, node: str, parent: str | None) -> str:
+        """Write a note of the program below an entry that others stand below, so that it ends a chain."""
+        name = str(
+            uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._lines)}")
+        )  # an earlier one may be there
+        draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
+        entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
+        del entry["message"]
+        self._write(entry | {"type": "system", "subtype": "informational", "content": "Back to here", "level": "info"})
+        return name
+
+
+def _hidden(reader: Readable) -> Steps[set[str]]:
+    index = yield from reader.replica.index()
+    return {row.id for row in index.graph.path(reader.replica.state.tip)} & index.graph.annotations.retracted
+
+
+def _is_entry(draft: Draft) -> bool:
+    """Tell a record that was made of an entry of Claude Code."""
+    source, payload = draft.source or {}, fields_of(draft.payload)
+    if RAW in source:
+        return True
+    if draft.type == "node" and draft.kind in ("message", "custom_message"):
+        return "type" in source
+    return "type" in payload and bool(draft.type == "note" or (draft.brief or {}).get("boundary"))
+
+
+def _seen(draft: Draft) -> Seen:
+    return Seen(str(draft.id), draft.time_ms or 0, draft.links or {}, draft.brief or {})
+
+
+def _thought(payload: object, signed: Sequence[Fields]) -> bool:
+    """Tell whether a message of another program had thoughts that are not among what is written."""
+    content = fields_of(payload).get("content")
+    blocks = [fields_of(part) for part in content] if isinstance(content, list) else []
+    thoughts = [block for block in blocks if block.get("type") in ("thinking", "reasoning")]
+    return len(thoughts) > len([part for part in signed if part.get("type") == "thinking"])
+
+
+def _answer(message: Fields, name: str, model: str) -> Fields:
+    """Return an answer with the fields that Claude Code relies on."""
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    calls = any(fields_of(part).get("type") == "tool_use" for part in blocks)
+    made = {"id": f"msg_{name}", "type": "message", "role": "assistant", "model": model}
+    usage = {"input_tokens": 0, "output_tokens": 0}
+    ended = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None, "usage": usage}
+    return made | ended | message | {"content": blocks}
+
+
+def _uuid_of(name: str) -> str:
+    """Return the id of a session as Claude Code needs it: it opens no others."""
+    try:
+        return str(UUID(name))
+    except ValueError:
+        return str(uuid5(NAMESPACE_URL, name))

@@ -1,0 +1,499 @@
+"""Writing a session as a file of lines: a header, then one entry on each.
+
+Theory of operation
+-------------------
+What was imported is written from its own bytes, in its order, so a session in which nothing happened gives the file
+it was made of. Nodes recorded here follow in their order, made to look like the program's own. Labels, titles and
+usage recorded here come last: in these programs they are entries of the tree, below where the session stands. That also
+makes the leaf right, as the programs go on at the last entry of the file. Where nothing of that kind was recorded and
+the last entry is on another branch, an entry that only restates what is known is added.
+
+Old files without ids are written as they were if nothing happened, else in the newest version.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from treering.api.view import View
+from treering.format.values import Fields, fields_of
+from treering.ids import new_id, time_of
+from treering.programs.common.entry import FRAMING, ORDER, PIECE, RAW, Encode, as_bytes, framed
+from treering.programs.common.hidden import EDITS, hidden
+from treering.programs.common.in_force import InForce
+from treering.programs.common.lines import decode
+from treering.programs.common.reader import text_of
+from treering.programs.common.rules import Rules
+from treering.programs.common.sheaf import Sheaf, broken
+from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
+from treering.programs.common.target import Composed, LeftOut, LineExporter
+from treering.programs.formats import Format, find_format
+from treering.session.verbs.extending import EXPORTED
+from treering.transcript.node import Draft
+
+_NOT_WRITTEN: Final = frozenset({"import", "origin", EXPORTED, "link", "damage"})
+"""Notes that are about the store or the import, and not part of the conversation."""
+_NO_WORD: Final = "the format has no such record"
+_REASONS: Final = {
+    "damage": "bytes in which there is no record",
+    "link": "links to other sessions of the store",
+    "session": "the header has no id, and the program opens no such file",
+    "retract": "the format cannot hide a message there",
+    "amend": "only what an amended record says now is written",
+}
+
+_SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
+"""Kinds that are messages to a model."""
+_KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
+"""The fields that say from where on a compaction keeps."""
+_NOWHERE: Final = "nowhere"
+_WITH_IDS: Final = 2
+"""The first version of pi's format with ids."""
+_ROLES_RENEWED: Final = frozenset({"custom"})
+"""Roles that had another name in an old version."""
+_LEAF: Final = "leaf"
+"""Notes of Operator-Use that say where it goes on."""
+
+
+def compose_lines(view: View, target: LineExporter, encode: Encode | None = None) -> Composed:
+    """Make the file of a session. Memory: ids and the like, and what was amended.
+
+    Args:
+        view: The session.
+        target: The format.
+        encode: Writes a record, for programs that keep parts of it beside the file; by default as the format does.
+    """
+    return _Composer(view, target, encode or find_format(target.FORMAT).encode).compose()
+
+
+class _Composer:
+    """Makes one file."""
+
+    def __init__(self, view: View, target: LineExporter, encode: Encode, *, changed: bool = False) -> None:
+        self._view = view
+        self._target = target
+        self._encode = encode
+        self._format: Format = find_format(target.FORMAT)
+        self._header: bytes = b""
+        self._lines = Sheaf()
+        self._held: list[bytes] = []
+        """JSON that is no record, until an entry follows: as the last line it would be where the program goes on."""
+        self._ids: list[str | None] = []
+        self._nodes: dict[str, str | None] = {}
+        """Of each entry written: the node at or above it."""
+        self._meant: dict[str, str] = {}
+        """By the ids in the file: the last entry so far that has one, which is what later ones mean by it."""
+        self._stand_ins: set[str] = set()
+        """Notes that are written in the stead of nodes."""
+        self._last: str | None = None
+        """The entry at which the program would go on if the file ended here."""
+        self._later: list[Draft] = []
+        self._left: Counter[tuple[str, bool]] = Counter()
+        self._forked = is_fork(view.info)
+        self._hidden = view.perform(hidden)
+        """Retracted nodes that a model would see otherwise, or that are on the path."""
+        self._amended: dict[str | None, Draft] = {}
+        self._renamed: dict[str, str | None] = {}
+        """Entries whose id here is not that in the file, because others there have it or they have none."""
+        self._there: set[str | None] = set()
+        """Entries of the imported file. A fork has not all notes of it."""
+        self._adrift: set[str | None] = set()
+        """Notes of a fork whose parent it has not."""
+        self._nodes_here: set[str | None] = set()
+        """Nodes that were recorded here."""
+        self._notes_here: set[str | None] = set()
+        """Notes that were. In an earlier export the program may have gone on below them."""
+        self._hang: dict[str, str | None] = {}
+        """Of entries that others name as their parent: the node at or above them, as the first node below tells it."""
+        self._back: dict[str | None, str | None] = {}
+        """Of notes that came back with the file, unless they are written elsewhere: what they name there as parent."""
+        self._first: dict[str, str] = {}
+        """Of nodes that are several entries: the first of these."""
+        self._settings = InForce(view)
+        self._newest: str | None = None
+        """The node taken last."""
+        self._unseen: dict[str, tuple[str, str]] = {}
+        self._old = 0
+        """Version of the imported file, 0 if there was none."""
+        self._went_on = False
+        """Something was recorded here. What came from an old file after that is of a newer one, in the place of it."""
+        self._labels, self._circular = view.labels(), is_circular(view)
+        self._changed = changed
+        """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
+
+    def compose(self) -> Composed:
+        self._view.perform(let_index_go)
+        self._open(self._look_over())
+        for each in self._records():
+            self._take(each)
+        if not self._changed and not self._stands_at(self._view.node):
+            return _Composer(self._view, self._target, self._encode, changed=True).compose()
+        self._close()
+        self._left.update([("damage", False)] * len(self._held))
+        left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
+        labels = {name: text for name, text in self._labels.items() if name in self._nodes}
+        ambiguous = self._circular or (bool(self._renamed) and not self._changed)
+        lines, new = chain([self._header], self._lines), self._changed or self._forked
+        return Composed(
+            data=broken((_legible(line, self._format.RULES) for line in lines) if new else lines, ended=new),
+            entry_ids=self._ids,
+            labels=labels,
+            left_out=[*left, *self._target.not_sent()],
+            pieces=frozenset(
+                name for name in self._ids if name is not None and name.rpartition(PIECE)[0] in self._first
+            ),
+            unseen=self._unseen,
+            ambiguous=ambiguous,
+        )
+
+    def _records(self) -> Iterator[Stored]:
+        return _reunited(stored_drafts(self._view, self._target.FORMAT), self._stand_ins)
+
+    def _look_over(self) -> Draft | None:
+        """Find out what must be known of all records before the first one is written; return the header's note."""
+        header, named = None, list[tuple[str, str, bool, object]]()
+        for each in self._records():
+            draft = each.draft
+            if draft.kind == "amend":
+                self._amended[draft.target] = draft
+            header = draft if draft.type == "note" and draft.kind == "import" else header
+            if not each.imported:
+                self._look_at_own(draft)
+                continue
+            self._there.add(own := _own_id(draft))
+            self._renamed |= {str(draft.id): own} if own != draft.id else {}
+            if (above := (draft.links or {}).get("source_parent")) is not None:
+                named.append((above, str(draft.id), draft.type == "node", draft.parent))
+        for above, name, is_node, parent in reversed(named):
+            below = parent if is_node else self._hang.get(name, _NOWHERE)
+            if isinstance(below, str | None) and below != _NOWHERE:
+                self._hang[above] = below
+        return header
+
+    def _look_at_own(self, draft: Draft) -> None:
+        self._changed = self._changed or draft.type != "note" or draft.kind not in _NOT_WRITTEN
+        if draft.kind == EXPORTED:
+            links = draft.links or {}
+            place = links.get("source_parent", links.get("parent"))
+            self._back[draft.target] = place if self._back.get(draft.target, place) == place else _NOWHERE
+        {"node": self._nodes_here, "note": self._notes_here}.get(draft.type, set()).add(draft.id)
+
+    # the header
+
+    def _open(self, note: Draft | None) -> None:
+        payload = fields_of(note.payload if note is not None else None)
+        raw = as_bytes((note.source or {}).get(RAW)) if note is not None else b""
+        if payload.get("format") != self._target.FORMAT or not raw:
+            self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
+            return
+        self._old = payload.get("version", 1)
+        record = _object(raw)
+        named = bool(text_of(record.get("id")))
+        if self._forked:
+            self._header = self._encode(self._target.header(self._view.info, record)) + b"\n"
+        elif self._renews or (self._changed and not named):
+            record |= {"version": self._target.VERSION} if self._renews else {}
+            record = record if named else _with_id(record, text_of(payload.get("session_id")))
+            self._header = self._encode(record) + b"\n"
+        else:
+            self._header = framed(note, raw) if note is not None else b""
+            self._left.update({("session", True): 1} if self._format.RULES.needs_id and not named else {})
+
+    @property
+    def _renews(self) -> bool:
+        """The file is of an old version, and must be one of the newest, or its program would write it anew."""
+        return 0 < self._old < self._target.VERSION and (self._changed or self._forked)
+
+    @property
+    def _numbers_anew(self) -> bool:
+        """The file had no ids, and must have some now."""
+        return self._renews and self._old < _WITH_IDS
+
+    @property
+    def _is_mended(self) -> bool:
+        """Lines that are no records are left out: the program would not open the file."""
+        return self._format.RULES.refuses and (self._changed or self._forked)
+
+    # the entries
+
+    def _take(self, stored: Stored) -> None:
+        draft = stored.draft
+        self._newest = draft.id if draft.type == "node" else self._newest
+        if draft.type == "edit":
+            self._take_edit(draft)
+        elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
+            self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # seen just now
+        elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
+            self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "import", "origin") else [])
+        elif (draft.brief or {}).get("stand_in"):
+            self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
+        elif stored.imported and draft.type == "note" and draft.kind == "session":
+            self._lines.append(framed(draft, as_bytes((draft.source or {}).get(RAW))))
+        elif stored.imported:
+            self._settle(draft)
+            follows = 0 < self._old < _WITH_IDS and not self._went_on
+            self._write(self._in_words(draft), self._parent(draft), follows=follows)
+        else:
+            self._went_on = True
+            self._take_own(self._as_amended(draft))
+
+    def _settle(self, draft: Draft) -> None:
+        """Write the notes that were recorded before an imported entry: of labels and titles the last one counts."""
+        notes = [note for note in self._later if note.kind not in EDITS]
+        if not notes:
+            return
+        self._later = [edit for edit in self._later if edit.kind in EDITS]
+        named = (draft.links or {}).get("source_parent") in {note.id for note in notes}
+        below = self._hang.get(str((draft.links or {}).get("source_parent")), self._last) if named else self._last
+        for note in notes:
+            place = self._back.pop(note.id, _NOWHERE)
+            if place is None or place in self._meant:
+                self._back[note.id] = below = place
+            self._write(msgspec.structs.replace(note, source=None), below)
+            below = note.id
+
+    def _in_words(self, draft: Draft) -> Draft:
+        """Return what was imported as it says now: a message that was amended here in words of the program."""
+        amended = self._as_amended(draft)
+        said = amended is not draft and draft.kind == "message"
+        made = self._target.adapt(amended, self._settings.at(draft, self._newest)) if said else None
+        return made if made is not None and made.kind == "message" else amended
+
+    def _as_amended(self, draft: Draft) -> Draft:
+        amended = self._amended.get(draft.id)
+        return draft if amended is None else msgspec.structs.replace(draft, payload=amended.payload, source=None)
+
+    def _take_edit(self, edit: Draft) -> None:
+        hides = edit.kind == "retract" and edit.target in self._hidden
+        meant = self._hidden.get(str(edit.target))
+        made = self._target.retract(msgspec.structs.replace(edit, target=meant)) if hides else None
+        if made is not None:
+            del self._hidden[str(edit.target)]  # once is enough
+            name = new_id() if made.id in self._there else made.id  # it came back as an entry, on another branch
+            self._later += [msgspec.structs.replace(made, id=name)] if meant is not None else []
+        elif not (edit.brief or {}).get("undo"):
+            self._left[edit.kind, hides] += 1
+
+    def _take_own(self, draft: Draft) -> None:
+        parent = self._parent(_without_origin(draft))
+        for piece in self._apart(_without_origin(draft)):
+            made = self._target.adapt(piece, self._settings.at(draft, self._newest))
+            if (reason := self._why_unseen(draft, made)) is not None:
+                self._unseen[str(draft.id)] = (draft.kind, reason)
+            elif made is None:
+                self._left[draft.kind, False] += 1
+            if made is not None and draft.type == "note":
+                self._later.append(made)
+            elif made is not None:
+                self._write(made, parent)
+                parent = made.id
+
+    def _apart(self, draft: Draft) -> list[Draft]:
+        """Return a draft as those that the program needs to say the same; the last one has its id."""
+        brief = draft.brief or {}
+        if draft.kind == "compaction" and brief.get("kept") in self._first:
+            return [msgspec.structs.replace(draft, brief=brief | {"kept": self._first[str(brief["kept"])]})]
+        if draft.kind == "compaction" and brief.get("kept") not in self._nodes:
+            # Such keeps nothing, in all programs but kit: that would send all to the end of the file.
+            kept_nothing = {name: value for name, value in brief.items() if name != "kept"}
+            return [msgspec.structs.replace(draft, brief=kept_nothing)]
+        if draft.kind != "message" or not isinstance(draft.payload, dict):
+            return [draft]
+        messages = self._target.apart(draft.payload)
+        names = [f"{draft.id}{PIECE}{number}" for number in range(1, len(messages))] + [str(draft.id)]
+        if len(names) > 1:
+            self._first[str(draft.id)] = names[0]
+        pairs = zip(names, messages, strict=True)
+        return [msgspec.structs.replace(draft, id=name, payload=message) for name, message in pairs]
+
+    def _why_unseen(self, draft: Draft, made: Draft | None) -> str | None:
+        """Why the program will show nothing of a node that is a message here; None if it will, or if it is none."""
+        if draft.type != "node" or draft.kind not in _SHOWN or (draft.brief or {}).get("context") is False:
+            return None
+        if made is None or made.kind not in _SHOWN:
+            return "there is nothing in it that the program would send"
+        summary = made.payload.get("summary") if isinstance(made.payload, dict) else None
+        if made.kind == "branch_summary" and not summary and not self._target.SENDS_EMPTY:
+            return "the program does not send summaries that are empty"
+        return None
+
+    def _parent(self, draft: Draft) -> str | None:
+        """What the entry of a draft names as its parent: in a file that may be a label."""
+        named = (draft.links or {}).get("source_parent")
+        parent = draft.parent if isinstance(draft.parent, str) else None
+        if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
+            return parent
+        if named is None or not self._is_elsewhere(draft, named):
+            return named or parent
+        if draft.type == "node":
+            return parent
+        self._adrift.add(_own_id(draft))
+        return self._last
+
+    def _is_elsewhere(self, draft: Draft, named: object) -> bool:
+        """Whether a note that an entry names does not stand above it here: a fork has not all, and ours may move."""
+        if named in self._notes_here:
+            stands = self._nodes.get(str(named), _NOWHERE)
+            return stands is _NOWHERE or (draft.type == "node" and stands != draft.parent)
+        return self._forked and (named not in self._there or named in self._adrift)
+
+    def _keeps_elsewhere(self, draft: Draft) -> bool:
+        """Whether the record of a compaction keeps from such a note."""
+        kept, source = (draft.brief or {}).get("kept"), draft.source or {}
+        if kept is None or (kept not in self._there and kept not in self._nodes_here):
+            return False
+        record = _object(as_bytes(source[RAW])) if RAW in source else source
+        named = [record[name] for name in _KEPT if name in record]
+        return any(name not in self._back and self._is_elsewhere(draft, name) for name in named)
+
+    def _write(self, draft: Draft, parent: str | None, *, follows: bool = False) -> None:
+        """Add an entry; those of old files follow one another, whatever they name as their parent."""
+        for line in self._held:
+            self._lines.append(line)
+        self._held.clear()
+        name, own = draft.id or "", _own_id(draft)
+        above = self._last if follows else self._meant.get(parent or "", parent)
+        if follows:
+            parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
+        named = (draft.links or {}).get("source_parent")
+        moved = (named not in (None, parent) and self._is_elsewhere(draft, named)) or self._keeps_elsewhere(draft)
+        moved = moved or (self._renews and draft.role in _ROLES_RENEWED)
+        renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
+        linear = 0 < self._old < _WITH_IDS and not self._numbers_anew
+        record = _numbered(draft, parent, self._format) if renumber else None
+        encoded = self._encode(record) if record is not None else None
+        self._lines.append(framed(draft, encoded or record_bytes(draft, parent, self._format, self._encode)))
+        if draft.kind not in self._format.RULES.outside:
+            self._ids.append(name if renumber or linear else own)
+            stands = own if own in self._stand_ins else self._nodes.get(above or "")
+            self._nodes[name] = name if draft.type == "node" else stands
+        self._meant[own or name] = name
+        self._last = draft.target if draft.type == "note" and draft.kind == _LEAF else name
+
+    def _is_renamed(self, draft: Draft) -> bool:
+        """Whether the entry of a draft names one that has another id now, or is one."""
+        brief = draft.brief or {}
+        named = (draft.id, draft.parent, draft.target, brief.get("kept"), brief.get("target"))
+        return any(name in self._renamed for name in named if isinstance(name, str))
+
+    # the end of the file
+
+    def _close(self) -> None:
+        """Write what hangs below where the session stands, and see to it that the program goes on there."""
+        node = self._view.node
+        for draft in self._later:
+            below = self._last if self._stands_at(node) else node
+            self._write(msgspec.structs.replace(draft, source=None), below)
+        if self._stands_at(node):
+            return
+        name = new_id()
+        label = self._labels.get(node) if node is not None else None
+        restated = self._target.restate(node, label, name, time_of(name) or 0)
+        if restated is None:
+            self._left["leaf", True] += 1
+        else:
+            self._write(restated, node)
+
+    def _stands_at(self, node: str | None) -> bool:
+        """Whether the program would go on at `node` if the file ended here."""
+        return self._nodes.get(self._last or "") == node
+
+
+def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
+    """Give notes their ids back where nodes stand in for them; these come before them and are not written.
+
+    Args:
+        records: All, in their order.
+        names: Gets the ids of the notes.
+    """
+    held: Stored | None = None
+    for each in records:
+        last = held.draft if held is not None else None
+        if last is not None and (last.brief or {}).get("stand_in") and each.imported and _own_id(each.draft) == last.id:
+            held = each._replace(draft=msgspec.structs.replace(each.draft, id=last.id))
+            names.add(str(last.id))
+            continue
+        if held is not None:
+            yield held
+        held = each
+    if held is not None:
+        yield held
+
+
+def _with_id(header: Fields, name: str) -> Fields:
+    """Return a header with an id where the programs write it."""
+    front: Fields = {field: header[field] for field in ("type", "version") if field in header}
+    return {**front, "id": name, **{field: value for field, value in header.items() if field != "id"}}
+
+
+def _without_origin(draft: Draft) -> Draft:
+    """Return a draft without what tells how another program wrote it."""
+    links = {name: target for name, target in (draft.links or {}).items() if name != "source_parent"}
+    return msgspec.structs.replace(draft, source=None, links=links or None)
+
+
+def _is_json(damage: Draft) -> bool:
+    """Whether the bytes are JSON, which hurts no reader, and no broken line."""
+    return isinstance(damage.payload, dict) and damage.payload.get("kind") in ("null", "no_object")
+
+
+def _own_id(draft: Draft) -> str | None:
+    """The id of an entry as it stands in the file."""
+    source = draft.source or {}
+    if RAW in source:
+        own = _object(as_bytes(source[RAW])).get("id")
+    elif ORDER in source and "id" not in source[ORDER]:  # type: ignore[operator]  # a list
+        own = None
+    else:
+        own = source.get("id", draft.id)
+    return own if isinstance(own, str) and own else None
+
+
+def _object(raw: bytes) -> Fields:
+    return fields_of(decode(raw)[0])
+
+
+def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode) -> bytes:
+    """Return the line of a draft as an importer made it, without the line break: its own bytes if they are kept.
+
+    Args:
+        draft: As an importer made it.
+        parent: What its record names as its parent.
+        found: The format.
+        encode: Writes a record.
+    """
+    source = draft.source or {}
+    if RAW in source:
+        return as_bytes(source[RAW])
+    record = found.to_record(_bare(draft), parent)
+    order = source.get(ORDER)
+    return encode({name: record[name] for name in order} if isinstance(order, list) else record)
+
+
+def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
+    """Return the record of an entry with other ids in it than it had in its file."""
+    source = draft.source or {}
+    record = _object(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
+    now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
+    times = {name: record[name] for name in ("timestamp",) if name in record}  # ours are milliseconds
+    return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
+
+
+def _legible(line: bytes, rules: Rules) -> bytes:
+    """Return a line as the program can read it, with the same JSON in it: some would cut it inside a text."""
+    if not rules.ends or line.isascii():
+        return line
+    text = line.decode(errors="replace")
+    for end in rules.ends:
+        text = text.replace(end, f"\\u{ord(end):04x}")
+    return text.encode()
+
+
+def _bare(draft: Draft) -> Draft:
+    left = {name: value for name, value in (draft.source or {}).items() if name != ORDER and name not in FRAMING}
+    return msgspec.structs.replace(draft, source=left or None)

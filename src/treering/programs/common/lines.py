@@ -1,0 +1,354 @@
+r"""JSON values from a file of lines, whatever happened to the file.
+
+Rule 1: lines end at the byte `\n` and nowhere else: U+2028 and U+0085 are ordinary characters inside a string.
+Rule 2: one bad line costs at most itself. It is reported with its place, and what can still be read of it is.
+Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, looks like one, and stands
+at the top level: what is inside of a torn record may be complete, and look like a record, and is none. So a torn record
+is passed over up to the byte that no JSON could have there, and an object is not taken if a colon, comma or bracket
+beside it says that it is part of another. Where a record was cut off exactly where a value is due, the next one on its
+line cannot be told from that value, and is kept with the damage.
+
+What damage looks like (all of it seen in real files): a line torn by a kill, with the next record right behind it;
+two records glued together because the line break was lost; runs of NUL bytes that a file system left after a power
+cut; bytes that are not UTF-8; a byte order mark. JSON that msgspec refuses and JavaScript writes (lone surrogates,
+`1e400`) is not damage and is read with the standard library.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from treering.format import values
+
+LINE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Longest line that is read. Session files of 200 MB are known; a file of one endless line must not fill memory."""
+DEPTH_MAX: Final = values.DEPTH_MAX - 10
+"""Containers inside each other in a record. What importers make of it adds a few more before it is stored."""
+EXCERPT_BYTES: Final = 60
+
+Report = Callable[[int, int, str, str], None]
+"""Takes line, offset, kind and message of a problem."""
+IsRecord = Callable[[dict[str, object]], bool]
+"""Tells a record from a mere piece of one."""
+
+_BOM: Final = b"\xef\xbb\xbf"
+_WHITE: Final = b" \t\r\n"
+_PADDING: Final = b"\0" + _WHITE
+_READ_BYTES: Final = 1024 * 1024
+_BLANK_BYTES_MAX: Final = 1024
+"""Of a line that counts as blank; a longer one is passed over."""
+_BLANKS_BYTES_MAX: Final = 64 * 1024
+"""Of blank lines that go with the line before; more of them are passed over."""
+_OBJECT: Final = re.compile(r'\{[ \t\r]*"')
+_CUT_SHORT: Final = re.compile(r'\{[ \t\r]*"[ \t\r]*')
+"""The beginning of a record that ends the text in which the record before was cut off."""
+_GOES_ON: Final = re.compile(r'[ \t\r]*(?:[\]}]|,[ \t\r]*[\[{"])')
+"""What follows an object inside of another value."""
+
+_decoder = msgspec.json.Decoder()
+_object_decoder = msgspec.json.Decoder(dict[str, object])
+_scanner = json.JSONDecoder()
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """A line as it stands in the file."""
+
+    number: int
+    """Counted from 1."""
+    offset: int
+    data: bytes
+    """Without the line break."""
+    after: bytes = b"\n"
+    """The line break, and blank lines that follow; nothing where the file ends without one."""
+
+
+class Value(msgspec.Struct, frozen=True, gc=False):
+    """A JSON value and where it stood."""
+
+    value: object
+    line: int
+    offset: int
+    intact: bool
+    """It had its line to itself, so that other programs will have read it too."""
+    raw: bytes = b""
+    """The bytes it was read from, white space around it included."""
+    after: bytes = b"\n"
+    """What follows: the line break, and blank lines, if it had its line to itself."""
+    damage: str = ""
+    """The kind of problem for which there is no value: `torn`, `garbage` or `nesting`; then `value` is None."""
+
+
+def read_values(
+    stream: io.BufferedIOBase, report: Report, is_record: IsRecord, *, line: int = 0, offset: int = 0
+) -> Iterator[Value]:
+    """Yield the JSON values of a file in its order, and the bytes in which there are none.
+
+    Blank lines and NUL bytes are passed over.
+
+    Args:
+        stream: Stands at the beginning of a line.
+        report: Is told of every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
+            `nesting`.
+        is_record: Chooses among the complete objects in a damaged line.
+        line: How many lines come before in the file.
+        offset: How many bytes.
+    """
+    for each in read_lines(stream, report, number=line, offset=offset):
+        whole = _whole_object(each.data)
+        if whole is not None:
+            yield Value(whole, each.number, each.offset, True, each.data, each.after)
+        else:
+            yield from _values_of(each, report, is_record)
+
+
+def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, offset: int = 0) -> Iterator[Line]:
+    """Yield the lines of a file; blank ones go with the line before. Memory holds one line.
+
+    Args:
+        stream: Stands at the beginning of a line.
+        report: Is told of every problem.
+        number: How many lines come before in the file.
+        offset: How many bytes.
+    """
+    source = _Ahead(stream, report)
+    while data := source.line(LINE_BYTES_MAX, number, offset):
+        number, offset = number + 1, offset + source.passed
+        if len(data) == LINE_BYTES_MAX and not data.endswith(b"\n"):
+            start, offset = offset, offset + len(data)
+            while not data.endswith(b"\n") and (data := source.line(_READ_BYTES, number, offset)):
+                offset += len(data)
+            report(
+                number, start, "too_long", f"line is too long, skipped. bytes={offset - start}, max={LINE_BYTES_MAX}"
+            )
+            continue
+        bare = data.removesuffix(b"\n")
+        blank = source.blank_lines() if len(bare) < len(data) else b""
+        yield Line(number, offset, bare, data[len(bare) :] + blank)
+        number += blank.count(b"\n")
+        offset += len(data) + len(blank)
+
+
+class _Ahead:
+    """Reads lines, and looks whether blank ones follow."""
+
+    def __init__(self, stream: io.BufferedIOBase, report: Report) -> None:
+        self._stream = stream
+        self._report = report
+        self._read = b""
+        """The beginning of the next line, or all of it."""
+        self._error: Exception | None = None
+        self.passed = 0
+        """NUL bytes in front of the line that was read last, which are not part of it."""
+
+    def line(self, size: int, number: int, offset: int) -> bytes:
+        """Return the next line, or as much of it; nothing at the end, and where a compressed file is damaged.
+
+        Of a long run of NUL bytes only the last is part of it: files that were never written may be of any size.
+        """
+        begun, self._read, self.passed = self._read or self._next(min(_BLANK_BYTES_MAX, size)), b"", 0
+        while len(begun) >= _BLANK_BYTES_MAX and not begun.strip(b"\0"):
+            self.passed += len(begun) - 1
+            begun = b"\0" + self._next(_READ_BYTES)
+        if self.passed:
+            self._report(number + 1, offset, "nul", f"NUL bytes, skipped. bytes={self.passed}")
+        data = begun if begun.endswith(b"\n") else begun + self._next(size - len(begun))
+        if self._error is not None and not data:
+            text = f"compressed file is damaged or cut, the rest is not readable: {self._error}"
+            self._report(number + 1, offset, "gzip", text)
+        return data
+
+    def blank_lines(self) -> bytes:
+        """Return the blank lines that are next, and keep what was read beyond them."""
+        blank = bytearray()
+        while (piece := self._next(_BLANK_BYTES_MAX)) and not piece.strip(_WHITE) and len(piece) < _BLANK_BYTES_MAX:
+            blank += piece
+            if len(blank) > _BLANKS_BYTES_MAX:
+                piece = b""
+                break
+        self._read = piece
+        return bytes(blank)
+
+    def _next(self, size: int) -> bytes:
+        if self._error is not None:
+            return b""
+        try:
+            return self._stream.readline(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            self._error = error
+            return b""
+
+
+def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    """Yield what there is in a line that is not just one object."""
+    data = line.data.strip(_WHITE)
+    bare = data.removeprefix(_BOM).strip(_WHITE)
+    core = bare.strip(_PADDING)
+    if len(bare) < len(data):
+        report(line.number, line.offset, "bom", "byte order mark, skipped")
+    if len(core) < len(bare):
+        report(line.number, line.offset, "nul", f"NUL bytes, skipped. bytes={len(bare) - len(core)}")
+    if not core:
+        return
+    start = line.offset + line.data.index(core)
+    at = Line(line.number, start, core)
+    try:
+        value = _decode(at, report)
+    except RecursionError:
+        report(line.number, start, "nesting", f"record is nested too deeply to be read, skipped. bytes={len(core)}")
+        yield Value(None, at.number, at.offset, intact=False, raw=core, damage="nesting")
+    except ValueError:
+        yield from _mend(at, report, is_record)
+    else:
+        intact = len(core) == len(bare)
+        raw = line.data if len(core) == len(data) else core
+        yield Value(value, at.number, at.offset, intact, raw, line.after)
+
+
+def _whole_object(data: bytes) -> dict[str, object] | None:
+    """Return the object that a line is, as nearly all of them are; None if there is more to find out about it."""
+    if data[:1] != b"{" or data[-1:] != b"}":
+        return None
+    try:
+        value = _object_decoder.decode(data)
+    except (ValueError, RecursionError):  # msgspec's errors, too, are ValueErrors
+        return None
+    return None if _may_be_deep(data) and _is_deeper(value, DEPTH_MAX) else value
+
+
+def _may_be_deep(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > DEPTH_MAX
+
+
+def _decode(record: Line, report: Report) -> object:
+    """Return a value that can be stored, and report what had to be changed for that."""
+    value, replaced = decode(record.data)
+    if replaced:
+        report(record.number, record.offset, "utf8", "bytes that are not UTF-8 were replaced by U+FFFD")
+    if _may_be_deep(record.data) and _is_deeper(value, DEPTH_MAX):
+        report(record.number, record.offset, "nesting", f"parts more than {DEPTH_MAX} deep are kept as JSON text")
+        return _fold(value, DEPTH_MAX)
+    return value
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    level = [value]
+    for _ in range(levels):
+        if not level:
+            return False
+        level = [part for whole in level for part in _parts(whole)]
+    return any(isinstance(part, dict | list) for part in level)
+
+
+def _parts(value: object) -> Iterable[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _fold(value: object, levels: int) -> object:
+    """Return `value` with the containers below `levels` of them replaced by their JSON text."""
+    if not isinstance(value, dict | list):
+        return value
+    if not levels:
+        return json.dumps(value)
+    if isinstance(value, dict):
+        return {name: _fold(part, levels - 1) for name, part in value.items()}
+    return [_fold(part, levels - 1) for part in value]
+
+
+def decode(data: bytes) -> tuple[object, bool]:
+    """Return a JSON value, and whether invalid UTF-8 had to be replaced in it.
+
+    Raises:
+        ValueError: This is not one JSON value.
+        RecursionError: It is nested too deeply.
+    """
+    try:
+        return _decoder.decode(data), False
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        pass  # perhaps only what JavaScript writes and msgspec refuses
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return json.loads(data.decode("utf-8", "replace")), True
+    return json.loads(text), False
+
+
+def _mend(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
+    """Yield the complete records in a line that is not one JSON value, and report the rest of it."""
+    place = count = 0
+    for start, end in _spans(line.data, is_record):
+        yield from _gap(line, place, start, report)
+        record = Line(line.number, line.offset + start, line.data[start:end])
+        if count:
+            report(record.number, record.offset, "glued", "another record on the same line, taken apart")
+        yield Value(_decode(record, report), record.number, record.offset, intact=False, raw=record.data)
+        place, count = end, count + 1
+    yield from _gap(line, place, len(line.data), report)
+
+
+def _gap(line: Line, start: int, end: int, report: Report) -> Iterator[Value]:
+    gap = line.data[start:end].strip(_WHITE)
+    if not gap:
+        return
+    kind = "torn" if gap.startswith(b"{") else "garbage" if gap.strip(_PADDING) else "nul"
+    text = {"torn": "this is no complete record", "garbage": "this is no record", "nul": "NUL bytes"}[kind]
+    excerpt = gap[:EXCERPT_BYTES].decode("utf-8", "replace")
+    offset = line.offset + start
+    report(line.number, offset, kind, f"{text}, skipped. bytes={len(gap)}, text={excerpt!r}")
+    if kind != "nul":
+        yield Value(None, line.number, offset, intact=False, raw=gap, damage=kind)
+
+
+def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the complete records in damaged bytes. The time is in proportion to their number."""
+    # This way every character gives back the very bytes it was made of, so that places in the text become places in
+    # the file.
+    text = data.decode("utf-8", "surrogateescape")
+    place = top = 0
+    done = done_bytes = 0
+    while match := _OBJECT.search(text, place):
+        start = match.start()
+        try:
+            value, place = _scanner.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            place = top = _after_tear(text, start, error.pos)
+            continue
+        except RecursionError:
+            return
+        if is_record(value) and (start == top or not _is_due(text, start)) and not _GOES_ON.match(text, place):
+            first = done_bytes + _size(text[done:start])
+            done, done_bytes = place, first + _size(text[start:place])
+            yield first, done_bytes
+
+
+def _after_tear(text: str, start: int, at: int) -> int:
+    """Return where to look for the next record behind one that is torn; if one stands there, it is at the top level.
+
+    Args:
+        text: Holds both.
+        start: Where the torn one begins.
+        at: The first character that cannot follow what stands before it.
+    """
+    # A record behind a text that was cut off ends that text with its own first quotation mark.
+    brace = text.rfind("{", start + 1, at)
+    return brace if brace >= 0 and _CUT_SHORT.fullmatch(text, brace, at) else at
+
+
+def _is_due(text: str, place: int) -> bool:
+    """Tell whether what stands before a place says that a value of another one follows."""
+    while place and text[place - 1] in " \t\r":
+        place -= 1
+    return text[place - 1 : place] in (":", ",", "[")
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogateescape"))

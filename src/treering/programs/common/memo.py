@@ -1,0 +1,220 @@
+"""What a reader knew of a file, in pages that are read when something on them is asked for.
+
+A reader knows a few facts of each record: under the record's id, in one of several tables. Of a long file these are
+many, and the next record asks for hardly any. So they are written as pages of facts in the order in which they came,
+and an index tells on which page the facts with a hash stand. What came since is written as further pages behind the
+others; of two facts with one name, the one on the later page counts.
+
+Rule 1: a page is written once, and never changed. Who writes pages says afterwards, in another file, that they count
+(see `treering.programs.common.growth`); what a killed or slower process wrote is passed over.
+Rule 2: a page that is not what was written is no answer: `CorruptError` of the kind `look`.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final, NamedTuple, TypeVar, cast
+from zlib import crc32
+
+import msgspec
+import zstandard
+
+from treering.errors import CorruptError
+
+V = TypeVar("V")
+Facts = Mapping[str, Iterable[tuple[str, object]]]
+"""Names and values by table."""
+
+DAMAGED: Final = "look"
+"""The kind of the error."""
+FACTS_ON_PAGE: Final = 256
+"""A page of them is decoded in less than a tenth of a millisecond."""
+_PAGE_BITS: Final = 32
+_encoder: Final = msgspec.msgpack.Encoder()
+_decoder: Final = msgspec.msgpack.Decoder(dict[str, Any])
+
+
+class Page(NamedTuple):
+    """Where a page stands."""
+
+    table: str
+    offset: int
+    size: int
+    check: int
+    """CRC-32 of its bytes."""
+
+
+class Contents(msgspec.Struct, frozen=True, array_like=True):
+    """Which pages there are, and what stands on them."""
+
+    pages: list[Page] = []
+    index: bytes = b""
+    """Of each fact a hash and the number of its page, as numbers of 64 bits in their order."""
+
+
+def written(facts: Facts, before: Contents) -> tuple[Contents, bytes]:
+    """Return facts as the bytes of pages, and the contents with them; their offsets count from the first new byte.
+
+    Args:
+        facts: New ones, and those that are others now.
+        before: The pages that stay.
+
+    Raises:
+        UnicodeEncodeError: A name is no text.
+    """
+    pages, data, places = [*before.pages], bytearray(), array("Q", before.index)
+    pack = zstandard.ZstdCompressor(level=1).compress
+    for table, items in facts.items():
+        left = iter(items)
+        while part := dict(islice(left, FACTS_ON_PAGE)):
+            places.extend(_hash(table, name) << _PAGE_BITS | len(pages) for name in part)
+            page = pack(_encoder.encode(part))
+            pages.append(Page(table, len(data), len(page), crc32(page)))
+            data += page
+    return Contents(pages, array("Q", sorted(places)).tobytes()), bytes(data)
+
+
+def moved(contents: Contents, first: int, offset: int) -> Contents:
+    """Return contents whose pages from the given one on were written at an offset."""
+    behind = [page._replace(offset=page.offset + offset) for page in contents.pages[first:]]
+    return msgspec.structs.replace(contents, pages=contents.pages[:first] + behind)
+
+
+def _hash(table: str, name: str) -> int:
+    return crc32(name.encode(), crc32(table.encode()))
+
+
+class Memo:
+    """Pages in a file. Only those that are asked for are read, and stay in memory."""
+
+    def __init__(self, path: Path | None = None, contents: Contents | None = None) -> None:
+        """Read nothing yet.
+
+        Args:
+            path: The file.
+            contents: Of the file.
+        """
+        self.path = path
+        self.contents = contents or Contents()
+        self._index = array("Q", self.contents.index)
+        self._read: dict[int, dict[str, Any]] = {}
+
+    def find(self, table: str, name: str) -> object:
+        """Return a fact.
+
+        Raises:
+            KeyError: There is none.
+            CorruptError: It cannot be read.
+        """
+        try:
+            key = _hash(table, name)
+        except (AttributeError, UnicodeEncodeError):  # a name that is none, or no text
+            raise KeyError(name) from None
+        end = bisect_left(self._index, key + 1 << _PAGE_BITS)
+        while end and self._index[end - 1] >> _PAGE_BITS == key:
+            end -= 1
+            number = self._index[end] & (1 << _PAGE_BITS) - 1
+            if self.contents.pages[number].table == table and name in (page := self._page(number)):
+                return page[name]
+        raise KeyError(name)
+
+    def each(self, table: str) -> Iterator[tuple[str, object]]:
+        """Yield all facts of a table as they came, older ones before those that replace them."""
+        for number, page in enumerate(self.contents.pages):
+            if page.table == table:
+                yield from self._page(number).items()
+
+    def _page(self, number: int) -> dict[str, Any]:
+        if number not in self._read:
+            self._read[number] = self._decoded(self.contents.pages[number])
+        return self._read[number]
+
+    def _decoded(self, page: Page) -> dict[str, Any]:
+        try:
+            with open(self.path or os.devnull, "rb") as file:
+                file.seek(page.offset)
+                data = file.read(page.size)
+            if crc32(data) == page.check:
+                return _decoder.decode(zstandard.decompress(data))
+        except (OSError, zstandard.ZstdError, msgspec.MsgspecError) as error:
+            raise _damaged(self.path) from error
+        raise _damaged(self.path)
+
+
+def _damaged(path: Path | None) -> CorruptError:
+    return CorruptError(
+        f"what was remembered of a file cannot be read. path={str(path)!r}",
+        kind=DAMAGED,
+        remedy="remove it: the file is read from its beginning then",
+    )
+
+
+class Recalled(MutableMapping[str, V]):
+    """One table of a memo, and what came since: as a `dict` that remembers all of it would answer.
+
+    What replaces a fact comes behind all others. What is taken out must be put in again before it is written.
+    """
+
+    def __init__(self, memo: Memo, table: str, decoder: msgspec.json.Decoder[Any]) -> None:
+        """Read nothing yet.
+
+        Args:
+            memo: Where the facts are.
+            table: Which of them.
+            decoder: Knows their type. Made at import: two threads that teach msgspec one at once would crash it.
+        """
+        self.new: dict[str, V] = {}
+        """What the memo does not know."""
+        self._memo = memo
+        self._table = table
+        self._decoder = decoder
+        self._out: set[str] = set()
+
+    def __getitem__(self, name: str) -> V:
+        if name in self.new:
+            return self.new[name]
+        if name in self._out:
+            raise KeyError(name)
+        return self._value(self._memo.find(self._table, name))
+
+    def __setitem__(self, name: str, value: V) -> None:
+        self.new[name] = value
+
+    def __delitem__(self, name: str) -> None:
+        if name not in self.new:
+            self._memo.find(self._table, name)
+        self.new.pop(name, None)
+        self._out.add(name)
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield all names, which reads all pages of the table."""
+        last: dict[str, None] = {}
+        for name, _ in self._memo.each(self._table):
+            last.pop(name, None)
+            last[name] = None
+        yield from (name for name in last if name not in self.new and name not in self._out)
+        yield from self.new
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    @property
+    def replaces(self) -> bool:
+        """Something of the memo was taken out."""
+        return bool(self._out)
+
+    def _value(self, found: object) -> V:
+        try:
+            return cast(V, msgspec.convert(found, self._decoder.type))
+        except msgspec.ValidationError as error:
+            raise _damaged(self._memo.path) from error
+
+
+def new_in(table: Mapping[str, V]) -> Iterable[tuple[str, V]]:
+    """Return what a table has that was not recalled: all of it if nothing was."""
+    return (table.new if isinstance(table, Recalled) else table).items()

@@ -1,0 +1,31 @@
+"""What a program's list of sessions can be made of: a file that was read."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from treering.format.values import Fields
+from treering.programs.common.entry import Entry
+from treering.programs.common.source import Imported
+
+
+class ReadFile(Protocol):
+    """A session file, read whole; see `treering.importers.session_file.SessionFile`."""
+
+    entries: list[Entry]
+    header: Imported
+
+    @property
+    def header_record(self) -> Fields:
+        """The header as it stands in the file."""
+
+    @property
+    def title(self) -> str:
+        """The title given last; empty if there is none."""
+
+    @property
+    def leaf(self) -> str | None:
+        """The entry at which the program would go on; None is the place before the first one."""
+
+    def path(self, leaf: str | None) -> list[str]:
+        """Return the ids of the entries from a root to `leaf`."""

@@ -1,0 +1,281 @@
+"""What every importer hands over, so that whoever records a foreign session need not know its format.
+
+An importer is a module with the three functions of `Importer`. It reads and never writes, opens no store, and makes
+drafts: the session layer turns these into records.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import re
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+import msgspec
+
+from treering.errors import AccessError, NotFoundError, UnavailableError, UsageError
+from treering.programs.common.entry import AFTER, BEFORE, RAW, Entry, as_text
+from treering.transcript.node import Draft
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+HEAD_BYTES: Final = 64 * 1024
+"""How much of a file is enough for `detect`, unless its first line is longer."""
+PROBLEMS_MAX: Final = 10_000
+"""How many problems of one file are listed: a file of other content has one on every line."""
+_WHITE_BYTES_MAX: Final = 1024
+_WIDE: Final = re.compile(rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff|\{\0[^\0]\0|\0\{\0[^\0]", re.DOTALL)
+"""How JSON begins in characters of two or four bytes, with a byte order mark or without."""
+_WIDE_BYTES: Final = 4
+MESSAGE_CHARACTERS: Final = 300
+"""Messages quote what they found, which may be long."""
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something in a file that was mended or skipped. The records around it are read all the same."""
+
+    line: int
+    """Counted from 1; 0 is the file as a whole."""
+    offset: int
+    """Of the byte where it begins, in the uncompressed file."""
+    kind: str
+    """A stable word; each importer's reference page lists its own."""
+    message: str
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a foreign file says about its session as a whole."""
+
+    format: str
+    version: int
+    """As the file states it, also where that is newer than what the importer knows."""
+    session_id: str
+    title: str = ""
+    """As the header has it; a title given later comes as a note."""
+    cwd: str = ""
+    created_ms: int | None = None
+    """Milliseconds since 1970."""
+    parent_session: str = ""
+    """An id or a path, whatever the program wrote."""
+    extra: dict[str, object] = {}
+    """Fields of the header that have no place above, under their own names."""
+
+
+class ImportSource(Protocol):
+    """One session file, opened for reading."""
+
+    @property
+    def header(self) -> Imported:
+        """What the file says about itself; known from the start."""
+
+    @property
+    def leaf(self) -> str | None:
+        """The node at which the foreign program would go on; valid when `drafts` has ended."""
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was skipped or mended, in file order; complete when `drafts` has ended."""
+
+    def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
+        """Yield every record of the file, in its order, with what becomes of it; each call reads the file anew.
+
+        What is no entry (the header, bytes in which there is no record) comes with None. The last draft of an entry is
+        its own; others before it stand in for something.
+        """
+
+    def drafts(self) -> Iterator[Draft]:
+        """Yield what becomes of the file, in its order; each call reads the file anew.
+
+        The first is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which may be
+        missing or come later if the file has it so. No id is used twice. Memory does not hold more than one payload at
+        a time. Those of `ClosingSource.closing` come last.
+        """
+
+
+class ClosingSource(ImportSource, Protocol):
+    """A session of a program that writes behind its records how it stands, anew each time."""
+
+    def closing(self) -> list[Draft]:
+        """Return what becomes of that; valid when `records` has ended.
+
+        All drafts have ids. Those that were recorded before, in whatever place, are not recorded again. The last one is
+        the checkpoint to go on from.
+        """
+
+
+def closing_of(source: ImportSource) -> list[Draft]:
+    """Return the drafts with which a source ends; none if it is not of that kind."""
+    return cast(ClosingSource, source).closing() if hasattr(source, "closing") else []
+
+
+def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: bytes = b"\n") -> Draft:
+    """Return the note of the kind `import`, which keeps all that a header says, and its bytes.
+
+    Args:
+        header: What it says.
+        raw: Its line, without the line break.
+        before: White space at the beginning of the file.
+        after: The line break, and blank lines behind it.
+    """
+    facts = {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
+    framing = ({BEFORE: as_text(before)} if before else {}) | ({AFTER: as_text(after)} if after != b"\n" else {})
+    return Draft(type="note", kind="import", parent=None, payload=facts, source={RAW: as_text(raw), **framing})
+
+
+def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes, *, after: bytes = b"\n") -> Draft:
+    """Return the note of the kind `damage`, which keeps bytes in which there is no record."""
+    payload = {"kind": kind, "line": line, "offset": offset, "bytes": raw}
+    source: dict[str, object] | None = None if after == b"\n" else {AFTER: as_text(after)}
+    return Draft(type="note", kind="damage", id=identifier, parent=None, payload=payload, source=source)
+
+
+def white_before(open_file: Callable[[], io.BufferedIOBase], offset: int) -> bytes:
+    """Return what stands before the header, if it is a little white space."""
+    if not 0 < offset <= _WHITE_BYTES_MAX:
+        return b""
+    with open_file() as stream:
+        start = stream.read(offset)
+    return start if not start.strip(b" \t\r\n") else b""
+
+
+class Importer(Protocol):
+    """The functions of an importer's module."""
+
+    def detect(self, head: bytes) -> bool:
+        """Tell whether a file that begins with `head` is of this format; `HEAD_BYTES` are enough."""
+
+    def open_source(self, path: str | os.PathLike[str], *, blobs: Path | None = None) -> ImportSource:
+        """Open a session file, compressed by gzip or not.
+
+        Args:
+            path: The file.
+            blobs: The folder with the parts that the program keeps beside its files; None: where it usually is.
+
+        Raises:
+            UsageError: The file has another format; the message says what was found.
+            NotFoundError: There is no such file.
+            AccessError: The file may not be read.
+        """
+
+
+class ProblemLog:
+    """Collects problems, and stops listing them when there are too many."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def report(self, line: int, offset: int, kind: str, message: str) -> None:
+        """Add a problem; the last one listed says that there are more."""
+        if len(self.problems) < PROBLEMS_MAX:
+            self.problems.append(Problem(line, offset, kind, message[:MESSAGE_CHARACTERS]))
+        elif len(self.problems) == PROBLEMS_MAX:
+            self.problems.append(Problem(line, offset, "more", "from here on problems are no longer listed"))
+
+
+def uncompressed(head: bytes) -> bytes:
+    """Return the beginning of a file, uncompressed if it begins like gzip; nothing if that fails."""
+    if not head.startswith(GZIP_MAGIC):
+        return head
+    try:
+        return zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+    except zlib.error:
+        return b""
+
+
+@contextmanager
+def refused(path: Path) -> Iterator[None]:
+    """Raise what the system says of a file that is read inside as errors of ours; see `open_stream`."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
+    except PermissionError as error:
+        raise AccessError(f"file may not be read. path={str(path)!r}") from error
+    except IsADirectoryError as error:
+        raise UsageError(f"this is a folder, name a file in it. path={str(path)!r}") from error
+    except OSError as error:
+        raise UnavailableError(f"file cannot be read: {error}. path={str(path)!r}") from error
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Tell a pipe, a socket or a device: it may have no end, can be read only once, and opening it may never end."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def open_stream(path: Path) -> io.BufferedIOBase:
+    """Open a file for reading, uncompressed if it begins like gzip.
+
+    Raises:
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+        UsageError: It is a folder, a pipe or the like (kind `special`), or a text in UTF-16 (kind `encoding`).
+        UnavailableError: The system gave another error.
+    """
+    if is_special(path):
+        raise UsageError(
+            f"this is a pipe, a socket or a device, and no file. path={str(path)!r}",
+            kind="special",
+            remedy="write what comes out of it to a file",
+        )
+    with refused(path):
+        stream = path.open("rb")
+        if stream.peek(len(GZIP_MAGIC))[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+            stream.close()
+            return gzip.open(path, "rb")
+        if _WIDE.match(stream.peek(_WIDE_BYTES)):
+            stream.close()
+            raise UsageError(
+                f"this is a text in UTF-16 or UTF-32, and session files are in UTF-8. path={str(path)!r}",
+                kind="encoding",
+                remedy="convert it: `iconv -f UTF-16 -t UTF-8`",
+            )
+        return stream
+
+
+def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
+    """Return the first bytes of a file, or all of it; of a compressed one that is damaged, what can be read."""
+    parts: list[bytes] = []
+    left = sys.maxsize if size is None else size
+    try:
+        while left and (part := stream.read1(min(left, HEAD_BYTES))):
+            parts.append(part)
+            left -= len(part)
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        pass
+    return b"".join(parts)
+
+
+def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the files below `folder` with one of `endings`, sorted by name within each folder; a file yields itself.
+
+    So does a pipe or device that is named itself; those in a folder are passed over, see `find_special`.
+
+    Raises:
+        NotFoundError: There is no such folder.
+    """
+    if not folder.exists():
+        raise NotFoundError(f"no such file or folder. path={str(folder)!r}", kind="file")
+    if not folder.is_dir():
+        yield folder
+    yield from (path for path in _walk(folder, endings) if not is_special(path))
+
+
+def find_special(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """Yield the pipes, sockets and devices below `folder` with one of `endings`."""
+    return filter(is_special, _walk(folder, endings))
+
+
+def _walk(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(files) if name.endswith(endings))

@@ -1,0 +1,65 @@
+"""Read what comes out of a pipe or device: as a file, since importers look at one more than once.
+
+`/dev/stdin` and `<(...)` of a shell are such places. What comes out is copied to a temporary file first; one that never
+ends is given up.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeVar
+
+from treering.errors import UsageError
+from treering.programs.common.source import is_special, refused
+
+P = TypeVar("P", bound=os.PathLike[str])
+STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""So much is read of a pipe or device; larger sessions are imported from files."""
+_PIECE_BYTES: Final = 1024 * 1024
+_STREAMS: Final = ("/dev/stdin", "/dev/fd/", "/proc/")
+"""Names below these mean another file in each process."""
+
+
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Tell a place that can be read once, or that means something else the next time."""
+    return is_special(path) or os.path.realpath(path).startswith(_STREAMS)
+
+
+@contextmanager
+def settled(path: P) -> Iterator[P | Path]:
+    """Yield a file that holds what is at a place: it itself, or a copy of what comes out of a pipe or device.
+
+    Args:
+        path: Of a file, a folder, or anything that can be read. One in a bucket is yielded as it is.
+
+    Raises:
+        UsageError: More came out than is read, and perhaps it has no end (kind `too_long`).
+        AccessError: It may not be read.
+        UnavailableError: The system gave another error.
+    """
+    if is_stream(path):
+        with tempfile.TemporaryDirectory(prefix="treering-") as folder:
+            copy = Path(folder, Path(path).name)
+            _copy(Path(path), copy)
+            yield copy
+    else:
+        yield Path(os.path.realpath(path)) if os.fspath(path).startswith(_STREAMS) else path
+
+
+def _copy(path: Path, copy: Path) -> None:
+    left = STREAM_BYTES_MAX
+    with refused(path), path.open("rb") as stream, copy.open("wb") as file:
+        while piece := stream.read(_PIECE_BYTES):
+            left -= len(piece)
+            if left < 0:
+                raise UsageError(
+                    f"more comes out of this than is read, perhaps without an end. path={str(path)!r}, "
+                    f"bytes_max={STREAM_BYTES_MAX}",
+                    kind="too_long",
+                    remedy="write it to a file, and import that",
+                )
+            file.write(piece)

@@ -1,0 +1,44 @@
+"""Times as JavaScript writes them: ISO 8601 in UTC, with milliseconds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final
+
+from treering.format.record import TIME_MS_MAX
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+_MINUTE_MS: Final = 60 * 1000
+
+
+def read_time(value: object) -> int | None:
+    """Return milliseconds since 1970 of an ISO 8601 text, or of a number of them; None for anything else."""
+    if isinstance(value, int | float):
+        return int(value) if abs(value) <= TIME_MS_MAX else None
+    try:
+        time = datetime.fromisoformat(value if isinstance(value, str) else "")
+    except ValueError:
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // _MILLISECOND
+
+
+@lru_cache(maxsize=16)  # each is asked for when an entry is read, and when it is written to compare
+def write_time(ms: int | None) -> str | None:
+    """Return a time as JavaScript writes it."""
+    if ms is None:
+        return None
+    try:
+        minute = _write_minute(ms // _MINUTE_MS)
+    except OverflowError:
+        return None
+    seconds, rest = divmod(ms % _MINUTE_MS, 1000)
+    return f"{minute}:{seconds:02}.{rest:03}Z"
+
+
+@lru_cache(maxsize=16)  # several entries are of one minute, and a date takes longer to write than all else of a time
+def _write_minute(minutes: int) -> str:
+    return (_EPOCH + timedelta(minutes=minutes)).isoformat(timespec="minutes").removesuffix("+00:00")

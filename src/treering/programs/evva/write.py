@@ -1,0 +1,268 @@
+"""Sessions as files of evva: one document, with what a model would be sent where the session stands.
+
+evva keeps no history. So of a session in which nothing happened the document is given back to the byte; of any other,
+its messages are those of the context, imported ones in their own bytes, and the counters go on from where they were.
+Other branches, labels and what is not in the context cannot be said.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from treering.api.view import View
+from treering.checkpoint.context import Context
+from treering.checkpoint.policy import Seen, find_policy, render
+from treering.format import values
+from treering.format.values import Fields, fields_of
+from treering.programs.common.blocks import blocks_of
+from treering.programs.common.entry import RAW, as_bytes
+from treering.programs.common.rfc3339 import write_time
+from treering.programs.common.stored import Stored, header_in, is_fork, stored_drafts
+from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.words import SPELLED, WORDS, digest_of
+from treering.programs.common.writing import encode_go
+from treering.programs.evva.policy import MESSAGE, named
+from treering.programs.evva.read import (
+    ENVELOPE,
+    NAME,
+    OTHERS,
+    SESSION,
+    USAGE,
+    VERSION,
+    Counters,
+    encode,
+    first_user_prompt,
+    gaps_of,
+    indent,
+    put_together,
+)
+from treering.session.reader import Readable
+from treering.session.tally import ORIGIN
+from treering.storage.requests import Steps
+from treering.store.info import SessionInfo
+from treering.transcript.node import Draft
+
+_NOT_WRITTEN: Final = frozenset({"import", "origin", "exported", "link", "damage"})
+_PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
+"""Kinds of which the document has something: their message, or a number."""
+_NUMBERS: Final = {
+    "InputTokens": ("input", "input_tokens", "prompt_tokens"),
+    "OutputTokens": ("output", "output_tokens", "completion_tokens"),
+    "CacheReadTokens": ("cacheRead", "cache_read_tokens", "cache_read"),
+    "CacheCreationTokens": ("cacheWrite", "cache_write_tokens", "cache_write"),
+    "ReasoningTokens": ("reasoning", "reasoning_tokens"),
+}
+"""The names that numbers of usage have elsewhere."""
+
+
+def compose(view: View) -> Composed:
+    """Make a document of evva of a session."""
+    records = [*stored_drafts(view, NAME)]
+    drafts = {each.draft.id: each for each in records if each.draft.type == "node"}
+    context = view.perform(_context)
+    messages = [_rendered(item.node, item.view, item.message, drafts) for item in context.items]
+    parts = [_bytes_of(item.node, item.view, item.message, drafts) for item in context.items]
+    header = header_in(records)
+    header = header if header is not None and fields_of(header.payload).get("format") == NAME else None
+    since = _since(view, records)
+    if header is not None and not is_fork(view.info) and not _is_changed(view, records, since, header, messages):
+        data = _as_it_was(header, _spelled(header, messages) or parts)
+        records = [each for each in records if not _is_damage(each.draft, "no_object")]  # these are in it
+    else:
+        model = _model(context, header, since)
+        document = _document(view.info, header, model, messages, _counted(view, since, header))
+        data = _written(document, parts)
+    left_out = [*_left(records, context), *_images(context, drafts)]
+    return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
+
+
+def _context(reader: Readable) -> Steps[Context]:
+    """What a model sees by evva's policy, edits included."""
+    index = yield from reader.replica.index()
+    built = find_policy(NAME).build(index.graph.path(reader.replica.state.tip), index.graph)
+    return (yield from reader.content.edited(index, built))
+
+
+def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> object:
+    if inline is not None:
+        return render(MESSAGE, values.decode(inline), Seen(node, 0, {}, {}))
+    draft = drafts[node].draft
+    return render(view, draft.payload, Seen(node, draft.time_ms or 0, draft.links or {}, draft.brief or {}))
+
+
+def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> bytes:
+    """The bytes of a message: those it had, if it was imported and not edited."""
+    stored = drafts[node]
+    if inline is None and stored.imported and view == MESSAGE:
+        raw = (stored.draft.source or {}).get(RAW)
+        return as_bytes(raw) if raw is not None else encode(fields_of(stored.draft.payload))
+    return encode(fields_of(_rendered(node, view, inline, drafts)))
+
+
+def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
+    """Return what was recorded here since the document was read that had all of it in it, on the way to here.
+
+    What is not a node says not whether it is in a document: if it was recorded before one was read, it counts as such.
+    """
+    path = set(view.path())
+    since: list[Draft] = []
+    above: dict[str | None, str | None] = {}
+    read_ms = None
+    for draft, imported in records:
+        if draft.type == "node":
+            above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
+        if draft.kind == ORIGIN:
+            facts = fields_of(draft.payload)
+            if facts.get("size") and facts.get("imported_ms") != read_ms:
+                read_ms, leaf = facts.get("imported_ms"), facts.get("leaf")
+                held = _way(leaf, above) if any(each.type == "node" for each in since) else set()
+                if all(each.id in held for each in since if each.type == "node" and each.id in path):
+                    since = []
+        elif not imported and draft.kind not in _NOT_WRITTEN:
+            since.append(draft)
+    return since
+
+
+def _way(leaf: Any, above: Mapping[str | None, str | None]) -> set[str | None]:
+    found: set[str | None] = set()
+    while leaf is not None and leaf not in found:
+        found.add(leaf)
+        leaf = above.get(leaf)
+    return found
+
+
+def _is_changed(
+    view: View, records: Sequence[Stored], since: Sequence[Draft], header: Draft, messages: Sequence[object]
+) -> bool:
+    """Tell whether anything was recorded here that the document has, or the session stands elsewhere.
+
+    A document that ended early must be ended, too.
+    """
+    if since or any(_is_damage(each.draft, "torn") for each in records):
+        return True
+    words = (header.source or {}).get(WORDS)
+    if words is not None:
+        return bool(words != digest_of([fields_of(message) for message in messages]))
+    nodes = [each.draft.id for each in records if each.draft.type == "node"]
+    return view.node != (nodes[-1] if nodes else None)
+
+
+def _is_damage(draft: Draft, kind: str) -> bool:
+    return draft.kind == "damage" and fields_of(draft.payload).get("kind") == kind
+
+
+def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
+    """Return the bytes of messages in a document with some that were recorded here; none if it has only its own."""
+    source: Mapping[str, Any] = header.source or {}
+    if WORDS not in source:
+        return []
+    spelled = source.get(SPELLED) or {}
+    written = (encode(fields_of(message)) for message in messages)
+    return [as_bytes(spelled[str(at)]) if str(at) in spelled else data for at, data in enumerate(written)]
+
+
+def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
+    source: Mapping[str, Any] = header.source or {}
+    parts = _with_others(parts, source.get(OTHERS) or {})
+    rest, at = as_bytes(source[RAW]).decode("utf-8", "surrogateescape"), source.get("at", -1)
+    if at < 0:
+        return as_bytes(source[RAW])
+    return put_together(rest, at, source.get("gaps", gaps_of(len(parts))), parts)
+
+
+def _with_others(parts: Sequence[bytes], others: Mapping[str, object]) -> list[bytes]:
+    """Return what stands in the list of messages, of which some are none."""
+    messages = iter(parts)
+    places = range(len(parts) + len(others))
+    return [as_bytes(others[str(at)]) if str(at) in others else next(messages) for at in places]
+
+
+def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fields:
+    """Return provider and model as far as the file does not say them, or they were chosen here since."""
+    if header is None:
+        chosen = [dict(context.settings)]
+    else:
+        chosen = [dict(draft.brief or {}) for draft in since if draft.kind == "model_change"]
+    return {name: text for each in chosen for name in ("provider", "model") if (text := each.get(name))}
+
+
+def _document(
+    info: SessionInfo, header: Draft | None, model: Fields, messages: Sequence[object], counters: Counters
+) -> Fields:
+    """Return the document without its messages: that of the file, with what changed since."""
+    old = _old_fields(header)
+    made = {
+        "session_id": info.id,
+        "workdir": info.cwd,
+        "created_at": write_time(info.created_ms),
+        **({} if is_fork(info) else named(old, ENVELOPE) if old else {}),
+        **model,
+        "version": VERSION,
+        "updated_at": write_time(info.updated_ms),
+        "first_user_prompt": first_user_prompt([fields_of(message) for message in messages]),
+    }
+    known = {name.lower() for name in ENVELOPE}
+    extra = {name: value for name, value in old.items() if name.lower() not in known}
+    session = fields_of(named(old, {"session": {}})["session"])
+    extra_of_session = {name: value for name, value in session.items() if name.lower() not in SESSION}
+    counted = {name: getattr(counters, name) for name in SESSION if name != "messages"}
+    return named(made, ENVELOPE) | {"session": {"messages": [], **counted, **extra_of_session}} | extra
+
+
+def _old_fields(header: Draft | None) -> Fields:
+    """Return the document as it was imported, without its messages."""
+    payload = fields_of(header.payload) if header is not None else {}
+    facts = {"session_id": payload.get("session_id"), "workdir": payload.get("cwd")}
+    return {**facts, **fields_of(payload.get("extra"))} if payload else {}
+
+
+def _counted(view: View, since: Sequence[Draft], header: Draft | None) -> Counters:
+    """Return the counters: those of the document, and what was spent and compacted since on the way to here."""
+    session = named(fields_of(named(_old_fields(header), {"session": {}})["session"]), SESSION)
+    counters = Counters(
+        usage=named(fields_of(session["usage"]), USAGE),
+        last_turn_input_tokens=session["last_turn_input_tokens"],
+        micro_compacted=session["micro_compacted"],
+        full_compact_count=session["full_compact_count"],
+    )
+    path = set(view.path())
+    for draft in since:
+        brief = draft.brief or {}
+        if draft.kind == "compaction" and draft.id in path:
+            counters = counters.full_compact(_number(brief, "tokens_after"))
+        elif draft.kind == "usage" and draft.type == "note":
+            counters = counters.record_turn({name: _number(brief, *names) for name, names in _NUMBERS.items()})
+    return counters
+
+
+def _number(brief: Mapping[str, object], *names: str) -> int:
+    found = next((brief[name] for name in names if name in brief), 0)
+    return int(found) if isinstance(found, int | float) else 0
+
+
+def _written(document: Fields, parts: Sequence[bytes]) -> bytes:
+    """Return a document as evva writes it, with the bytes of its messages in their place."""
+    text = indent(encode_go(document)).decode()
+    at = text.index('"messages": [') + len('"messages": [')
+    return put_together(text, at, gaps_of(len(parts)), parts)
+
+
+def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
+    """Tell what of the session is not in the document."""
+    shown = set(context.nodes)
+    left: Counter[tuple[str, str]] = Counter()
+    for draft in (each.draft for each in records):
+        if draft.type == "node" and draft.kind in ("message", "custom_message") and draft.id not in shown:
+            left[draft.kind, "not in the context, and evva keeps no history"] += 1
+        elif draft.kind not in (*_PERSISTED, "exported", "import", "origin"):
+            left[draft.kind, "evva has no such record"] += 1
+    return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
+
+
+def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
+    """Tell of images in messages of other programs: evva has words for what is said, thought, called and answered."""
+    messages = [fields_of(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
+    count = sum(block.kind == "image" for message in messages for block in blocks_of(message))
+    return [LeftOut("image", count, "evva keeps no images in messages", seen=True)] if count else []

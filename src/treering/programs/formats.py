@@ -1,0 +1,220 @@
+"""What a program offers, and whose a file is."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol, cast
+
+from treering.errors import UsageError
+from treering.format.values import Fields
+from treering.programs import known_programs, load_installed, part_of
+from treering.programs.common.entry import Entry
+from treering.programs.common.folder import Folder, folder_at
+from treering.programs.common.read_file import ReadFile
+from treering.programs.common.rules import Rules
+from treering.programs.common.source import HEAD_BYTES, Importer, open_stream, read_start
+from treering.transcript.node import Draft
+
+
+class Format(Importer, Protocol):
+    """What the part `read` of a program offers."""
+
+    @property
+    def NAME(self) -> str:  # noqa: N802  # a constant of the module
+        """That of the program."""
+
+    @property
+    def POLICIES(self) -> tuple[str, ...]:  # noqa: N802
+        """The policies of the program in its versions; the first is the one that imported sessions get."""
+
+    @property
+    def RULES(self) -> Rules:  # noqa: N802
+        """How the program finds its way in a file."""
+
+    def restore(self, entries: Sequence[Entry]) -> str | None:
+        """Return the id of the entry at which the program goes on; None is the place before the first one."""
+
+    def listing(self, file: ReadFile) -> dict[str, object]:
+        """Return what the program's own list shows of a session, under its names."""
+
+    def to_record(self, draft: Draft, parent: str | None) -> Fields:
+        """Return the record of which a draft was made, without regard to bytes or order that are kept in its source.
+
+        Args:
+            draft: As the importer made it, or made of a node, note or edit in a store.
+            parent: What the record names as its parent.
+        """
+
+    def encode(self, record: Mapping[str, object]) -> bytes:
+        """Return a record as the program writes it, without a line break."""
+
+
+class Locator(Protocol):
+    """What the part `locate` of a program offers: where its sessions are, told without reading one.
+
+    Where sessions are folders, it also has `unit_of`; see `treering.programs.common.folder.UnitOf`. A program that
+    notes what a terminal had open has `breadcrumbs` and `breadcrumb`; see `Breadcrumbs`.
+    """
+
+    def find(self, folder: str | os.PathLike[str]) -> Iterator[Path]:
+        """Yield the files, or folders, below a folder that may be sessions, by their names; a session yields itself.
+
+        Raises:
+            NotFoundError: There is no such folder.
+        """
+
+    def folders(self, home: Path, environ: Mapping[str, str]) -> list[Path]:
+        """Return the folders in which the program keeps sessions, whether they exist or not.
+
+        Args:
+            home: The user's home.
+            environ: The environment, which may name other places.
+        """
+
+
+class FolderLocator(Locator, Protocol):
+    """Where sessions are folders: `find` yields them, and the `detect` of the program takes no file."""
+
+    def unit_of(self, path: str) -> str | None:
+        """Return the folder whose session a file is part of; see `treering.programs.common.folder.UnitOf`.
+
+        Args:
+            path: Absolute, or a URL; the file need not be there.
+        """
+
+
+class Breadcrumb(Protocol):
+    """What a terminal had open last."""
+
+    @property
+    def cwd(self) -> Path:
+        """The folder in which the program was started."""
+
+    @property
+    def session_file(self) -> Path:
+        """The session."""
+
+    @property
+    def fresh(self) -> bool:
+        """Nothing was said in it so far."""
+
+    def is_of(self, cwd: Path) -> bool:
+        """Tell whether it is about a folder."""
+
+
+class Breadcrumbs(Locator, Protocol):
+    """A program that notes what each terminal had open."""
+
+    def breadcrumbs(self, home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
+        """Return what terminals had open, the newest first."""
+
+    def breadcrumb(self, home: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
+        """Return what this terminal had open; None if that is not known.
+
+        Args:
+            home: The user's home.
+            environ: The environment.
+            tty: Path of the terminal's device, if there is one.
+        """
+
+
+LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Of a first line that is looked at; no program writes a header of this size."""
+
+
+def find_format(name: str) -> Format:
+    """Return what reads the files of a program.
+
+    Raises:
+        UsageError: There is no such program.
+    """
+    found = part_of(name, "read")
+    if found is None:
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind="format")
+    return cast(Format, found)  # modules have no types of their own
+
+
+def find_locator(name: str) -> Locator:
+    """Return what knows where the sessions of a program are.
+
+    Raises:
+        UsageError: There is no such program.
+    """
+    found = part_of(name, "locate")
+    if found is None:
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind="format")
+    return cast(Locator, found)
+
+
+def format_with(policy: str) -> Format | None:
+    """Return the format of the program that a policy is of; None if it is of none."""
+    return next((found for found in map(find_format, known_programs()) if policy in found.POLICIES), None)
+
+
+def unit_of(path: str) -> str | None:
+    """Return the folder whose session a file is part of, in whatever format.
+
+    See `treering.programs.common.folder.UnitOf`.
+    """
+    units = (found.unit_of(path) for found in _folder_locators().values())
+    return next((unit for unit in units if unit is not None), None)
+
+
+def _folder_locators() -> dict[str, FolderLocator]:
+    """What knows where the sessions are that are folders, by the names of their programs."""
+    found = {name: find_locator(name) for name in known_programs()}
+    return {name: cast(FolderLocator, each) for name, each in found.items() if hasattr(each, "unit_of")}
+
+
+def detect_format(path: str | os.PathLike[str]) -> Format:
+    """Return the format of a file by its content, or of a folder by the names of its files.
+
+    Raises:
+        UsageError: It is none of those known.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    folder = folder_at(path)
+    found = _format_of_file(Path(path)) if folder is None else _format_of_folder(folder)
+    if found is not None:
+        return found
+    what, remedy = ("file", "its format") if folder is None else ("folder", "a folder in which some are")
+    raise UsageError(
+        f"this is no session {what} that is known. path={str(path)!r}, known={sorted(known_programs())}",
+        kind="format",
+        remedy=f"name a session file, or {remedy}",
+    )
+
+
+def _format_of_file(path: Path) -> Format | None:
+    with open_stream(path) as stream:
+        head = read_start(stream, HEAD_BYTES)
+        if len(head) == HEAD_BYTES and head.count(b"\n") < _LINES_MIN:  # the first lines may be longer than that
+            head += _read_lines(stream, _LINES_MIN)
+    return _detect(known_programs(), head) or _detect(load_installed(), head)
+
+
+def _format_of_folder(folder: Folder) -> Format | None:
+    load_installed()
+    paths = [f"{folder.path}/{file.name}" for file in folder.files()]
+    named = (name for name, found in _folder_locators().items() if folder.path in map(found.unit_of, paths))
+    return next(map(find_format, named), None)
+
+
+def _read_lines(stream: io.BufferedIOBase, count: int) -> bytes:
+    try:
+        return b"".join(stream.readline(LINE_BYTES_MAX) for _ in range(count))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        return b""
+
+
+def _detect(names: Iterable[str], head: bytes) -> Format | None:
+    return next((found for name in names if (found := find_format(name)).detect(head)), None)
+
+
+_LINES_MIN: Final = 2  # a title slot and a header

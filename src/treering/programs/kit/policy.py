@@ -1,0 +1,176 @@
+"""What kit sends to a model.
+
+| kind of node     | effect                                                                                           |
+|------------------|--------------------------------------------------------------------------------------------------|
+| `message`        | its parts in the order in which kit sends them; nothing if it has none that its role may have    |
+| `custom_message` | a message of the user: kit has none, these were added elsewhere                                  |
+| `branch_summary` | a message of the user; none if it is empty                                                       |
+| `compaction`     | a system message, then all that was recorded from the node it keeps up to itself, on any branch  |
+
+Settings: the last change of model, but none from before what the latest compaction keeps. What is kept goes by the
+order of the file, since a compaction starts a tree of its own in kit. So messages of other branches that were recorded
+in between are kept as well. (Read from the program's answers and its published source.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from treering.checkpoint.context import Context
+from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
+from treering.format import values
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import Fields, fields_of
+from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
+
+MESSAGE: Final = "kit.message@1"
+COMPACTION: Final = "kit.compaction@1"
+BRANCH_SUMMARY: Final = "kit.branch_summary@1"
+
+PARTS: Final = frozenset({"text", "reasoning", "tool_call", "tool_result", "image", "finish"})
+"""A message with any other part is left out as a whole, since kit cannot read it."""
+_REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")  # in the ids of calls, by one of the providers
+_BREAKS: Final = str.maketrans("", "", "\r\n")  # Go passes over them in base64
+
+
+class Kit(Walk):
+    """kit, version 3 of its files."""
+
+    name = "kit"
+    summary = COMPACTION
+    front = frozenset({COMPACTION})
+    own = frozenset({MESSAGE, BRANCH_SUMMARY})
+    shown = {  # noqa: RUF012
+        "message": MESSAGE,
+        "branch_summary": BRANCH_SUMMARY,
+        "custom_message": MESSAGE,
+    }
+    changes = {"model_change": {"model": "model", "provider": "provider"}}  # noqa: RUF012
+
+    def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
+        """Return the context at the end of `path`; settings from before what is kept are forgotten."""
+        context = super().build(path, recorded)
+        latest = next((at for at in reversed(range(len(path))) if path[at].kind == "compaction"), -1)
+        if latest < 0:
+            return context
+        return Context(context.items, self.settings([*self.kept(path, latest, recorded), *path[latest:]]))
+
+    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
+        """Return `build` of the longer path, or None for a compaction that keeps something: the path tells not all."""
+        if skeleton.kind != "compaction":
+            return super().extend(context, skeleton)
+        return None if read_brief(skeleton).get("kept") else Context(self.compacted(skeleton), {})
+
+    def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
+        """Return the nodes recorded from the one that is kept up to the compaction; or of the path, if that is all."""
+        first = read_brief(path[latest]).get("kept")
+        if recorded is None:
+            return super().kept(path, latest, recorded)
+        return recorded.between(first, path[latest].id) if isinstance(first, str) else ()
+
+    def state(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return `provider` and `model_id`, empty if no change is in sight."""
+        return {"provider": settings.get("provider") or "", "model_id": settings.get("model") or ""}
+
+
+def parts_of(message: Fields) -> list[Fields]:
+    """Return the parts of a message in kit's shape; those of another program's message are put into it."""
+    if "parts" in message:
+        parts = message["parts"]
+        return [fields_of(part) for part in parts] if isinstance(parts, list) else []
+    return [_part(block) for block in blocks_of(message)]
+
+
+def role_in_kit(message: Fields) -> str:
+    """Return the role of a message in kit's shape or another's."""
+    return text_of(message.get("role")) if "parts" in message else role_of(message, blocks_of(message))
+
+
+def sent(role: str, parts: Iterable[Fields]) -> list[Fields]:
+    """Return what kit sends of a message: its kinds of content in a fixed order, all texts as one."""
+    data: dict[str, list[Fields]] = {}
+    for part in parts:
+        data.setdefault(text_of(part.get("type")), []).append(fields_of(part.get("data")))
+    if not data.keys() <= PARTS:
+        return []
+    text = _joined(data.get("text", ()))
+    content: list[Fields] = [{"text": text}] if text and role in ("assistant", "user", "system") else []
+    if role == "assistant":
+        thought = text_of(next(iter(data.get("reasoning", ())), {}).get("thinking"))
+        content[:0] = [{"reasoning": thought}] if thought else []
+        content += [_call(call) for call in data.get("tool_call", ())]
+    elif role == "tool":
+        content += [_result(result) for result in data.get("tool_result", ())]
+    elif role == "user":
+        content += [_file(image) for image in data.get("image", ())]
+    return content
+
+
+def _joined(texts: Iterable[Fields]) -> str:
+    """Return texts as lines; an empty one before the first that is not leaves no line."""
+    whole = ""
+    for data in texts:
+        whole += "\n" if whole else ""
+        whole += text_of(data.get("text"))
+    return whole
+
+
+def _call(data: Fields) -> Fields:
+    name, arguments = text_of(data.get("name")), text_of(data.get("input"))
+    return {"tool_call_id": _call_id(data.get("id")), "name": name, "input": arguments}
+
+
+def _result(data: Fields) -> Fields:
+    answer = {"tool_result_for": _call_id(data.get("tool_call_id")), "content": text_of(data.get("content"))}
+    return {**answer, "is_error": data.get("is_error") is True}
+
+
+def _file(data: Fields) -> Fields:
+    encoded = text_of(data.get("data")).translate(_BREAKS)
+    return {"file": encoded, "media_type": text_of(data.get("media_type"))}
+
+
+def _call_id(value: object) -> str:
+    return _REFUSED.sub("_", text_of(value)) or "tool_0"
+
+
+def _part(block: Block) -> Fields:
+    if block.kind == "thinking":
+        signed = {"signature": block.signature} if block.signature else {}
+        return {"type": "reasoning", "data": {"thinking": block.text, **signed}}
+    if block.kind == "call":
+        arguments = block.arguments if isinstance(block.arguments, str) else values.encode(block.arguments).decode()
+        data = {"id": block.id, "name": block.name, "input": arguments, "finished": True}
+        return {"type": "tool_call", "data": data}
+    if block.kind == "result":
+        data = {"tool_call_id": block.id, "name": block.name, "content": block.text, "is_error": block.failed}
+        return {"type": "tool_result", "data": data}
+    if block.kind == "image":
+        return {"type": "image", "data": {"data": block.text, "media_type": block.name}}
+    return {"type": "text", "data": {"text": block.text}}
+
+
+def _message(payload: object, _seen: Seen) -> object:
+    message = fields_of(payload)
+    role = role_in_kit(message)
+    return {"role": role, "content": sent(role, parts_of(message))}
+
+
+def _compaction(payload: object, _seen: Seen) -> object:
+    summary = text_of(fields_of(payload).get("summary"))
+    text = f"[Conversation summary \u2014 earlier messages were compacted]\n\n{summary}"
+    return {"role": "system", "content": [{"text": text}]}
+
+
+def _branch_summary(payload: object, _seen: Seen) -> object:
+    text = f"[Branch context: {text_of(fields_of(payload).get('summary'))}]"
+    return {"role": "user", "content": [{"text": text}]}
+
+
+register_policy(Kit())
+register_view(MESSAGE, _message)
+register_view(COMPACTION, _compaction)
+register_view(BRANCH_SUMMARY, _branch_summary)

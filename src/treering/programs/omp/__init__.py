@@ -1,0 +1,1 @@
+"""Sessions of oh-my-pi, which began as a copy of pi."""

@@ -1,0 +1,137 @@
+"""Breadcrumbs of oh-my-pi: small files that say which session a terminal had open last, so that it is continued there.
+
+    <folder of the agent>/terminal-sessions/<terminal>
+
+The first line is the working folder, the second the session file. Lines behind them are marks: `fresh` for a session
+whose file is not written yet, `cwdstat <device> <inode>` for the folder, so that it is known again after a move.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from treering.programs.common.source import is_special
+
+BREADCRUMB_BYTES_MAX: Final = 64 * 1024
+"""A breadcrumb is two paths; a larger file is something else."""
+FOLDER: Final = "terminal-sessions"
+_TERMINALS: Final = {
+    "TMUX_PANE": "tmux",
+    "CMUX_SURFACE_ID": "cmux",
+    "KITTY_WINDOW_ID": "kitty",
+    "WEZTERM_PANE": "wezterm",
+    "TERM_SESSION_ID": "apple",
+    "WT_SESSION": "wt",
+}
+"""Variables that name a terminal, the innermost first, and what oh-my-pi puts before their value."""
+_LINES_MIN: Final = 2
+_DEPTH_MAX: Final = 8
+"""Subagents of subagents that oh-my-pi follows."""
+
+
+class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
+    """What a terminal had open last."""
+
+    cwd: Path
+    session_file: Path
+    """Absolute."""
+    fresh: bool = False
+    """The session was begun and its file may not exist yet: an older one must not be continued in its place."""
+    folder: tuple[int, int] | None = None
+    """Device and inode of `cwd` when this was written."""
+
+    def is_of(self, folder: Path) -> bool:
+        """Tell whether the terminal worked in `folder`, also if the folder was renamed since."""
+        if self.cwd == folder:
+            return True
+        try:
+            there = folder.stat()
+        except OSError:
+            return False
+        return self.folder == (there.st_dev, there.st_ino)
+
+
+def parse_breadcrumb(text: str) -> Breadcrumb | None:
+    """Return what the text of a breadcrumb says; None if it is none."""
+    lines = text.strip().split("\n")
+    if len(lines) < _LINES_MIN or not lines[0] or not lines[1]:
+        return None
+    cwd, *marks = Path(lines[0]), *lines[2:]
+    folders = [_numbers(mark) for mark in marks if mark.startswith("cwdstat ")]
+    return Breadcrumb(
+        cwd=cwd,
+        session_file=_above(cwd / lines[1]),
+        fresh="fresh" in marks,
+        folder=next((folder for folder in folders if folder), None),
+    )
+
+
+def _above(session_file: Path) -> Path:
+    """Return the session of the user in which a subagent's session is kept, in a folder named like its file."""
+    for _ in range(_DEPTH_MAX):
+        above = Path(f"{session_file.parent}.jsonl")
+        if not above.is_file():
+            break
+        session_file = above
+    return session_file
+
+
+def _numbers(mark: str) -> tuple[int, int] | None:
+    words = mark.split(" ")[1:]
+    if len(words) != _LINES_MIN or not all(word.isascii() and word.isdigit() for word in words):
+        return None
+    return int(words[0]), int(words[1])
+
+
+def read_breadcrumb(path: Path) -> Breadcrumb | None:
+    """Return the breadcrumb in a file; None if there is none, it is no breadcrumb, or what it names is gone.
+
+    A session file that does not exist counts only if the breadcrumb is fresh.
+    """
+    if is_special(path):
+        return None
+    try:
+        with path.open("rb") as stream:
+            data = stream.read(BREADCRUMB_BYTES_MAX)
+    except OSError:
+        return None
+    crumb = parse_breadcrumb(data.decode("utf-8", "replace"))
+    return crumb if crumb and (crumb.fresh or crumb.session_file.is_file()) else None
+
+
+def find_breadcrumbs(folder: Path) -> list[Breadcrumb]:
+    """Return the breadcrumbs of all terminals below the folder of an agent, the newest first."""
+    try:
+        paths = [path for path in (folder / FOLDER).iterdir() if path.is_file()]
+    except OSError:
+        return []
+    crumbs = [(path.stat().st_mtime_ns, crumb) for path in paths if (crumb := read_breadcrumb(path))]
+    return [crumb for _, crumb in sorted(crumbs, key=lambda pair: -pair[0])]
+
+
+def terminal_name(environ: Mapping[str, str], tty: str | None) -> str | None:
+    """Return the name of this terminal's breadcrumb; None if the terminal is not known.
+
+    Args:
+        environ: The environment.
+        tty: Path of the terminal's device, for example `/dev/pts/3`; None if standard input is none.
+    """
+    if tty and tty.startswith("/dev/"):
+        return tty.removeprefix("/dev/").replace("/", "-")
+    if pane := environ.get("ZELLIJ_PANE_ID"):
+        session = environ.get("ZELLIJ_SESSION_NAME", "").replace("/", "-").replace("\\", "-")
+        return "-".join(["zellij", *([session] if session else []), pane])
+    return next((f"{word}-{environ[name]}" for name, word in _TERMINALS.items() if environ.get(name)), None)
+
+
+def terminal_breadcrumb(folder: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
+    """Return what this terminal had open last, below the folder of an agent."""
+    name = terminal_name(environ, tty)
+    if name is None or name != os.path.basename(name):  # a variable must not lead out of the folder
+        return None
+    return read_breadcrumb(folder / FOLDER / name)

@@ -1,0 +1,65 @@
+"""Where oh-my-pi keeps its sessions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from treering.programs.omp.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
+from treering.programs.pi import locate as pi
+
+_PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
+
+
+find = pi.find
+
+
+def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return where oh-my-pi keeps its sessions for a user with this home and environment: those of all profiles."""
+    root, shared = _root(home, environ), _xdg(environ, "DATA")
+    profiles = [*root.glob("profiles/*/agent"), *(shared.glob("profiles/*") if shared is not None else ())]
+    agents = [agent_folder(home, environ), root / "agent", *sorted(profiles)]
+    return [agent / "sessions" for agent in dict.fromkeys(agents)]
+
+
+def agent_folder(home: Path, environ: Mapping[str, str], kind: str = "DATA") -> Path:
+    """Return the folder with sessions and blobs; of the kind `STATE`, that with breadcrumbs.
+
+    They are one, unless a folder for oh-my-pi exists below `XDG_DATA_HOME` or `XDG_STATE_HOME`.
+    """
+    profile = _profile(environ)
+    below = ("profiles", profile) if profile else ()
+    default = _root(home, environ).joinpath(*below, "agent")
+    named = "" if profile else environ.get("PI_CODING_AGENT_DIR")
+    if named and Path(named).expanduser() != default:
+        return Path(named).expanduser()
+    shared = _xdg(environ, kind)
+    moved = shared.joinpath(*below) if shared is not None else default
+    return moved if moved.exists() else default
+
+
+def _root(home: Path, environ: Mapping[str, str]) -> Path:
+    return home / (environ.get("PI_CONFIG_DIR") or ".omp")
+
+
+def _xdg(environ: Mapping[str, str], kind: str) -> Path | None:
+    base = environ.get(f"XDG_{kind}_HOME")
+    return Path(base, "omp") if base else None
+
+
+def _profile(environ: Mapping[str, str]) -> str:
+    """The profile in use; empty for the default one, which a name that is none means as well."""
+    name = environ.get("OMP_PROFILE", environ.get("PI_PROFILE", "")).strip()
+    return name if _PROFILE.fullmatch(name) and name != "default" and not name.endswith(".") else ""
+
+
+def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
+    """Return what oh-my-pi's terminals had open last, the newest first."""
+    return find_breadcrumbs(agent_folder(home, environ, "STATE"))
+
+
+def breadcrumb(home: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
+    """Return what this terminal had open last; None if that is not known."""
+    return terminal_breadcrumb(agent_folder(home, environ, "STATE"), environ, tty)

@@ -1,0 +1,339 @@
+"""What oh-my-pi sends to a model (`omp`), and what it shows to a person (`omp-transcript`).
+
+`omp`, for a path from a root to a leaf:
+
+1. It begins behind the latest `reset_boundary`, or with the latest compaction and what that keeps, whichever stands
+   further down. A compaction with a provider's own replay keeps only what stands behind the end of that replay. One
+   that summarises no turns keeps the latest request of the user besides. Where a provider wrote the summary itself, it
+   is a moment older than what follows it. The notebook in force, the last one behind a reset, stands in front of all.
+2. A tool call without a result among the shown messages is taken out of its message. Thinking beside it loses its
+   signature and encrypted thinking goes, since a provider refuses signed turns that were changed. A message with
+   nothing left goes.
+3. A message that ended in an error or was aborted goes, and so do the results of its calls that stand behind it; unless
+   a note about interrupted thinking follows directly.
+
+4. Turns that failed before anything was said go, and so do retried ones and messages for one turn only.
+
+`omp-transcript` has the whole path, with all compactions in their places, but for one of pictures that the next one
+replaces. Only the second rule holds, and a message with nothing left stays, as a sign that there was one.
+
+Settings: the last thinking level; models by role, of which a message of an assistant tells the default one as long as
+nobody chose it; mode and its data; the tier of service; all rules that were injected. (Read from the program's answers,
+its documentation and its published package.)
+
+Ids of tool calls are long and briefs are short. So briefs have digests of them: `calls` of an assistant's message, and
+`result` of an answer, which begins with the digest of its call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from treering.checkpoint.context import Context, Item
+from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policy import Recorded, register_policy
+from treering.format.record import Skeleton, read_brief
+from treering.format.values import fields_of
+from treering.programs.omp.views import (
+    COMPACTION,
+    CUSTOM_MESSAGE,
+    DIVIDER,
+    NATIVE,
+    NOTES,
+    REHYDRATED,
+    ROW,
+    STRIPPED,
+    SUPERSEDED,
+    listed,
+)
+
+DIGEST_CHARACTERS: Final = 8
+"""Of a whole digest. Those of a message with very many calls are cut short to fit."""
+_NOTE_OF_INTERRUPTED_THINKING: Final = "interrupted-thinking"
+_FOR_ONE_TURN: Final = frozenset({"prewalk-plan", "vibe-mode-context"})
+"""Messages that are recorded and never sent again."""
+_TELLING: Final = frozenset({"calls", "result", "failed", "notes", "rollover"})
+"""What a brief says of a message on which the looks of other messages depend, or its own on theirs."""
+
+_BEGINNINGS: Final = frozenset({"compaction", "reset_boundary"})
+
+Settings = dict[str, object]
+
+
+class Omp(Walk):
+    """What goes to a model."""
+
+    name = "omp"
+    summary = COMPACTION
+    front = frozenset({COMPACTION, NATIVE, NOTES})
+    own = frozenset({"", REHYDRATED})
+    shown = {  # noqa: RUF012
+        "message": "",
+        "branch_summary": "pi.branch_summary@1",
+        "custom_message": CUSTOM_MESSAGE,
+    }
+
+    def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
+        """Return the context at the end of `path`: what stands above the latest reset is out of sight."""
+        latest = next((at for at in reversed(range(len(path))) if path[at].kind in _BEGINNINGS), -1)
+        begun = path[latest + 1 :] if latest >= 0 and path[latest].kind == "reset_boundary" else path
+        items = super().build(begun, recorded).items
+        if items and items[0].view == NATIVE:
+            items = (_dated(items[0], path, latest), *items[1:])
+        return Context((*_notes(path), *items), self.settings(path))
+
+    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
+        """Return `build` of the longer path, or None where the new node may change how others are seen."""
+        if skeleton.kind == "reset_boundary":
+            return Context((), self.settle(context.settings, skeleton))
+        brief = read_brief(skeleton)
+        if skeleton.kind == "compaction" and (brief.get("replay") or brief.get("kept") not in (None, skeleton.id)):
+            return None
+        if not _TELLING.isdisjoint(brief) or brief.get("custom_type") == _NOTE_OF_INTERRUPTED_THINKING:
+            return None
+        beginning = {item.view for item in context.items[:2]}
+        if NATIVE in beginning or (NOTES in beginning and skeleton.kind == "compaction"):
+            return None
+        return super().extend(context, skeleton)
+
+    def compacted(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return the summary."""
+        return (Item(skeleton.id, NATIVE if read_brief(skeleton).get("native") else COMPACTION),)
+
+    def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
+        """Return the nodes before a compaction that stay; what a provider replays itself does not."""
+        brief = read_brief(path[latest])
+        kept = super().kept(path, latest, recorded)
+        request = (
+            _request(path[: latest - len(kept)], path[latest - len(kept) : latest]) if brief.get("rollover") else ()
+        )
+        return [*request, *(_behind_replay(path[:latest], brief.get("through")) if brief.get("replay") else kept)]
+
+    def hides(self, skeleton: Skeleton) -> bool:
+        """Tell whether the brief of a node that could be shown keeps it out."""
+        brief = read_brief(skeleton)
+        passing = skeleton.kind == "custom_message" and brief.get("custom_type") in _FOR_ONE_TURN
+        return super().hides(skeleton) or brief.get("retried") is True or passing
+
+    def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
+        """Return what a node shows."""
+        items = super().items(skeleton)
+        warmed = items and skeleton.role == "assistant" and read_brief(skeleton).get("rehydrated")
+        return (Item(skeleton.id, REHYDRATED),) if warmed else items
+
+    def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:
+        """Return the items without unpaired calls and failed turns."""
+        messages = list(_without_unpaired(_messages(items, shown), STRIPPED))
+        return tuple(message.item for message in _without_failed(messages))
+
+    def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
+        """Return the settings behind a node."""
+        fold = _FOLDS.get(skeleton.role if skeleton.kind == "message" else skeleton.kind)
+        return fold(settings, read_brief(skeleton)) if fold else settings
+
+    def state(self, settings: Mapping[str, object]) -> dict[str, object]:
+        """Return the settings as oh-my-pi names them; those that it may leave out are left out if they are not set."""
+        state = {
+            "thinkingLevel": settings.get("thinking") or "off",
+            "models": settings.get("models", {}),
+            "injectedTtsrRules": settings.get("rules", []),
+            "mode": settings.get("mode") or "none",
+        }
+        optional = {"configured": "configuredThinkingLevel", "mode_data": "modeData", "tiers": "serviceTier"}
+        return state | {new: value for old, new in optional.items() if (value := settings.get(old)) is not None}
+
+
+class Transcript(Omp):
+    """What is shown to a person: everything on the path."""
+
+    name = "omp-transcript"
+
+    def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:  # noqa: ARG002  # protocol
+        """Return all messages of a path, compactions in their places."""
+        last = next((row.id for row in reversed(path) if row.kind == "compaction"), None)
+        rescued = {row.id for row, following in pairwise(path) if _is_rescue(following, row)}
+        items = [item for row in path if row.id not in rescued for item in self._row(row, last)]
+        rows = _without_unpaired(_messages(items, path), ROW)
+        return Context(tuple(row.item for row in rows), self.settings(path))
+
+    def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
+        """Return `build` of the longer path, or None where the new node changes how others are seen."""
+        brief = read_brief(skeleton)
+        if skeleton.kind == "compaction" or "calls" in brief or "result" in brief:
+            return None
+        return Context((*context.items, *self.items(skeleton)), self.settle(context.settings, skeleton))
+
+    def hides(self, skeleton: Skeleton) -> bool:
+        """Tell whether there is nothing to show of a node."""
+        return Walk.hides(self, skeleton)
+
+    def _row(self, row: Skeleton, last: str | None) -> tuple[Item, ...]:
+        if row.kind != "compaction":
+            return self.items(row)
+        return (Item(row.id, DIVIDER if row.id == last else SUPERSEDED),)
+
+
+def _notes(path: Sequence[Skeleton]) -> tuple[Item, ...]:
+    """Return the notebook in force, if there is something in it."""
+    for row in reversed(path):
+        written = read_brief(row).get("notes")
+        if row.kind == "reset_boundary" or written is not None:
+            return (Item(row.id, NOTES),) if written else ()
+    return ()
+
+
+def _dated(item: Item, path: Sequence[Skeleton], latest: int) -> Item:
+    """Return a summary that a provider wrote, a moment before the first node that it does not stand for."""
+    kept = read_brief(path[latest]).get("kept")
+    after = path[latest + 1 : latest + 2]
+    first = next((row for row in path[:latest] if row.id == kept), after[0] if after else None)
+    return item if first is None else Item(item.node, f"{NATIVE}:{first.time - 1}")
+
+
+def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skeleton]:
+    """Return the nodes behind the end of a provider's own replay; without an end, none."""
+    end = next((at for at, row in enumerate(path) if row.id == through), -1 if through == "" else len(path))
+    return path[end + 1 :]
+
+
+def _request(left: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
+    """Return the latest request of the user behind a reset, if it is left out while others are kept."""
+    for row in reversed([*left, *kept]):
+        if row.kind == "reset_boundary":
+            return ()
+        if _is_request(row):
+            return (row,) if kept and row not in kept else ()
+    return ()
+
+
+def _is_request(row: Skeleton) -> bool:
+    return (row.kind == "message" and row.role == "user") or read_brief(row).get("request") is True
+
+
+def _is_rescue(row: Skeleton, before: Skeleton) -> bool:
+    """Tell a compaction of pictures that replaces the one right before it."""
+    if (row.kind, before.kind) != ("compaction", "compaction") or (row.links and "source_parent" in row.links):
+        return False
+    new, old = read_brief(row), read_brief(before)
+    alike = all(new.get(name) == old.get(name) for name in ("kept", "tokens_before"))
+    return alike and bool(new.get("pictures") and old.get("pictures"))
+
+
+def _messages(items: Sequence[Item], shown: Sequence[Skeleton]) -> list[_Shown]:
+    rows = {row.id: row for row in shown}
+    return [_shown(item, rows.get(item.node)) for item in items]
+
+
+class _Shown(NamedTuple):
+    """An item, and what the rules need to know of the message behind it."""
+
+    item: Item
+    calls: tuple[str, ...]
+    """Of its tool calls, in order: how the digest of an answer begins."""
+    result: str
+    """The digest of the call that it answers."""
+    failed: bool
+    """It ended in an error or was aborted."""
+    bare: bool
+    """It has nothing but tool calls and encrypted thinking."""
+    custom_type: str
+
+
+def _shown(item: Item, row: Skeleton | None) -> _Shown:
+    brief = read_brief(row) if row is not None else {}
+    texts = {name: value for name, value in brief.items() if isinstance(value, str)}
+    return _Shown(
+        item=item,
+        calls=tuple(texts.get("calls", "").split()),
+        result=texts.get("result", ""),
+        failed=brief.get("failed") is True,
+        bare=brief.get("bare") is True,
+        custom_type=texts.get("custom_type", ""),
+    )
+
+
+def _without_unpaired(messages: Sequence[_Shown], view: str) -> Iterator[_Shown]:
+    """Yield the messages with unpaired calls seen through `view`, which is told the numbers of these calls."""
+    answers = {message.result for message in messages}
+    for message in messages:
+        open_calls = [at for at, call in enumerate(message.calls) if not _has_answer(call, answers)]
+        if open_calls and not (view == STRIPPED and message.bare and len(open_calls) == len(message.calls)):
+            yield message._replace(item=Item(message.item.node, f"{view}:{','.join(map(str, open_calls))}"))
+        elif not open_calls:
+            yield message
+
+
+def _has_answer(call: str, answers: AbstractSet[str]) -> bool:
+    return call in answers or (len(call) < DIGEST_CHARACTERS and any(answer.startswith(call) for answer in answers))
+
+
+def _without_failed(messages: Sequence[_Shown]) -> list[_Shown]:
+    """Return the messages without failed turns and what answers them; from the end, as each looks at what follows."""
+    kept: list[_Shown] = []  # backwards
+    for message in reversed(messages):
+        if not message.failed or (kept and kept[-1].custom_type == _NOTE_OF_INTERRUPTED_THINKING):
+            kept.append(message)
+        else:
+            kept = [later for later in kept if not any(later.result.startswith(call) for call in message.calls)]
+    return kept[::-1]
+
+
+# Settings
+
+
+def _fold_thinking(settings: Settings, brief: Settings) -> Settings:
+    level, configured = brief.get("thinking"), brief.get("configured")
+    return settings | {"thinking": level, "configured": level if configured is None else configured}
+
+
+def _fold_model(settings: Settings, brief: Settings) -> Settings:
+    """A change of the default model is a choice, which later messages do not take back."""
+    chosen = {role: model for role, model in fields_of(brief.get("models")).items() if isinstance(model, str)}
+    if name := _model_name(brief):
+        chosen["default"] = name
+    return _with_models(settings, chosen) | ({"chosen": True} if "default" in chosen else {})
+
+
+def _fold_assistant(settings: Settings, brief: Settings) -> Settings:
+    name = _model_name(brief)
+    return settings if settings.get("chosen") or not name else _with_models(settings, {"default": name})
+
+
+def _with_models(settings: Settings, models: dict[str, Any]) -> Settings:
+    known = fields_of(settings.get("models"))
+    return settings if models.items() <= known.items() else settings | {"models": known | models}
+
+
+def _model_name(brief: Settings) -> str:
+    """`provider/model`; a model alone if no provider is named."""
+    names = [name for name in (brief.get("provider"), brief.get("model")) if isinstance(name, str)]
+    return "/".join(names) if isinstance(brief.get("model"), str) else ""
+
+
+def _fold_mode(settings: Settings, brief: Settings) -> Settings:
+    return settings | {"mode": brief.get("mode"), "mode_data": brief.get("data")}
+
+
+def _fold_tiers(settings: Settings, brief: Settings) -> Settings:
+    return settings | {"tiers": brief.get("tiers")}
+
+
+def _fold_rules(settings: Settings, brief: Settings) -> Settings:
+    rules = [*listed(settings.get("rules")), *listed(brief.get("rules"))]
+    return settings | {"rules": list(dict.fromkeys(rules))}
+
+
+_FOLDS: Final[Mapping[str, Callable[[Settings, Settings], Settings]]] = {
+    "assistant": _fold_assistant,
+    "mode_change": _fold_mode,
+    "model_change": _fold_model,
+    "service_tier_change": _fold_tiers,
+    "thinking_change": _fold_thinking,
+    "ttsr_injection": _fold_rules,
+}
+
+
+for _policy in (Omp(), Transcript()):
+    register_policy(_policy)

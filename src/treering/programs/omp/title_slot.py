@@ -1,0 +1,69 @@
+"""The title slot of oh-my-pi: a first line of fixed width that is rewritten in place when the title changes.
+
+    {"type":"title","v":1,"title":"...","source":"user","updatedAt":"2026-01-05T08:00:01.000Z","pad":"      "}
+
+The slot is no entry. What it says goes before what the header says, also where it says that there is no title.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from treering.programs.common.lines import decode
+from treering.programs.common.writing import encode_javascript
+
+TITLE_SLOT_BYTES: Final = 256
+"""Of the whole line with its break. oh-my-pi overwrites just these bytes, so a slot of another width would cut into
+the header behind it."""
+_SOURCES: Final = frozenset({"auto", "user"})
+
+
+class TitleSlot(msgspec.Struct, frozen=True):
+    """What a title slot says."""
+
+    title: str
+    """Empty: the session has no title."""
+    source: str = ""
+    """`auto` or `user`; empty if it is not said. oh-my-pi never renames over a title that a user gave."""
+    updated_at: str = ""
+    """As it is written there, ISO 8601."""
+
+
+def read_title_slot(line: bytes) -> TitleSlot | None:
+    """Return what a line says if it is a title slot, else None; its width does not matter for that."""
+    try:
+        value, _ = decode(line)
+    except (ValueError, RecursionError):
+        return None
+    return title_slot_of(value)
+
+
+def title_slot_of(value: object) -> TitleSlot | None:
+    """Return the title slot that a JSON value is; None if it is another thing, or one of a newer version."""
+    if not isinstance(value, dict) or value.get("type") != "title" or value.get("v") != 1:
+        return None
+    title, source, updated = value.get("title"), value.get("source", ""), value.get("updatedAt")
+    if not (isinstance(title, str) and isinstance(updated, str) and isinstance(value.get("pad"), str)):
+        return None
+    if source and source not in _SOURCES:
+        return None
+    return TitleSlot(title, source, updated) if isinstance(source, str) else None
+
+
+def build_title_slot(slot: TitleSlot) -> bytes:
+    """Return the line for a title, `TITLE_SLOT_BYTES` long; a longer title is cut between two characters."""
+    title = slot.title[:TITLE_SLOT_BYTES]
+    room = TITLE_SLOT_BYTES - len(_line(slot, "", ""))
+    while len(encode_javascript(title)) - 2 > room:
+        title = title[:-1]
+    return _line(slot, title, " " * (room - len(encode_javascript(title)) + 2))
+
+
+def _line(slot: TitleSlot, title: str, pad: str) -> bytes:
+    source = {"source": slot.source} if slot.source else {}
+    return (
+        encode_javascript({"type": "title", "v": 1, "title": title, **source, "updatedAt": slot.updated_at, "pad": pad})
+        + b"\n"
+    )

@@ -1,0 +1,194 @@
+"""What oh-my-pi is given that was not recorded by it: pi's words, a title slot, and images in files of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from treering.api.view import View
+from treering.format.values import Fields, fields_of
+from treering.programs.common.composition import compose_lines
+from treering.programs.common.entry import as_bytes
+from treering.programs.common.stored import header_in, stored_drafts
+from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.times import write_time
+from treering.programs.common.writing import encode_javascript
+from treering.programs.omp.blobs import externalise
+from treering.programs.omp.read import SLOT
+from treering.programs.omp.title_slot import TitleSlot, build_title_slot
+from treering.programs.pi.read import VERSION
+from treering.programs.pi.write import adapted as adapted_for_pi, apart, usage_of
+from treering.store.info import SessionInfo
+from treering.transcript.node import Draft
+
+FORMAT: Final = "omp"
+_FAILED: Final = frozenset({"error", "aborted"})
+_KNOWN: Final = frozenset({"archive", "credential_pin", "reset_boundary", "session_init", "ttsr_injection"})
+"""Kinds that are types of oh-my-pi, wherever they come from."""
+
+
+def compose(view: View) -> Composed:
+    """Make a file of oh-my-pi of a session."""
+    target = _Omp()
+    composed = compose_lines(view, target, target.encode)
+    slot = _slot(view)
+    return msgspec.structs.replace(composed, data=chain([slot], composed.data), parts=target.parts)
+
+
+def _slot(view: View) -> bytes:
+    """The title slot: that of the imported file as long as nobody gave another title; a file without one stays so."""
+    notes = [*stored_drafts(view, FORMAT, types=("note",))]
+    header = header_in(notes)
+    since = notes[next((at for at, each in enumerate(notes) if each.draft is header), -1) + 1 :]
+    given = [each.draft for each in since if each.draft.kind == "title" and not each.imported]
+    if given:
+        text = (given[-1].brief or {}).get("title")
+        return build_title_slot(
+            TitleSlot(text if isinstance(text, str) else "", "user", write_time(given[-1].time_ms) or "")
+        )
+    if header is None or fields_of(header.payload).get("format") != FORMAT:
+        return build_title_slot(TitleSlot(view.info.title, "", write_time(view.info.created_ms) or ""))
+    kept = (header.source or {}).get(SLOT)
+    return as_bytes(kept) + b"\n" if kept is not None else b""
+
+
+class _Omp:
+    """See `LineExporter`."""
+
+    FORMAT = FORMAT
+    VERSION = VERSION
+    SENDS_EMPTY = False
+
+    def __init__(self) -> None:
+        self.parts: dict[str, bytes] = {}
+        """Images by their names."""
+        self._calls: set[str] = set()
+        self._answered: set[str] = set()
+        self._failed: set[str | None] = set()
+
+    def header(self, info: SessionInfo, old: Fields | None) -> Fields:
+        """Return a header; that of a fork names its parent."""
+        made = {"type": "session", "version": VERSION, "id": info.id, "timestamp": write_time(info.created_ms)}
+        made |= {"cwd": info.cwd} | ({"parentSession": info.parent_session} if info.parent_session else {})
+        return (old or {}) | made
+
+    def encode(self, record: Fields) -> bytes:
+        """Return a record as it stands in the file: large images are references to files beside it."""
+        return encode_javascript(externalise(record, self._save))
+
+    def _save(self, data: bytes) -> str:
+        name = sha256(data).hexdigest()
+        self.parts[name] = data
+        return name
+
+    def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
+        """Return a record of ours as oh-my-pi would have written it."""
+        adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
+        made = adapt(draft, _as_two(settings))
+        if made is not None and made.kind == "message":
+            self._look_at(made)
+        return made
+
+    def apart(self, message: Fields) -> list[Fields]:
+        """Return a message with each result in one of its own, as pi has them."""
+        return apart(message)
+
+    def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
+        """Return a label that is there already, or takes off one that is not."""
+        brief: dict[str, object] = {"label": label}
+        return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms)
+
+    def retract(self, _draft: Draft) -> Draft | None:
+        """oh-my-pi cannot hide a message."""
+        return None
+
+    def _look_at(self, made: Draft) -> None:
+        """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
+        fields = fields_of(made.payload)
+        content = fields.get("content")
+        blocks = content if isinstance(content, list) else []
+        if fields.get("stopReason") in _FAILED:
+            self._failed.add(made.id)
+        if fields.get("role") == "toolResult":
+            self._answered.add(str(fields.get("toolCallId")))
+        elif fields.get("role") == "assistant":
+            self._calls |= {
+                block["id"] for block in blocks if isinstance(block, dict) and block.get("type") == "toolCall"
+            }
+
+    def not_sent(self) -> list[LeftOut]:
+        """Tell what stands in the file and is not sent by oh-my-pi as it was by us."""
+        alone = len(self._calls ^ self._answered)
+        counts = {
+            "tool_call": (alone, "the program sends calls and results only in pairs"),
+            "failed_turn": (len(self._failed), "the program does not send turns that failed"),
+        }
+        return [LeftOut(kind, count, reason, seen=True) for kind, (count, reason) in counts.items() if count]
+
+
+def _as_two(settings: Mapping[str, object]) -> Mapping[str, object]:
+    """Return settings with the default model of a session of oh-my-pi as provider and model, as others have it."""
+    provider, _, model = str(fields_of(settings.get("models")).get("default") or "").rpartition("/")
+    return {"provider": provider, "model": model, **settings} if model else settings
+
+
+def _as_it_is(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    return draft
+
+
+def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    """A message without content would not be sent."""
+    fields = {"display": True, **fields_of(draft.payload)}
+    content = fields.get("content")
+    return msgspec.structs.replace(draft, payload=fields | {"content": content if content is not None else []})
+
+
+def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
+    """The default model is provider and model in one; models for other roles cannot be told by our settings."""
+    brief = draft.brief or {}
+    named = [brief.get(name, settings.get(name)) for name in ("provider", "model")]
+    model = "/".join(part for part in named if isinstance(part, str) and part)
+    return msgspec.structs.replace(draft, payload={"model": model})
+
+
+def _thinking_change(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    level = (draft.brief or {}).get("thinking")
+    return msgspec.structs.replace(draft, brief={"thinking": level, "configured": level})
+
+
+def _mode_change(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    brief = dict(draft.brief or {})
+    mode = brief.pop("mode", None)
+    payload = {"data": brief.pop("data", brief)} if brief else None
+    return msgspec.structs.replace(draft, brief={"mode": mode or "none"}, payload=payload)
+
+
+def _title(draft: Draft, _settings: Mapping[str, object]) -> Draft:
+    title = (draft.brief or {}).get("title") or ""
+    return msgspec.structs.replace(draft, kind="title_change", brief=None, payload={"title": title, "source": "user"})
+
+
+def _usage(draft: Draft, settings: Mapping[str, object]) -> Draft:
+    model = {"provider": settings.get("provider") or "", "model": settings.get("model") or ""}
+    made = {
+        "purpose": "treering",
+        "api": "unknown",
+        **model,
+        "usage": usage_of(draft.brief or {}),
+        "stopReason": "stop",
+    }
+    return msgspec.structs.replace(draft, payload=made)
+
+
+_ADAPTED: Final = {
+    "custom_message": _custom_message,
+    "mode_change": _mode_change,
+    "model_change": _model_change,
+    "thinking_change": _thinking_change,
+    "title": _title,
+    "usage": _usage,
+}

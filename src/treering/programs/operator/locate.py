@@ -1,0 +1,27 @@
+"""Where Operator-Use keeps its sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from treering.programs.common.source import find_files
+
+ENDINGS: Final = (".jsonl", ".jsonl.gz")
+
+
+def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the files below `folder` that may be sessions of Operator, by their names; a file yields itself."""
+    return find_files(Path(folder), ENDINGS)
+
+
+def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG001
+    """Return where Operator keeps its sessions for a user with this home: one folder, and one for each profile.
+
+    Before May 2026 its home had another name, and before that a profile was a workspace.
+    """
+    root, before = home / ".operator", home / ".operator-use"
+    old = sorted([*before.glob("profiles/*/sessions"), *before.glob("workspaces/*/sessions")])
+    return [root / "sessions", *sorted(root.glob("profiles/*/sessions")), *old]

@@ -1,0 +1,24 @@
+"""Where pi keeps its sessions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from treering.programs.common.source import find_files
+
+ENDINGS: Final = (".jsonl", ".jsonl.gz")
+
+
+def find(folder: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield the files below `folder` that may be sessions of pi, by their names; a file yields itself."""
+    return find_files(Path(folder), ENDINGS)
+
+
+def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
+    """Return where pi keeps its sessions for a user with this home and environment."""
+    named, sessions = environ.get("PI_CODING_AGENT_DIR"), environ.get("PI_CODING_AGENT_SESSION_DIR")
+    agent = Path(named).expanduser() if named else home / ".pi" / "agent"
+    return [agent / "sessions", *([Path(sessions).expanduser()] if sessions else [])]

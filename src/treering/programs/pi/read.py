@@ -1,0 +1,419 @@
+"""Session files of pi: versions 1 to 3 of its format, as written by pi 0.73 and 1.5.
+
+What becomes of each type of entry, and what is mended, stands in `docs/reference/import-pi.md`; how a file is read, in
+`treering.programs.common.reader`. Here is what is peculiar to pi: names, times, versions, and a function for each type
+of entry with its inverse.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from treering.format.values import Fields, fields_of
+from treering.programs.common.chain import Place
+from treering.programs.common.entry import Entry
+from treering.programs.common.read_file import ReadFile
+from treering.programs.common.reader import (
+    Dialect,
+    LinesSource,
+    Reader,
+    begins,
+    take,
+    take_small,
+    take_target,
+    take_text,
+    text_of,
+)
+from treering.programs.common.rules import Rules
+from treering.programs.common.source import Imported, open_stream
+from treering.programs.common.times import read_time, write_time
+from treering.programs.common.writing import encode_javascript
+from treering.transcript.node import Draft
+
+NAME: Final = "pi"
+POLICIES: Final = ("pi-1.5", "pi")
+VERSION: Final = 3
+"""The newest version of the format; a newer one is read as if it were this, and reported."""
+
+_NOTES: Final = frozenset({"label", "session_info", "usage"})
+_EDITABLE: Final = ("user", "assistant", "toolResult")
+_NAMED_BY_PI: Final = re.compile(r"[-\dTZ]+_(.+)")  # a time and the id of the session
+NO_MESSAGES: Final = "(no messages)"
+"""What a list shows of a session in which no user spoke."""
+
+
+def detect(head: bytes) -> bool:
+    """Tell whether a file that begins with `head` is a session of pi: its first JSON object is a session header."""
+    return begins(head, DIALECT)
+
+
+def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> LinesSource:  # noqa: ARG001
+    """Open a session file of pi, compressed by gzip or not. pi keeps no parts beside its files.
+
+    Raises:
+        UsageError: The file is empty, or its first JSON object is no session header.
+        NotFoundError: There is no such file.
+        AccessError: The file may not be read.
+    """
+    place = Path(path)
+    return LinesSource(DIALECT, lambda: open_stream(place), place)
+
+
+def restore(entries: Sequence[Entry]) -> str | None:
+    """Return the entry at which pi goes on: the last one, of whatever type."""
+    return entries[-1].id if entries else None
+
+
+def encode(record: Mapping[str, object]) -> bytes:
+    """Return a record as pi writes it, without the line break."""
+    return encode_javascript(record)
+
+
+def listing(file: ReadFile) -> dict[str, object]:
+    """Return what pi's own list of sessions shows of one."""
+    messages = [entry.record for entry in file.entries if entry.type == "message"]
+    spoken = [message for record in messages if _role(message := _message(record)) in ("user", "assistant")]
+    texts = ((_role(message), " ".join(texts_in(message.get("content")))) for message in spoken)
+    times = [time for record in messages if (time := _activity(record)) is not None]
+    created = read_time(file.header_record.get("timestamp"))
+    modified = max([0, *times]) or created
+    return {
+        "id": file.header_record.get("id"),
+        "cwd": file.header.cwd,
+        "name": file.title or None,
+        "parentSessionPath": file.header_record.get("parentSession"),
+        "created": write_time(created),
+        "modified": write_time(modified),
+        "messageCount": len(messages),
+        "firstMessage": next((text for role, text in texts if role == "user" and text), NO_MESSAGES),
+    }
+
+
+def _message(record: Fields) -> Fields:
+    return fields_of(record.get("message"))
+
+
+def _role(message: Fields) -> str:
+    return text_of(message.get("role"))
+
+
+def texts_in(content: object) -> list[str]:
+    """Return the texts of a message."""
+    if isinstance(content, str):
+        return [content]
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [text_of(block.get("text")) for block in blocks if block.get("type") == "text"]
+
+
+def _activity(record: Fields) -> int | None:
+    """Return the time of a message of a user or an assistant."""
+    message = _message(record)
+    if _role(message) not in ("user", "assistant") or "content" not in message:
+        return None
+    time = message.get("timestamp")
+    return int(time) if isinstance(time, int | float) else read_time(record.get("timestamp"))
+
+
+RULES: Final = Rules(moment=read_time, needs_id=True)
+
+
+def read_header(header: Fields, path: Path) -> Imported:
+    """Return what a header says; one without an id gets that of the file's name."""
+    rest = {name: value for name, value in header.items() if name != "type"}
+    text = {name: rest.pop(name) for name in ("id", "cwd", "title", "parentSession") if text_of(rest.get(name))}
+    created = read_time(rest.get("timestamp"))
+    if rest.get("timestamp") == write_time(created):
+        rest.pop("timestamp", None)
+    version = version_of(rest.get("version"))
+    if type(rest.get("version")) is int:
+        del rest["version"]
+    name = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    named = _NAMED_BY_PI.fullmatch(name)
+    return Imported(
+        format=NAME,
+        version=version,
+        session_id=text.get("id") or (named[1] if named else name),
+        title=text.get("title", ""),
+        cwd=text.get("cwd", ""),
+        created_ms=created,
+        parent_session=text.get("parentSession") or text_of(rest.get("branchedFrom")),
+        extra=rest,
+    )
+
+
+def version_of(value: Any) -> int:
+    """Return the version as pi compares it: none is 1, text is the number in it, and what is no number is new."""
+    if value is None:
+        return 1
+    if value in ("", []):
+        return 0
+    try:
+        return int(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return VERSION
+
+
+def is_header(value: object) -> bool:
+    """Tell a session header."""
+    return isinstance(value, dict) and value.get("type") == "session"
+
+
+def is_entry(value: Fields) -> bool:
+    """Tell an entry from the blocks inside one, which have types and ids as well."""
+    placed = isinstance(value.get("id"), str) and "parentId" in value
+    return isinstance(value.get("type"), str) and (placed or isinstance(value.get("timestamp"), str))
+
+
+# From an entry to a draft. Each takes its fields out of `rest` and returns fields of the draft.
+
+
+def read_message(rest: Fields, _place: Place, reader: Reader) -> Fields:
+    """A message is kept as it is; what a policy asks for is in the brief as well."""
+    message = rest.get("message")
+    if not isinstance(message, dict):
+        return {"brief": {"context": False}}  # pi fails here; a model could do nothing with it
+    del rest["message"]
+    if (migrated := _migrated(message, reader.version)) is not message:
+        rest["message"] = {"role": message["role"]}
+        message = migrated
+    role = _role(message)
+    brief: Fields = {}
+    if role == "assistant":
+        named = {name: message.get(name) for name in ("provider", "model")}
+        brief = {name: value if isinstance(value, str) else None for name, value in named.items()}
+    if role in (*_EDITABLE, "system") and message.get("content") is None:
+        brief["blank"] = True
+    return {"role": role, "payload": message, "brief": brief}
+
+
+def _migrated(message: Fields, version: int) -> Fields:
+    """Return a message with the role that it has in version 3."""
+    return message | {"role": "custom"} if version < 3 and message.get("role") == "hookMessage" else message
+
+
+def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
+    """What it keeps from is a node of ours; pi 1.5 has the system message in force in it."""
+    index = rest.get("firstKeptEntryIndex")
+    if reader.version < 2 and isinstance(index, int):  # what stands further down has no number yet, in pi either
+        named = (reader.numbered[index] or None) if 0 <= index < len(reader.numbered) else None
+    else:
+        named = reader.chain.find(rest.get("firstKeptEntryId"))
+    kept = reader.chain.kept_from(named, place)
+    if kept is not None and kept == rest.get("firstKeptEntryId"):
+        del rest["firstKeptEntryId"]
+    brief = take_small(rest, tokensBefore="tokens_before")
+    if isinstance(rest.get("systemMessage"), dict):
+        brief["system"] = True
+    payload = take(rest, "summary", "details", "systemMessage", "usage", "fromHook", "tokensBefore")
+    return {"brief": brief if kept is None else {"kept": kept, **brief}, "payload": timed(payload, reader)}
+
+
+def timed(payload: Fields, reader: Reader) -> Fields:
+    """Return a payload that says so if its entry has no time: pi shows none, and the node has that of its neighbour."""
+    return payload if reader.has_time else payload | {"timestamp": None}
+
+
+def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
+    """The node linked is that of `fromId`, or the nearest above it. pi 0.73 and 1.5 mean two things by it."""
+    payload = take(rest, "summary", "details", "usage", "fromHook", "fromId")
+    fields: Fields = {"payload": timed(payload, reader), "brief": {} if payload.get("summary") else {"empty": True}}
+    source = reader.chain.node_at(reader.chain.find(payload.get("fromId")))
+    if source is not None and payload.get("fromId") != "root":  # root: the summary is of all there was
+        fields["links"] = {"source": source}
+    return fields
+
+
+def read_custom(rest: Fields, _place: Place, reader: Reader) -> Fields:
+    """An extension's entry, which the model sees if it is a message."""
+    brief = take_small(dict(rest), customType="custom_type")
+    named = {"custom_type": rest.pop("customType")} if "customType" in rest else {}
+    payload = named | take(rest, "data", "content", "display", "details")
+    return {"payload": timed(payload, reader), "brief": brief}
+
+
+def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
+    """What the edit is about stands beside it, so that a view of this node can show the message it makes."""
+    target = take_target(rest, "targetId", reader)
+    brief: Fields = {"target": target}
+    payload = take(rest, "replacement")
+    if "replacement" in payload and payload["replacement"] is None:
+        return {"payload": payload, "brief": brief | {"edit": "retract"}}
+    message = _editable(reader.recall(target), reader.version)
+    if message and payload:
+        return {"payload": payload | {"message": message}, "brief": brief | {"edit": "amend"}}
+    return {"payload": payload, "brief": brief}
+
+
+def _editable(record: Fields, version: int) -> Fields:
+    """Return the message of an entry without its content, or nothing if pi does not edit it."""
+    message = _migrated(_message(record), version)
+    if record.get("type") == "custom_message":
+        names = ("customType", "display", "details")
+        time = read_time(record.get("timestamp"))
+        message = {"role": "custom", **{name: record[name] for name in names if name in record}, "timestamp": time}
+    if _role(message) not in (*_EDITABLE, "custom"):
+        return {}
+    return {name: value for name, value in message.items() if name != "content"} | {"content": None}
+
+
+def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """The names of the settings are ours."""
+    return {"brief": take_small(rest, provider="provider", modelId="model")}
+
+
+def read_thinking_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """The kind and the name of the setting are ours."""
+    return {"kind": "thinking_change", "brief": take_small(rest, thinkingLevel="thinking")}
+
+
+def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
+    """A label hangs on its target; null takes it off."""
+    return {"target": take_target(rest, "targetId", reader), "brief": {"label": take_text(rest, "label")}}
+
+
+def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """A title is about the whole session; null takes it off."""
+    return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
+
+
+def read_usage(rest: Fields, place: Place, _reader: Reader) -> Fields:
+    """The numbers are in the brief, where they are added up."""
+    payload = take(rest, *rest)
+    usage = fields_of(payload.get("usage"))
+    cost = usage.get("cost")
+    counted = usage | {"cost": cost.get("total")} if isinstance(cost, dict) else usage
+    numbers = {name: value for name, value in counted.items() if type(value) in (int, float)}
+    return {"payload": payload, "brief": numbers, "target": place.parent}
+
+
+def read_unknown(rest: Fields, _place: Place, _reader: Reader) -> Fields:
+    """All its fields are the payload."""
+    return {"payload": take(rest, *rest)}
+
+
+READERS: Final[Mapping[str, Callable[[Fields, Place, Reader], Fields]]] = {
+    "branch_summary": read_branch_summary,
+    "compaction": read_compaction,
+    "context_edit": read_context_edit,
+    "custom": read_custom,
+    "custom_message": read_custom,
+    "label": read_label,
+    "message": read_message,
+    "model_change": read_model_change,
+    "session_info": read_title,
+    "thinking_level_change": read_thinking_change,
+    "usage": read_usage,
+}
+
+
+# From a draft back to an entry. The order of fields is that in which pi writes them.
+
+
+class Words(NamedTuple):
+    """How pi, or a relative of it, words its entries."""
+
+    written: Mapping[str, tuple[str, ...]]
+    """The fields of each type of entry, in the order in which they are written."""
+    types: Mapping[str, str]
+    """Types of entries by the kind of our record, where they differ; of notes, `note:` stands before the kind."""
+    briefs: Mapping[str, str]
+    """Fields that are in the brief, and their names there."""
+    nullable: frozenset[str] = frozenset()
+    """Those of them that are written also if they are null."""
+
+
+WORDS: Final = Words(
+    written={
+        "branch_summary": ("fromId", "summary", "details", "usage", "fromHook"),
+        "compaction": ("summary", "firstKeptEntryId", "tokensBefore", "details", "usage", "fromHook", "systemMessage"),
+        "context_edit": ("targetId", "replacement"),
+        "custom": ("customType", "data"),
+        "custom_message": ("customType", "content", "display", "details"),
+        "label": ("targetId", "label"),
+        "message": ("message",),
+        "model_change": ("provider", "modelId"),
+        "session_info": ("name",),
+        "thinking_level_change": ("thinkingLevel",),
+    },
+    types={"thinking_change": "thinking_level_change", "note:title": "session_info"},
+    briefs={
+        "firstKeptEntryId": "kept",
+        "tokensBefore": "tokens_before",
+        "provider": "provider",
+        "modelId": "model",
+        "thinkingLevel": "thinking",
+        "label": "label",
+        "name": "title",
+    },
+)
+_FIRST: Final = frozenset({"custom", "custom_message"})
+"""Types whose own fields pi writes before id, parent and time."""
+
+
+def to_record(draft: Draft, parent: str | None) -> Fields:
+    """Return the entry of which a draft was made."""
+    return write_record(WORDS, draft, parent)
+
+
+def write_record(words: Words, draft: Draft, parent: str | None) -> Fields:
+    """Return the entry of which a draft was made, as `words` have it."""
+    named = f"note:{draft.kind}" if draft.type == "note" else draft.kind
+    kind = words.types.get(named, draft.kind)
+    left = dict(draft.source or {})
+    envelope = {
+        "id": left.pop("id", draft.id),
+        "parentId": left.pop("parentId", parent),
+        "timestamp": left.pop("timestamp", write_time(draft.time_ms)),
+    }
+    own = _own_fields(words, kind, draft)
+    parts = (own, envelope) if kind in _FIRST else (envelope, own)
+    return {"type": left.pop("type", kind), **parts[0], **parts[1], **_restored(own, left)}
+
+
+def _own_fields(words: Words, kind: str, draft: Draft) -> Fields:
+    payload = fields_of(draft.payload)
+    names = words.written.get(kind)
+    if names is None:
+        return dict(payload)
+    brief = draft.brief or {}
+    found = {name: payload[name] for name in names if name in payload}
+    told = {name: brief[words.briefs[name]] for name in names if words.briefs.get(name) in brief}
+    found |= {name: value for name, value in told.items() if value is not None or name in words.nullable}
+    if kind == "message" and draft.payload is not None:
+        found["message"] = draft.payload
+    if "custom_type" in payload:
+        found["customType"] = payload["custom_type"]
+    target = brief.get("target") if draft.target is None else draft.target
+    if "targetId" in names and target is not None:
+        found["targetId"] = target
+    return {name: found[name] for name in names if name in found}
+
+
+def _restored(own: Fields, left: Fields) -> Fields:
+    """Return what was left over when the entry was read; of a message that was migrated, the role it had."""
+    message, was = own.get("message"), left.get("message")
+    if isinstance(message, dict) and isinstance(was, dict):
+        return left | {"message": message | was}
+    return left
+
+
+DIALECT: Final = Dialect(
+    name=NAME,
+    version=VERSION,
+    notes=_NOTES,
+    readers=READERS,
+    unknown=read_unknown,
+    recalled=frozenset({"message", "custom_message"}),
+    is_header=is_header,
+    is_entry=is_entry,
+    read_header=read_header,
+    version_of=version_of,
+    read_time=read_time,
+    write_time=write_time,
+    write=to_record,
+    encode=encode,
+)

@@ -1,0 +1,1 @@
+"""Sessions of Strands Agents, as its own session managers keep them."""

@@ -1,0 +1,326 @@
+"""Append to a session. The records of one call form one append, which is sent once and settled before the next.
+
+Rule 1: records are built on the current state, sent, and folded into it only when they are known to be durable.
+Rule 2: an append with an unknown outcome is settled before the next one. It is never sent twice, and never forgotten.
+Rule 3: a handle of an exclusive session stops when another writer has recorded something. A handle of a shared session
+goes on beside the other writer's records: under the same parent, on a head of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
+from treering.format.record import Record, encode_record
+from treering.ids import new_nonce
+from treering.journal.append import Appended, Overtaken, append, require_one_append, settle
+from treering.journal.attempts import Attempts
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.session.blobs import Blobs
+from treering.session.creation import Creation
+from treering.session.fence import Fence
+from treering.session.options import Options
+from treering.session.position import Position
+from treering.session.replica import Replica, may_have_vanished
+from treering.session.room import require_card, require_room
+from treering.session.upkeep import Upkeep
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+
+class Planned(Protocol):
+    """One append as an operation plans it, and where the handle stands after it."""
+
+    records: list[Record]
+    blobs: dict[str, bytes]
+    """Large parts, stored before the records that refer to them."""
+    buffered: tuple[Draft, ...]
+    """Buffered drafts that this append records."""
+    moved: bool
+    """After the append, the handle moves to `head` and `node`."""
+    head: str
+    node: str | None
+    made: Checkpoint | None
+    """The last of its checkpoints."""
+    caught_up: bool
+    """After the append, the handle moves to that checkpoint."""
+
+
+P = TypeVar("P", bound=Planned)
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """An append whose outcome is unknown."""
+
+    view: View
+    by: str
+    planned: Any
+    """The records it tried to write, a `Planned`."""
+
+
+class Appender:
+    """Sends the appends of one handle, one after the other.
+
+    Args:
+        replica: What is in memory of the session.
+        blobs: Its large parts.
+        position: Where the handle stands.
+        upkeep: Seals and snapshots when an append makes them due.
+        fence: Detects other writers.
+        creation: Creates the session if it does not exist yet.
+        options: How the session was opened.
+        save: Makes a savepoint of the whole handle.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        blobs: Blobs,
+        position: Position,
+        *,
+        upkeep: Upkeep,
+        fence: Fence,
+        creation: Creation,
+        options: Options,
+        save: Callable[[], None],
+    ) -> None:
+        self._replica = replica
+        self._blobs = blobs
+        self._position = position
+        self._upkeep = upkeep
+        self._fence = fence
+        self._creation = creation
+        self._options = options
+        self._save = save
+        self.buffered: tuple[Draft, ...] = ()
+        """Buffered drafts, see `holds_back`."""
+        self.count = 0
+        """How many appends were sent."""
+        self._pending: Pending | None = None
+
+    def mark(self) -> tuple[tuple[Draft, ...], Pending | None]:
+        """Return what `go_back` needs: the buffered drafts, and the append whose outcome is unknown."""
+        return self.buffered, self._pending
+
+    def go_back(self, mark: tuple[tuple[Draft, ...], Pending | None]) -> None:
+        """Restore what `mark` returned."""
+        self.buffered, self._pending = mark
+
+    @property
+    def unrecorded(self) -> tuple[Draft, ...]:
+        """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
+        pending = self._pending.planned.buffered if self._pending is not None else ()
+        return (*pending, *self.buffered)
+
+    def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
+        """Make sure that the session exists and that the outcome of the last append is known.
+
+        Args:
+            records: The records to come; the summary of a newly created session is made of them.
+        """
+        self._fence.check()
+        if not self._replica.exists:
+            self._upkeep.trust((yield from self._creation.create(records)))
+        yield from self._upkeep.require_one_moment()
+        if self._pending is not None:
+            yield from self.settle()
+
+    @property
+    def is_unsettled(self) -> bool:
+        """Whether the outcome of the last append is unknown; see `settle`."""
+        return self._pending is not None
+
+    def settle(self) -> Steps[bool]:
+        """Find out the outcome of the last append, if it is unknown; true if it was recorded.
+
+        Raises:
+            UnavailableError: The store still does not answer.
+            ConflictError: Another writer recorded something meanwhile, and this session is exclusive.
+        """
+        if self._pending is not None:
+            pending = self._pending
+            outcome = yield from settle(pending.view, by=pending.by, nonce=new_nonce())
+            self._pending = None
+            if isinstance(outcome, Overtaken):
+                self.buffered = (*pending.planned.buffered, *self.buffered)
+            self._take(outcome, pending.planned)
+            return isinstance(outcome, Appended)
+        return False
+
+    # append
+
+    def write(self, plan: Callable[[], Steps[P]]) -> Steps[P]:
+        """Record what `plan` returns, all or nothing; `plan` is called again if the session changed meanwhile.
+
+        Args:
+            plan: Reads the session as it is now, pins the records its context needs, and returns what to record. A
+            later call must not use what an earlier one found.
+
+        Returns:
+            The last plan; its records are durable.
+
+        Raises:
+            ConflictError: Another writer holds this session; nothing of ours was written.
+            UnavailableError: The store did not answer. The records may be in the journal; the next call finds out.
+        """
+        if not self._upkeep.may_write or self._pending is not None or self._fence.is_closed:
+            yield from self._make_ready(plan)
+        attempts = Attempts(self._replica.keys.tail)
+        while attempts.another():
+            seen, end = self._replica.known_view, self._replica.state.end
+            try:
+                planned = yield from plan()
+            except (HeadMovedError, NotFoundError) as error:
+                if not (yield from self._was_outdated(error, seen, end)):
+                    raise
+                continue
+            if self._moved_on(seen, end):  # rule: plan-anew
+                continue  # the session changed while this was planned
+            if not planned.records:  # everything it refers to is gone by now
+                self.buffered = self.buffered[len(planned.buffered) :]
+                yield from self._keep_up()
+                return planned
+            require_room(self._replica.state, planned.records)  # rule: refuse-what-stays
+            if planned.blobs:
+                self._require_storable(planned.records)  # else blobs would be stored that no record refers to
+                yield from self._blobs.store(planned.blobs)
+            outcome = yield from self._append(planned)
+            self._take(outcome, planned)
+            if isinstance(outcome, Appended):
+                if self._upkeep.seal_is_due or self._upkeep.card_is_due or not self._position.is_known:
+                    yield from self._keep_up()
+                return planned
+
+    def _was_outdated(self, error: TreeringError, seen: View | None, end: int) -> Steps[bool]:
+        """Whether a plan failed on outdated knowledge; in a shared session this reads the registers again."""
+        if self._replica.known_view is seen and self._options.shared and isinstance(error, HeadMovedError):
+            yield from self._fence.catch_up()
+        return self._moved_on(seen, end)
+
+    def _moved_on(self, seen: View | None, end: int) -> bool:
+        """Whether the session changed since it was seen; stops an exclusive handle that meets another writer."""
+        if self._replica.known_view is seen:
+            return False
+        self._fence.check()  # rule: stop-while-planning
+        if seen is None or may_have_vanished(seen, self._replica.view.tail):
+            return True
+        return self._replica.state.end != end or self._replica.epoch != seen.epoch
+
+    def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
+        """Create the session if needed, check that its format allows writing, and settle an unknown outcome."""
+        records: Sequence[Record] = ()
+        if not self._replica.exists:
+            planned = yield from plan()
+            require_card(self._replica.state.behind(planned.records).card)
+            self._require_storable(planned.records)  # else the session would be created and never get a record
+            records = planned.records
+        yield from self.begin(records)
+
+    def _require_storable(self, records: Sequence[Record]) -> None:
+        """Refuse what cannot be recorded before anything is written for it.
+
+        Raises:
+            UsageError: A record is too large, or its brief is; or all of them are too much for one append.
+        """
+        require_one_append(self._replica.keys, [encode_record(record) for record in records])
+
+    def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
+        self.count += 1
+        view = self._replica.view
+        by = f"{self._fence.nonce}.{self.count}.{view.end}"
+        # rule: settle-first
+        self._pending = Pending(view, by, planned)  # until there is an answer, even if the caller gives up
+        self.buffered = self.buffered[len(planned.buffered) :]
+        self._save()
+        try:
+            outcome = yield from append(view, planned.records, by=by, nonce=by)
+        except TreeringError as error:
+            if not isinstance(error, UnavailableError):
+                self._withdraw(planned)
+            if error.kind != "tail_full":
+                raise
+            return (yield from self._append_to_sealed(planned))
+        if isinstance(outcome, Overtaken):
+            self._withdraw(planned)
+        self._pending = None
+        return outcome
+
+    def _append_to_sealed(self, planned: Planned) -> Steps[Appended | Overtaken]:
+        seen, end = self._replica.view, self._replica.state.end
+        yield from self._upkeep.seal()
+        # Another writer replaced `latest`, so our copy of the tail may be outdated, too; or we read it, and it was.
+        if self._replica.view.unsealed_lines or self._moved_on(seen, end):  # rule: plan-again
+            now = yield from resume(self._replica.keys)
+            now.require_same_life(self._replica.view.life)
+            return Overtaken(now, by="")
+        return (yield from self._append(planned))
+
+    def _withdraw(self, planned: Planned) -> None:
+        """Keep the drafts buffered: nothing of this append was written."""
+        self._pending = None
+        self.buffered = (*planned.buffered, *self.buffered)
+
+    def _take(self, outcome: Appended | Overtaken, planned: Planned) -> None:
+        """Fold what the store holds now, and move the handle to where its append put it.
+
+        Raises:
+            ConflictError: Another writer recorded something in this exclusive session, and nothing of ours was written.
+        """
+        landed, state = isinstance(outcome, Appended), self._replica.state
+        moved = landed and planned.moved
+        stood = moved or state.heads.heads.get(self._position.head) == self._position.node
+        if moved and self._options.shared:
+            state.follow = planned.head
+        if isinstance(outcome, Appended):
+            self._upkeep.count(outcome)
+        foreign = self._fold(outcome)
+        if landed and planned.made is not None and planned.caught_up:
+            self._position.stand_on(planned.made)
+        if moved:
+            self._position.head, self._position.node = planned.head, planned.node
+        elif stood and not foreign:
+            # rule: shown-stays
+            self._position.follow_head(blindly=self._position.behind)  # an earlier append of ours arrived late
+        self._save()
+        if not landed:
+            self._fence.check()
+
+    def _fold(self, outcome: Appended | Overtaken) -> bool:
+        """Fold the new records; true if another writer recorded some of them."""
+        state, view = self._replica.state, outcome.view
+        end = state.end
+        if isinstance(outcome, Appended) and outcome.records and end == outcome.first:
+            for record, line in zip(outcome.records, outcome.lines, strict=True):
+                state.apply(record, line)
+            self._replica.note(view)
+            return False
+        new = self._replica.absorb(view)
+        late = {record.id for record in new}
+        self.buffered = tuple([draft for draft in self.buffered if draft.id not in late])
+        return self._fence.is_foreign(new)
+
+    def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
+        """Whether the options of this session have `drafts` buffered for now."""
+        if self._options.durability == "turn" and not ends_turn:
+            return True
+        waits = self._options.first_write == "assistant" and not self._replica.exists
+        return waits and not any(draft.role == "assistant" for draft in [*self.buffered, *drafts])
+
+    def _keep_up(self) -> Steps[None]:
+        """Seal if it pays, renew the summary, and restore our context if another writer moved the head.
+
+        The append is durable already, so an error here must not look like a failed append.
+        """
+        try:
+            if self._upkeep.seal_is_due:
+                yield from self._upkeep.seal()
+            if self._upkeep.card_is_due:
+                yield from self._upkeep.renew_card()
+            yield from self._position.ensure_context()
+        except TreeringError:
+            return  # the call that needs it raises the error

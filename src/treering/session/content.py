@@ -1,0 +1,259 @@
+"""Read what records hold: nodes with their payloads, the context and state at any node. Never writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from treering.checkpoint.checkpoint import Checkpoint, chain_of
+from treering.checkpoint.context import Context, replace, without
+from treering.checkpoint.delta import needs, resolve
+from treering.checkpoint.policy import Seen, render
+from treering.errors import NotFoundError, UnavailableError
+from treering.format import values
+from treering.format.erasure import Erased
+from treering.format.record import Record, Skeleton, decode_record
+from treering.ids import time_of
+from treering.journal.attempts import Attempts
+from treering.session.blobs import Blobs
+from treering.session.index import Index
+from treering.session.payload import decode_payload
+from treering.session.replica import Replica
+from treering.storage.requests import Steps
+from treering.transcript.node import HERE, Here, Node
+
+
+class ContextItem(NamedTuple):
+    """One message as the model sees it."""
+
+    node: str
+    """The node it comes from."""
+    message: Any
+    """The message itself: the node's payload, an edited one, or what a view makes of it."""
+
+
+class Restored(NamedTuple):
+    """Context and state of a session at some node."""
+
+    node: str | None
+    context: Context
+    lines: dict[str, bytes]
+    """Record lines of the nodes in the context, and of the checkpoints that hold the state."""
+    checkpoint: Checkpoint | None
+    """The checkpoint at that node or above; its state belongs to the context."""
+
+
+class Content:
+    """Reads what records hold, later edits applied."""
+
+    def __init__(self, replica: Replica, blobs: Blobs) -> None:
+        self._replica = replica
+        self._blobs = blobs
+
+    # the current context
+    def rebuild(self) -> Steps[None]:
+        """Make the current context known; reads the graph of the whole session if the last records do not suffice."""
+        attempts = Attempts(self._replica.keys.tail)
+        while attempts.another():
+            yield from self.fetch_lines()
+            state = self._replica.state
+            if not state.adrift:
+                return
+            head, tip = state.head, state.tip
+            restored = yield from self.restore(tip, head=head)
+            state = self._replica.state  # it may have been replaced by a second read, and the head may have moved
+            if (state.head, state.tip) == (head, tip):
+                self.restore_to(restored)
+
+    def complete(self) -> Steps[None]:
+        """Make the current context known, with its blobs."""
+        yield from self.rebuild()
+        yield from self._blobs.fetch_shown()
+
+    def fetch_lines(self) -> Steps[None]:
+        """Read the context's records that `latest` had no room for, if it lists the positions of all of them."""
+        state = self._replica.state
+        places = {node: state.places.get(node) for node in state.context.nodes if node not in state.lines}
+        known = {node: at for node, at in places.items() if at is not None}
+        if not places or len(known) < len(places):
+            return
+        lines = yield from self._replica.lines_at([*known.values()])
+        found = {node: lines[at] for node, at in known.items() if decode_record(lines[at]).id == node}
+        if self._replica.state is state:  # else a second read replaced it
+            state.lines |= found
+            state.borrowed |= found.keys()
+            yield from self._blobs.fetch_shown()
+
+    def restore_to(self, restored: Restored) -> None:
+        """Put the context and checkpoint of `restored` into the state."""
+        state = self._replica.state
+        state.context, state.context_at = restored.context, restored.node
+        state.lines = dict(restored.lines)
+        state.borrowed = frozenset(state.lines)
+        state.checkpoint = restored.checkpoint
+
+    # nodes
+
+    def nodes(self, rows: Iterable[Skeleton]) -> Steps[list[Node]]:
+        """Nodes with their payloads, later edits applied."""
+        index = yield from self._replica.index()
+        rows = list(rows)
+        amended = index.graph.annotations.amended
+        lines = yield from self._replica.lines_at([amended.get(row.id, row.at) for row in rows])
+        yield from self._blobs.fetch(lines.values())
+        found = []
+        for row in rows:
+            body = bytes(decode_record(lines[amended.get(row.id, row.at)]).body)
+            found.append(index.graph.view(row.id, decode_payload(body, self._blobs.at_hand)))
+        return found
+
+    # the context of any node
+
+    def messages(self, context: Context, lines: dict[str, bytes]) -> tuple[ContextItem, ...]:
+        """The messages of a context whose records and blobs are in memory.
+
+        Raises:
+            UnavailableError: A record could not be read when it was looked for.
+        """
+        if any(item.node not in lines for item in context.items):
+            raise UnavailableError(
+                "not all messages of the context could be read when they were looked for",
+                kind="context",
+                key=self._replica.keys.latest,
+                remedy="call refresh",
+            )
+        return tuple(
+            ContextItem(item.node, self._message(item.view, item.message, lines[item.node])) for item in context.items
+        )
+
+    def _message(self, view: str, inline: bytes | None, line: bytes) -> object:
+        if inline is not None:
+            return decode_payload(inline, self._blobs.at_hand)
+        record = decode_record(line)
+        payload = decode_payload(bytes(record.body), self._blobs.at_hand)
+        if isinstance(payload, Erased):
+            return payload.message
+        return render(view, payload, _seen(record)) if view else payload
+
+    def restore(
+        self,
+        node: str | None,
+        *,
+        checkpoint: str | Here | None = HERE,
+        head: str | None = None,
+        before: int | None = None,
+    ) -> Steps[Restored]:
+        """Compute the context at `node` and the state that belongs to it.
+
+        Starts from the nearest checkpoint at or above `node`, whose context may have been edited, and applies the
+        policy to the nodes below it.
+
+        Args:
+            node: The node; None is the place before the first one.
+            checkpoint: Start from this one, made at `node` or above; None: from none. By default from the nearest one.
+            head: The head that points there or will; checkpoints made on it take precedence.
+            before: Ignore checkpoints and edits at this position or later.
+
+        Raises:
+            NotFoundError: There is no such node or checkpoint.
+        """
+        end = -1
+        while True:
+            try:
+                return (yield from self._restored(node, checkpoint, head, before))
+            except NotFoundError as error:
+                if checkpoint is not HERE or error.kind != "checkpoint" or end == self._replica.state.end:
+                    raise
+            end = self._replica.state.end
+            yield from self._replica.catch_up()  # another writer pruned the checkpoint that we took for the nearest
+
+    def _restored(
+        self, node: str | None, checkpoint: str | Here | None, head: str | None, before: int | None
+    ) -> Steps[Restored]:
+        index = yield from self._replica.index()
+        path = index.graph.path(node)
+        if isinstance(checkpoint, Here):
+            checkpoint, depth = index.nearest_checkpoint(path, head=head, before=before)
+        else:
+            depth = index.depth_of(checkpoint, path)
+        found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
+        extended = self._extended(found, path, depth)
+        # The context of a checkpoint had its edits applied when it was made; nodes added behind it did not.
+        done = found.context.nodes if found and extended else ()
+        since = dict.fromkeys(done, index.checkpoint(checkpoint).at) if checkpoint else {}
+        built = extended or self._replica.policy.build(path, index.graph)
+        context = yield from self.edited(index, built, since=since, before=before)
+        lines = yield from self.context_lines(index, context)
+        lines |= yield from self._state_lines(index, found)
+        yield from self._blobs.fetch(lines.values(), context)
+        return Restored(node, context, lines, found)
+
+    def _extended(self, found: Checkpoint | None, path: list[Skeleton], depth: int) -> Context | None:
+        """The context of a checkpoint with the nodes behind it; None if it has to be computed from the whole path."""
+        context = found.context if found else None
+        for skeleton in path[depth:]:
+            context = self._replica.policy.extend(context, skeleton) if context is not None else None
+        return context
+
+    def edited(
+        self, index: Index, context: Context, *, since: Mapping[str, int] | None = None, before: int | None = None
+    ) -> Steps[Context]:
+        """Apply edits to a context: show amended payloads, and leave out retracted nodes.
+
+        Args:
+            index: The index of the session.
+            context: The context to be edited.
+            since: By node: edits up to that position are in `context` already.
+            before: Leave out only nodes retracted before that position.
+        """
+        since = since or {}
+        annotations = index.graph.annotations
+        shown = set(context.nodes)
+        retracted = index.retracted_before(before) if before is not None else annotations.retracted
+        amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since.get(node, -1)}
+        lines = yield from self._replica.lines_at(list(amended.values()))
+        bodies = {node: bytes(decode_record(lines[at]).body) for node, at in amended.items()}
+        return replace(without(context, shown & retracted), bodies)
+
+    def context_lines(self, index: Index, context: Context) -> Steps[dict[str, bytes]]:
+        shown = dict.fromkeys(context.nodes)
+        lines = {node: line for node, line in self._replica.state.lines.items() if node in shown}
+        missing = {node: index.graph.node(node).at for node in shown if node not in lines}
+        found = yield from self._replica.lines_at(list(missing.values()))
+        return lines | {node: found[at] for node, at in missing.items()}
+
+    def _state_lines(self, index: Index, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
+        """Records of the checkpoints that hold state values which the newest state does not hold anyway."""
+        if checkpoint is None:
+            return {}
+        newest = self._replica.state.checkpoint
+        held = set(newest.origins.items()) | {("", newest.manager_at)} if newest else set()
+        wanted = {*checkpoint.origins.items(), ("", checkpoint.manager_at)} - held
+        places = {name: index.any_checkpoint(name).at for _, name in wanted if name is not None}
+        lines = yield from self._replica.lines_at(list(places.values()))
+        return {name: lines[at] for name, at in places.items()}
+
+    def load_checkpoint(self, checkpoint: str) -> Steps[Checkpoint]:
+        """Read one checkpoint of any age: its record and those up to the last full one.
+
+        Raises:
+            NotFoundError: There is none, or it was pruned.
+        """
+        newest = self._replica.state.checkpoint
+        if newest is not None and newest.id == checkpoint:
+            return newest
+        index = yield from self._replica.index()
+        index.checkpoint(checkpoint)
+        chain = chain_of(checkpoint, index.all_checkpoints)
+        lines = yield from self._replica.lines_at([index.any_checkpoint(name).at for name in chain])
+        records = {name: decode_record(lines[index.any_checkpoint(name).at]) for name in chain}
+        places = {name: index.any_checkpoint(name).at for name in needs(records[chain[0]])}
+        found = yield from self._replica.lines_at(list(places.values()))
+        records |= {name: decode_record(found[at]) for name, at in places.items()}
+        return resolve([records[name] for name in chain], records.__getitem__)
+
+
+def _seen(record: Record) -> Seen:
+    brief = values.decode(record.brief)
+    time = record.time if record.time is not None else time_of(record.id) or 0
+    return Seen(record.id, time, record.links or {}, brief if isinstance(brief, dict) else {})

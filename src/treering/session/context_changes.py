@@ -1,0 +1,138 @@
+"""Compute the context after new records where they do not determine it: the caller chose one, or they compact."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from treering.checkpoint.context import Context, Item
+from treering.errors import UsageError
+from treering.format import values
+from treering.format.record import Skeleton, encode_record, skeleton_of_record
+from treering.session.basis import Place
+from treering.session.content import ContextItem, Restored
+from treering.session.pairs import require_calls, whole
+from treering.session.recording import Recording
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
+
+
+def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_it_is: bool = False) -> Steps[Context]:
+    """Return the context that a caller chose; the records it needs are pinned in `latest`."""
+    state = writer.replica.state
+    names = [node_of(wanted) for wanted in context]
+    there = {item.node: item for item in state.context.items}
+    before = writer.content.messages(state.context, state.lines)
+    shown, sent = dict(before), dict(whole(writer, before))
+    seen = state.context
+    others = yield from _shown_alone(writer, [name for name in names if name not in there])
+    there |= {item.node: item for item in others.context.items}
+    alone = shown | dict(writer.content.messages(others.context, others.lines))
+    if not as_it_is:
+        given = [ContextItem(each, alone[each]) if isinstance(each, str) else each for each in context]
+        yield from require_calls(writer, given, before)
+    if others.lines:
+        yield from writer.upkeep.pin(others)
+    items: list[Item] = []
+    for wanted, node in zip(context, names, strict=True):
+        item = there[node]
+        if not isinstance(wanted, str):
+            message = wanted.message
+            if writer.options.redaction is not None:
+                message = writer.options.redaction.value(message, f"context[{len(items)}]")
+            if node not in shown or message not in (shown[node], sent.get(node, shown[node])):
+                item = Item(node, item.view, values.encode(message))
+        items.append(item)
+    return seen.with_items(items)
+
+
+def node_of(wanted: ContextItem | str) -> str:
+    """The node that an item of a chosen context names."""
+    return wanted if isinstance(wanted, str) else wanted.node
+
+
+def in_order(context: Context, wanted: Sequence[str], own: Collection[str | None]) -> Context:
+    """Return `context` with its last items, those in `own`, moved to the places that `wanted` gives them."""
+    new = {item.node: item for item in context.items if item.node in own}
+    hidden = [name for name in wanted if name in own and name not in new]
+    if hidden:
+        raise UsageError(f"the policy does not show this message, so no context can. node={hidden[0]!r}", kind="node")
+    rest = iter([item for item in context.items if item.node not in own])
+    placed = [new[name] if name in own else next(rest) for name in wanted]
+    return context.with_items([*placed, *rest])
+
+
+def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
+    """How the policy shows nodes outside the context, later edits applied, with their records."""
+    if not nodes:
+        return Restored(writer.position.node, Context(), {}, None)
+    index = yield from writer.replica.index()
+    items = []
+    for node in nodes:
+        alone = writer.replica.policy.extend(Context(), index.graph.node(node)) or Context()
+        items.append(next((item for item in alone.items if item.node == node), Item(node)))
+    context = yield from writer.content.edited(index, Context(tuple(items)))
+    lines = yield from writer.content.context_lines(index, context)
+    yield from writer.blobs.fetch(lines.values(), context)
+    missing = [node for node in nodes if node not in set(context.nodes)]
+    if missing:
+        raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
+    return Restored(writer.position.node, context, lines, None)
+
+
+class _Recorded(NamedTuple):
+    """The nodes of a session, and behind them those that are about to be recorded."""
+
+    graph: Graph
+    new: list[Skeleton]
+
+    def between(self, first: str, last: str) -> list[Skeleton]:
+        """See `treering.checkpoint.policy.Recorded`."""
+        names = [row.id for row in self.new]
+        if last not in names:
+            return self.graph.between(first, last)
+        before = self.new[: names.index(last)]
+        if first in self.graph:
+            return [*self.graph.since(first), *before]
+        return before[names.index(first) :] if first in names else []
+
+
+def compacted(writer: Writer, recording: Recording, place: Place) -> Steps[bool]:
+    """Make the context after a compaction known, or refuse the compaction; true if it took the whole path.
+
+    Raises:
+        UsageError: The context would show the result of a tool call without the call.
+    """
+    if recording.context is None:
+        recording.context = yield from rebuilt(writer, recording)
+        return True
+    seen = place.newest or writer.replica.state
+    new = [record for record in recording.records if record.type == "node"]
+    lines = seen.lines | {record.id: encode_record(record) for record in new}
+    before = Context((*seen.context.items, *(Item(record.id) for record in new)))
+    yield from require_calls(
+        writer, writer.content.messages(recording.context, lines), writer.content.messages(before, lines)
+    )
+    return False
+
+
+def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> Steps[Context | None]:
+    """The context after new nodes that takes the whole path: a compaction keeps nodes that the context does not show.
+
+    Args:
+        writer: The session.
+        recording: What is to be recorded.
+        as_it_is: Allow results without their calls.
+    """
+    index = yield from writer.replica.index()
+    new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
+    path = [*index.graph.path(writer.position.node), *(row for row in new if row.head == recording.head)]
+    context = yield from writer.content.edited(index, writer.replica.policy.build(path, _Recorded(index.graph, new)))
+    old = context.with_items([item for item in context.items if item.node in index.graph])
+    lines = yield from writer.content.context_lines(index, old)
+    yield from writer.blobs.fetch(lines.values(), old)
+    if not as_it_is:
+        yield from require_calls(writer, writer.content.messages(old, lines), ())
+    yield from writer.upkeep.pin(Restored(writer.position.node, old, lines, None))
+    return context

@@ -1,0 +1,105 @@
+"""Create a session with its first append, or continue the one that another writer created first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from treering.errors import ConflictError
+from treering.format.record import Record
+from treering.format.register import Card
+from treering.ids import new_nonce
+from treering.journal import life
+from treering.journal.resume import resume
+from treering.session.blobs import Blobs
+from treering.session.content import Content
+from treering.session.fence import Fence
+from treering.session.options import Options
+from treering.session.position import Position
+from treering.session.replica import Replica
+from treering.session.state import SessionState, encode_state
+from treering.session.tally import announced
+from treering.storage.requests import Steps
+
+
+class Creation:
+    """Creates a session that does not exist yet, and remembers whether this handle did.
+
+    Args:
+        replica: What is in memory of the session.
+        content: What its records hold.
+        blobs: Its large parts.
+        position: Where the handle stands.
+        fence: Detects other writers.
+        options: How the session was opened.
+        card: The summary of the new session.
+        prepare: Called before this handle first writes to the store.
+    """
+
+    def __init__(
+        self,
+        replica: Replica,
+        content: Content,
+        blobs: Blobs,
+        *,
+        position: Position,
+        fence: Fence,
+        options: Options,
+        card: Card,
+        prepare: Callable[[], Steps[None]],
+    ) -> None:
+        self._replica = replica
+        self._content = content
+        self._blobs = blobs
+        self._position = position
+        self._fence = fence
+        self._options = options
+        self.card = card if options.redaction is None else options.redaction.card(card)
+        self._prepare = prepare
+        self.is_new = False
+        """The session did not exist when this handle was opened, and no other writer created it since."""
+        self._lives: list[str] = []
+        """Generations that this handle tried to create: an earlier try may have succeeded without an answer."""
+
+    def expect(self) -> None:
+        """Start before the first node, of a session that does not exist yet."""
+        self.is_new = True
+        self._replica.forget(self.card)
+        self._blobs.at_hand = {}
+        self._fence.accept()
+        self._position.follow_head()
+
+    def create(self, records: Sequence[Record]) -> Steps[str]:
+        """Create the session.
+
+        Args:
+            records: The records to come; the summary in lists is made of them.
+
+        Returns:
+            The generation that this handle created; empty if another writer did.
+
+        Raises:
+            ConflictError: Another writer created it, and this handle is exclusive.
+        """
+        yield from self._prepare()
+        keys, card = self._replica.keys, announced(self.card, records)
+        lines = encode_state(SessionState(card, self._replica.policy))
+        self._lives.append(new_nonce())  # rule: create-under-new-life
+        try:
+            view = yield from life.create(keys, card, lines, life=self._lives[-1], nonce=new_nonce())
+        except ConflictError as error:
+            if self._options.shared:
+                yield from self._replica.load()
+                yield from self._content.complete()
+                self.is_new = self._replica.view.life in self._lives
+                self._position.keep_head()  # still before the first node, beside the nodes of the other writer
+                return ""
+            view = yield from resume(keys)
+            if view.life not in self._lives:
+                self._fence.stop(error)
+                raise
+        if view.end and not self._options.shared:
+            self._fence.stop()
+            self._fence.check()
+        self._replica.begin(view)
+        self._position.follow_head()
+        return view.life if view.life in self._lives else ""

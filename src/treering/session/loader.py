@@ -1,0 +1,262 @@
+"""Load a session that does not exist yet: an import, a copy, a fork, what a repair saved.
+
+Records go straight to segments in the folder of a generation that no reader knows yet; then `latest` is created, and
+the whole session exists at once. A load that is killed halfway leaves a folder without a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec import Raw
+
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.policy import Policy
+from treering.errors import ConflictError, NotFoundError, TreeringError
+from treering.format import values
+from treering.format.paths import Marks, SegmentName, SessionKeys
+from treering.format.record import Record, Skeleton, decode_record, encode_checked, mark_behind, skeleton_of_record
+from treering.format.register import Card, Tail, TailHeader
+from treering.format.segment import build_segment
+from treering.ids import new_nonce, now_ms, time_of
+from treering.journal import life
+from treering.journal.append import rewrite_tail
+from treering.journal.read import Segment, Survey, sealed_records
+from treering.journal.resume import Registers
+from treering.journal.view import View
+from treering.session.foreign import CHECKPOINT, checkpoint_of
+from treering.session.index import Index
+from treering.session.payload import blobs_in, encode_payload
+from treering.session.reader import Readable
+from treering.session.recording import checkpoint_records
+from treering.session.redaction import Redaction
+from treering.session.room import require_card
+from treering.session.state import SessionState, encode_state
+from treering.storage.requests import Put, Steps, Written
+from treering.storage.run import ask
+from treering.transcript.node import HERE, Draft
+
+SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps that much in memory
+
+
+class Loader:
+    """Writes a session that does not exist yet, from its first record on."""
+
+    def __init__(self, keys: SessionKeys, policy: Policy, card: Card, redaction: Redaction | None = None) -> None:
+        self.keys = keys
+        self.policy = policy
+        self.life = new_nonce()
+        self._nonce = new_nonce()
+        self._by = f"{self._nonce}.1"
+        self.state = SessionState(card if redaction is None else redaction.card(card), policy)
+        self.index = Index()
+        self._lines: list[bytes] = []
+        self._skeletons: list[Skeleton] = []
+        self._bytes = 0
+        self._segments: list[Segment] = []
+        self._blobs: set[str] = set()
+        self._mark = ""
+        """The mark behind the last segment."""
+        self._seen: Registers | None = None
+        self._redaction = redaction
+        """Applied to imported records; copied records were stored before, and stay as they are."""
+        self._held: Checkpoint | None = None
+        """The last imported checkpoint, which may become that of the head."""
+        self._appends = 1
+        self._copied: str | None = None
+
+    @property
+    def end(self) -> int:
+        return self.state.end
+
+    def add(self, record: Record) -> Steps[None]:
+        """Add a record at the end; its position and its append are filled in.
+
+        Copied records of one append stay in one append: this shows which records came with an import.
+        """
+        if record.by and record.by != self._copied:
+            self._copied, self._appends = record.by, self._appends + 1
+            self._by = f"{self._nonce}.{self._appends}"
+        yield from self._put(msgspec.structs.replace(record, at=self.end, by=self._by, more=False))
+
+    def _put(self, record: Record) -> Steps[None]:
+        self._take(record, encode_checked(record))
+        if self._is_full:
+            yield from self.seal()
+
+    def add_line(self, line: bytes, record: Record | None = None) -> Steps[None]:
+        """Add a record line at the end as it is; it must carry its position."""
+        record = record or decode_record(line)
+        self._take(record, line)
+        if self._is_full and not record.more:
+            yield from self.seal()
+
+    def _take(self, record: Record, line: bytes) -> None:
+        skeleton = skeleton_of_record(record, len(line))
+        self.state.apply(record, line, skeleton)
+        self.index.extend([skeleton])
+        self._lines.append(line)
+        self._skeletons.append(skeleton)
+        self._bytes += len(line)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._bytes >= SEGMENT_BYTES
+
+    def add_draft(self, draft: Draft) -> Steps[None]:
+        """Record an imported draft; its parent is kept, even if it names no node."""
+        if self._held is not None:
+            yield from self._record_held()
+        if draft.type == CHECKPOINT:
+            self._held = checkpoint_of(draft, self._redaction)
+            return
+        if self._redaction is not None:
+            draft = self._redaction.draft(draft)
+        body, large = encode_payload(draft)
+        for digest, data in large.items():
+            yield from self.add_blob(digest, data)
+        identifier = draft.id or self.state.new_id()
+        timed = draft.time_ms is not None or time_of(identifier) is not None
+        yield from self._put(
+            Record(
+                at=self.end,
+                by=self._by,
+                type=draft.type,
+                kind=draft.kind,
+                role=draft.role,
+                id=identifier,
+                parent=None if draft.parent is HERE else draft.parent,
+                target=draft.target,
+                time=draft.time_ms if timed else now_ms(),
+                links=draft.links,
+                brief=Raw(values.encode(draft.brief)) if draft.brief else Raw(b"{}"),
+                body=body,
+            )
+        )
+
+    def _record_held(self) -> Steps[None]:
+        held, self._held = self._held, None
+        if held is not None:
+            above = self.state.checkpoint
+            new = self._named(held, "main", above.id if above else None)
+            yield from self._add_checkpoint(above, new, held.time_ms)
+
+    def _add_checkpoint(self, parent: Checkpoint | None, new: Checkpoint, time_ms: int) -> Steps[None]:
+        _, records = checkpoint_records(parent, new, self.state.new_id, time_ms=time_ms or None)
+        for record in records:
+            yield from self.add(record)
+
+    def _named(self, kept: Checkpoint, head: str, parent: str | None) -> Checkpoint:
+        return msgspec.structs.replace(
+            kept,
+            id=kept.id or self.state.new_id(),
+            parent=parent,
+            head=head,
+            time_ms=kept.time_ms or now_ms(),
+            policy=self.policy.name,
+        )
+
+    def add_blob(self, digest: str, data: bytes) -> Steps[None]:
+        """Store a large part, before the record that refers to it."""
+        if digest not in self._blobs:
+            yield from self.take_name()
+            yield from ask(Put(self.keys.blob(self.life, digest), data), Written)
+            self._blobs.add(digest)
+
+    def seal(self) -> Steps[None]:
+        """Write the collected records to a segment."""
+        if not self._lines:
+            return
+        yield from self.take_name()
+        first, before = self.end - len(self._lines), self._mark
+        self._mark = mark_behind(self._lines[-1])
+        name = SegmentName.marked(first, self.end, 0, new_nonce(), Marks(before, self._mark))
+        key = self.keys.segment(self.life, name)
+        data = build_segment(self._lines, key=key, skeletons=self._skeletons)
+        yield from ask(Put(key, data), Written)
+        self._segments.append(Segment(key, len(data), name))
+        self._lines, self._skeletons, self._bytes = [], [], 0
+
+    def take_name(self) -> Steps[None]:
+        """Read the registers before the first object is written: a purge refuses loads that read them earlier."""
+        if self._seen is None:
+            self._seen = yield from life.free_name(self.keys, nonce=new_nonce())
+
+    def stand(self, head: str, node: str | None, kept: Checkpoint | None = None) -> Steps[None]:
+        """Point the head to a node, with a given context and state, or with those that the policy makes of the path.
+
+        If the last imported record is a checkpoint made at that node, it is used.
+        """
+        if self._held is not None and self._held.node == node:
+            kept, self._held = kept or self._held, None
+        yield from self._record_held()
+        context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
+        yield from self.add(
+            Record(
+                at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node,
+                brief=Raw(b'{"by":"load"}'),  # no navigation: branches beside the path were not left behind
+            )
+        )  # fmt: skip
+        yield from self.seal()
+        self.state.lines |= yield from self._context_lines([item.node for item in context.items])
+        self.state.context, self.state.context_at = context, node
+        new = kept or Checkpoint(id="", parent=None, head="", node=node, context=context)
+        yield from self._add_checkpoint(None, self._named(new, head, None), new.time_ms)
+
+    def _visible_path(self, node: str | None) -> list[Skeleton]:
+        hidden = self.index.graph.annotations.retracted
+        return [row for row in self.index.graph.path(node) if row.id not in hidden]
+
+    def _context_lines(self, nodes: Sequence[str]) -> Steps[dict[str, bytes]]:
+        header = TailHeader(session=self.keys.session, life=self.life, base=self.end, nonce="")
+        where = Survey(self.keys, Tail(header=header), tuple(self._segments), ())
+        places = {node: self.index.graph.node(node).at for node in nodes}
+        try:
+            found = yield from sealed_records(where, sorted(places.values()))
+        except NotFoundError:
+            raise ConflictError(
+                f"the segments loaded for session {self.keys.session!r} were removed meanwhile",
+                kind="exists",
+                key=self.keys.latest,
+                remedy="load it again: another process erased or purged under this name",
+            ) from None
+        return {node: found[at] for node, at in places.items()}
+
+    def finish(self) -> Steps[View]:
+        """Create the session from the loaded segments.
+
+        Raises:
+            ConflictError: A session of that name exists; the loaded segments were deleted.
+            UsageError: The card is too large.
+        """
+        require_card(self.state.card)
+        yield from self.take_name()
+        yield from self.seal()  # rule: load-segments-first
+        try:
+            view = yield from self._create()  # rule: load-segments-first before this
+        except ConflictError:  # rule: discard-refused
+            yield from life.discard(self.keys, self.life)
+            raise
+        try:
+            return (yield from rewrite_tail(view, new_nonce())) or view
+        except TreeringError:
+            return view  # the tail is optional: it only saves the first reader a second read
+
+    def _create(self) -> Steps[View]:
+        card, lines, nonce = self.state.card, encode_state(self.state), new_nonce()
+        return (
+            # rule: load-looks-first
+            yield from life.create(
+                self.keys, card, lines, life=self.life, nonce=nonce, born=self.end, mark=self._mark, seen=self._seen
+            )
+        )
+
+
+def copy_blobs(reader: Readable, loader: Loader, bodies: Iterable[bytes]) -> Steps[None]:
+    """Copy the blobs that some bodies refer to into the session being loaded; a missing one stays missing."""
+    wanted = {digest for body in bodies for digest in blobs_in(body)}
+    for digest in sorted(wanted):
+        data = yield from reader.blobs.read(digest)
+        if data is not None:
+            yield from loader.add_blob(digest, data)

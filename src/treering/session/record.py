@@ -1,0 +1,241 @@
+"""Record drafts in one append, and a checkpoint with them if one is asked for or due."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from treering.errors import NotFoundError, UsageError
+from treering.format.erasure import digest_of, erased_of, is_erased
+from treering.format.record import decode_record
+from treering.session.basis import ANYWHERE, Wish, find_place
+from treering.session.context_changes import chosen_context, compacted, in_order, node_of
+from treering.session.payload import blobs_in, encode_payload
+from treering.session.recording import Change, Recording, require_storable
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+_NONE: frozenset[str | None] = frozenset()
+
+
+class Commit(NamedTuple):
+    """What a commit recorded."""
+
+    nodes: tuple[str, ...]
+    checkpoint: str | None
+    """None if the schedule did not want one and there was nothing to keep but messages."""
+
+
+def record(
+    writer: Writer,
+    drafts: Sequence[Draft],
+    changed: Change | None = None,
+    wish: Wish = ANYWHERE,
+    *,
+    new_ids: bool = False,
+    here: bool = False,
+) -> Steps[Commit]:
+    """Record drafts, and a checkpoint if `changed` or the schedule asks for one.
+
+    Args:
+        writer: The session.
+        drafts: What to record.
+        changed: The content of the checkpoint.
+        wish: The place that the caller asked for.
+        new_ids: As for `commit`.
+        here: The drafts refer to the node where the session stands.
+    """
+    if writer.appender.is_unsettled:
+        yield from writer.appender.settle()
+    known = yield from _known(writer, drafts, new_ids=new_ids)
+    seen = writer.replica.view if writer.replica.exists else None
+    if wish.is_particular or (changed is not None and changed.context is not None):
+        yield from flush(writer)  # buffered drafts come first, at the current position
+    elif writer.appender.holds_back(drafts, ends_turn=changed is not None):
+        if writer.options.redaction is not None:
+            drafts = [writer.options.redaction.draft(draft) for draft in drafts]
+        require_storable(drafts)  # before they are buffered, redacted: a draft that is refused must not wait for ever
+        if here:
+            drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
+        new = [
+            draft if draft.id else msgspec.structs.replace(draft, id=writer.replica.state.new_id()) for draft in drafts
+        ]
+        writer.appender.buffered += tuple([draft for draft in new if draft.id not in known])
+        return Commit(tuple([draft.id or "" for draft in new]), None)
+    ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
+    asked = drafts or writer.options.durability == "turn"  # earlier calls may have buffered some
+    if (
+        len(known) == len(drafts)
+        and not writer.appender.buffered
+        and not ends
+        and not (asked and writer.replica.is_unsafe)
+    ):
+        return Commit(tuple([draft.id or "" for draft in drafts]), None)
+
+    def plan() -> Steps[Recording]:
+        nonlocal known
+        if seen is not None and writer.replica.view is not seen:  # its records may be gone, the node, too
+            yield from writer.position.ensure_context()
+            known = yield from _known(writer, drafts, new_ids=new_ids)
+        return (yield from _plan(writer, drafts, changed, known, wish, here=here))
+
+    done = yield from _written(writer, plan)
+    return Commit(tuple(done.ids), done.made.id if done.made else None)
+
+
+def _written(writer: Writer, plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
+    """Record a plan together with the buffered drafts; these go first where all is too much for one append."""
+    try:
+        return (yield from writer.appender.write(plan))
+    except UsageError as error:
+        if error.kind != "append_too_large" or not writer.appender.buffered:
+            raise
+    yield from flush(writer)
+    return (yield from writer.appender.write(plan))
+
+
+def _plan(
+    writer: Writer,
+    drafts: Sequence[Draft] = (),
+    changed: Change | None = None,
+    known: Collection[str | None] = _NONE,
+    wish: Wish = ANYWHERE,
+    *,
+    here: bool = False,
+    put_off: int | None = None,
+) -> Steps[Recording]:
+    """Build the records of one append on the current position; the `drafts` in `known` are recorded already.
+
+    Buffered drafts come first: all of them, or the first `put_off`.
+    """
+    if not writer.position.is_known:
+        yield from writer.position.ensure_context()
+    place = yield from find_place(
+        writer,
+        wish,
+        says_state=changed is not None and changed.says_something,
+        adds_nodes=any(draft.type == "node" for draft in (*writer.appender.buffered, *drafts) if draft.id not in known),
+        ends=changed is not None or writer.options.schedule.watches_appends,
+    )
+    recording = Recording(writer, place)
+    if recording.begins_head:
+        recording.untold = yield from _is_untold(writer, recording)
+    wanted, as_it_is = (changed.context, changed.as_it_is) if changed is not None else (None, False)
+    own: set[str | None] = set()
+    if wanted is not None:
+        own = {draft.id for draft in drafts if draft.id not in known} & {node_of(item) for item in wanted}
+        given = [item for item in wanted if node_of(item) not in own]
+        recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
+    recording.buffered = writer.appender.buffered[:put_off]
+    for draft in recording.buffered:
+        recording.draft(draft)
+    for draft in drafts:
+        recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
+    if wanted is not None and own and recording.context is not None:
+        recording.context = in_order(recording.context, [node_of(item) for item in wanted], own)
+    if recording.compacts and recording.own_head and (yield from compacted(writer, recording, place)):
+        changed = msgspec.structs.replace(changed or Change(), navigated=True)
+    recording.end(changed)
+    if not recording.records:
+        yield from writer.upkeep.make_durable()  # drafts reported as recorded already must be durable
+    return recording
+
+
+def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
+    """Whether a head that begins here without a checkpoint would get the wrong state from the nearest checkpoint."""
+    index = yield from writer.replica.index()
+    told, _ = index.nearest_checkpoint(index.graph.path(recording.node), head=recording.head)
+    return told != (recording.checkpoint.id if recording.checkpoint else None)
+
+
+def flush(writer: Writer) -> Steps[None]:
+    """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+    yield from writer.appender.settle()
+    count = len(writer.appender.buffered)
+    while writer.appender.buffered:
+        try:
+            yield from writer.appender.write(partial(_plan, writer, put_off=count))
+        except UsageError as error:
+            if error.kind != "append_too_large" or count == 1:
+                raise
+            count //= 2
+
+
+def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:
+    """Ids of the drafts that are recorded or buffered already; `_require_sound` refuses bad ids."""
+    chosen, named = _mentioned(writer, drafts)
+    if new_ids:  # one may have come again after a call that had no answer
+        chosen = [draft for draft in chosen if draft.id in writer.replica.state.lines]
+    return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
+
+
+def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
+    """The drafts that choose an id, and the ids they refer to that are not known to exist."""
+    chosen: list[Draft] = []
+    named: set[str] = set()
+    for draft in drafts:
+        if draft.id is not None:
+            chosen.append(draft)
+        if isinstance(draft.parent, str):
+            named.add(draft.parent)
+        if draft.target is not None:
+            named.add(draft.target)
+        if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
+            named.add(str(draft.brief["kept"]))
+    if named:
+        here = {writer.position.node, *(draft.id for draft in (*drafts, *writer.appender.buffered))}
+        named -= writer.replica.state.lines.keys() | here
+    return chosen, named
+
+
+def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:
+    """Refuse references to missing nodes, and ids that are taken; return the ids that are recorded already.
+
+    A draft with an id of its own may come a second time, after a call with an unknown outcome: if the node of that id
+    has the same payload, the draft counts as recorded.
+    """
+    if writer.options.redaction is not None:  # as it would be recorded
+        chosen = [writer.options.redaction.draft(draft) for draft in chosen]
+    ids = [draft.id or "" for draft in chosen]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"an id is given twice. ids={ids!r}", kind="duplicate_id")
+    waiting = {draft.id or "": draft for draft in writer.appender.buffered}
+    put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
+    for draft in chosen:
+        if draft.id in put_off:
+            _require_same(draft, bytes(encode_payload(waiting[draft.id or ""])[0]))
+    chosen = [draft for draft in chosen if draft.id not in put_off]
+    named = named.difference(ids, waiting)
+    if not writer.replica.exists:
+        if named:
+            raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
+        return put_off
+    index = yield from writer.replica.index()
+    for name in sorted(named - index.all_checkpoints.keys()):
+        index.graph.node(name)
+    there = [draft for draft in chosen if draft.id in index.graph]
+    lines = yield from writer.replica.lines_at([index.graph.node(draft.id or "").at for draft in there])
+    for draft in there:
+        _require_same(draft, bytes(decode_record(lines[index.graph.node(draft.id or "").at]).body))
+    return put_off | {draft.id or "" for draft in there}
+
+
+def _require_same(draft: Draft, body: bytes) -> None:
+    if not _says(body, draft):
+        raise UsageError(
+            f"node exists already and is another one. node={draft.id!r}",
+            kind="duplicate_id",
+            remedy="amend it, or leave the id open",
+        )
+
+
+def _says(body: bytes, draft: Draft) -> bool:
+    """Whether a body is that of a draft, or was so before it was erased."""
+    same = bytes(encode_payload(draft)[0])
+    if is_erased(body):
+        return erased_of(body).sha256 == digest_of(same)
+    return body == same or body == bytes(encode_payload(draft, inside=blobs_in(same))[0])

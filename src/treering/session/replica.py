@@ -1,0 +1,235 @@
+"""What one handle has in memory of a session: both registers as last read, and what is folded from them.
+
+Rule 1: the state is a fold over the records, so it can be dropped and rebuilt from the registers at any time.
+Rule 2: a log shows records before they are durable. If the log was replaced since, records read from it may be gone:
+the state and the index are then rebuilt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from treering.checkpoint.policy import Policy, find_policy
+from treering.errors import CorruptError, NotFoundError
+from treering.format.erasure import NONE, Burials
+from treering.format.paths import SessionKeys
+from treering.format.record import Record, decode_record, skeleton_of
+from treering.format.register import Card, Tail
+from treering.journal.read import records_at, skeletons
+from treering.journal.resume import resume
+from treering.journal.view import View
+from treering.session.burial import bury_state
+from treering.session.index import Index
+from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
+from treering.storage.requests import Steps
+
+Listener: TypeAlias = Callable[[list[Record], bool], None]
+"""Called with the new records of a read, and whether records read earlier may be gone."""
+
+
+class Replica:
+    """Both registers of a session as last read, the state folded from them, and the index of all records."""
+
+    def __init__(self, keys: SessionKeys, policy: Policy | None, card: Card | None = None) -> None:
+        self.keys = keys
+        self.asked_policy = policy
+        """The policy that the caller named; None: that of the newest checkpoint."""
+        self.known_view: View | None = None
+        """The registers as last read; None if there was no session."""
+        self._index: Index | None = None
+        self.state = self._empty_state(card)
+        self.listener: Listener = _ignore
+
+    @property
+    def view(self) -> View:
+        """The registers.
+
+        Raises:
+            NotFoundError: There was no session at the last read.
+        """
+        if self.known_view is None:
+            raise NotFoundError(
+                f"session {self.keys.session!r} has no record yet", kind="session", key=self.keys.latest
+            )
+        return self.known_view
+
+    @property
+    def exists(self) -> bool:
+        """The session existed at the last read."""
+        return self.known_view is not None
+
+    @property
+    def policy(self) -> Policy:
+        """The policy that the caller named; else that of the newest checkpoint when the session was resumed."""
+        return self.asked_policy if self.asked_policy is not None else self.state.policy
+
+    @property
+    def epoch(self) -> int:
+        """The number of erasures in the session at the last read."""
+        return self.known_view.epoch if self.known_view is not None else 0
+
+    @property
+    def burials(self) -> Burials:
+        """Which records were erased, as of the last read."""
+        return self.known_view.burials if self.known_view is not None else NONE
+
+    @property
+    def is_unsafe(self) -> bool:
+        """Some records read from a log are not known to be durable: a crash of the machine could lose them."""
+        view = self.known_view
+        return view is not None and not view.durable and view.covers < view.end
+
+    # reads of the registers
+
+    def load(self) -> Steps[None]:
+        """Read both registers and fold them. The context in the state may be incomplete; see `Content.rebuild`.
+
+        Raises:
+            NotFoundError: There is no such session, or it was deleted (`SessionDeletedError`).
+            CorruptError: It is damaged.
+        """
+        self.begin((yield from resume(self.keys)))
+
+    def begin(self, view: View) -> None:
+        """Replace everything in memory by what `view` holds."""
+        # rule: new-index
+        self.known_view, self._index = view, None  # the index may be of a generation that was deleted meanwhile
+        self.state = self.decoded(view)
+        self.absorb(view)
+
+    def forget(self, card: Card) -> None:
+        """Drop everything in memory: the session does not exist yet and will begin with this card."""
+        self.known_view = None
+        self.state = self._empty_state(card)
+
+    def catch_up(self) -> Steps[bool]:
+        """Read both registers again.
+
+        Returns:
+            Whether there are new records, or records that were never durable are gone.
+        """
+        end = self.state.end
+        view = yield from resume(self.keys)
+        view.require_same_life(self.view.life)
+        return bool(self.absorb(view)) or self.state.end != end
+
+    def absorb(self, view: View) -> list[Record]:
+        """Fold the records of `view` that the state does not have, and call the listener.
+
+        Returns:
+            The new records, as far as the tail reaches back; also those that replace records that were lost.
+
+        Raises:
+            CorruptError: Records that were durable are gone.
+        """
+        known, state, tail = self.view, self.state, view.tail
+        if known.durable and view.end < known.end:
+            raise CorruptError(
+                f"durable records are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail
+            )
+        base = tail.header.base
+        vanished = may_have_vanished(known, tail)
+        since = _same_to(known, tail) if vanished else state.end
+        outdated = vanished or known.epoch != view.epoch  # rule: bury-memory
+        if outdated:
+            self._index = None
+        self.note(view)
+        if outdated or since < base:
+            follow = state.follow
+            state = self.state = self.decoded(view)
+            if follow not in (None, state.head):
+                state.context_at = UNKNOWN  # it belongs to another head
+            state.follow = follow
+        covered = state.end
+        # rule: see-what-is-covered
+        new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
+        new += state.advance(tail.lines[max(0, covered - base) :])
+        new = [record for record in new if record.at >= since]
+        self.listener(new, vanished)
+        return new
+
+    def note(self, view: View) -> None:
+        """Make `view` the registers as last read; extends the index, if there is one, from the tail."""
+        self.known_view = view
+        if self._index is not None:
+            self._index = self._extended(self._index, view)
+
+    def replace(self, view: View) -> None:
+        """Make `view` the registers as last read: it has the same records, and a newer snapshot."""
+        self.known_view = view
+
+    def roll_back(self, view: View | None, state: SessionState) -> None:
+        """Restore the memory of a savepoint.
+
+        Args:
+            view: The registers of that time; None: there was no session.
+            state: The state of that time, if there was no session. Else it is rebuilt from the registers.
+        """
+        self.known_view, self._index = view, None
+        if view is not None:
+            state = self.decoded(view)
+            state.advance(view.fresh_lines)
+        self.state = state
+
+    def decoded(self, view: View) -> SessionState:
+        """The state that `latest` holds, without payloads that the tail lists as erased."""
+        state = decode_state(view.latest, self.asked_policy, key=self.keys.latest)
+        if view.torn:  # rule: bury-latest-read
+            bury_state(state, view.burials, since=view.latest.card.epoch)
+        return state
+
+    def _empty_state(self, card: Card | None) -> SessionState:
+        policy = self.asked_policy or find_policy(DEFAULT_POLICY)
+        return SessionState(card or Card(session=self.keys.session, life="", write=""), policy)
+
+    # records
+
+    def index(self) -> Steps[Index]:
+        """The skeleton of the whole session, read once and then kept up to date; empty before its first record."""
+        if self.known_view is None:
+            return Index()
+        while self._index is None:
+            found, rows = yield from skeletons(self.keys, self.view.life)
+            # rule: one-log
+            if not may_have_vanished(self.view, found.tail):  # else other records may have their positions by now
+                self._index = self._extended(Index(rows[: self.view.end]), self.view)
+            if self._index is None:
+                yield from self.catch_up()
+        return self._index
+
+    def let_index_go(self) -> None:
+        """Free the memory of the index; whoever asks for it again has it read again."""
+        self._index = None
+
+    def _extended(self, index: Index, view: View) -> Index | None:
+        start = index.end - view.tail.header.base
+        if start < 0:
+            return None
+        index.extend(skeleton_of(line) for line in view.tail.lines[start:])
+        return index
+
+    def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+        """Record lines by position, from memory where possible."""
+        return (yield from records_at(self.view, sorted(set(positions)))) if positions else {}
+
+
+def _ignore(new: list[Record], vanished: bool) -> None:  # noqa: FBT001  # as `Listener` is called
+    """The listener of a reader: it does nothing."""
+
+
+def may_have_vanished(before: View, now: Tail) -> bool:
+    """Whether records of `before` may be gone: a log shows records before they are durable, and was replaced since."""
+    # rule: fold-again
+    return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
+
+
+def _same_to(before: View, now: Tail) -> int:
+    """The position up to which a log that replaced another is known to hold the records of `before`."""
+    first = min(before.covers, before.end)
+    if now.header.base > first:
+        return first
+    shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
+    pairs = enumerate(zip(shown, there, strict=False), first)
+    other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)
+    return next(other, min(before.end, now.end))

@@ -1,0 +1,246 @@
+"""Keep a session fast to resume: seal segments, write `latest` and the card, merge, and finish erasures.
+
+A handle does the upkeep that its own appends make due. None of it adds records, and all of it can be left to the next
+handle.
+Rule 1: `latest` holds the state as every reader folds it, not the position of the handle that writes it.
+Rule 2: the records that a move needs are written to `latest` before the move is recorded; so two reads resume the
+session even if the process is killed in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from treering.format.record import decode_record
+from treering.ids import new_nonce, now_ms
+from treering.journal.append import Appended, rewrite_tail
+from treering.journal.attempts import ATTEMPTS_MAX, Attempts
+from treering.journal.cover import cover
+from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
+from treering.journal.limits import SealSchedule
+from treering.journal.merge import Merged, optimize
+from treering.journal.moment import require_one_moment
+from treering.journal.purge import sweep_folders
+from treering.journal.read import Survey, survey
+from treering.session.burial import bury_line, latest_burier
+from treering.session.content import Restored
+from treering.session.fence import Fence
+from treering.session.position import Position
+from treering.session.replica import Replica
+from treering.session.state import SessionState, decode_state, encode_state, knows
+from treering.storage.requests import Steps
+
+CARD_LAG_MS_MAX = 60_000
+"""After that time an append is followed by a new card, so that lists show which sessions are active."""
+SEALS_PER_MERGE = 16  # after that many seals a handle merges segments when it is closed, if not before
+
+
+class Upkeep:
+    """Does the upkeep of one session for one handle."""
+
+    def __init__(self, replica: Replica, position: Position, fence: Fence) -> None:
+        self._replica = replica
+        self._position = position
+        self._fence = fence
+        self._schedule = SealSchedule()
+        self._seals = 0
+        self._tail_bytes = 0
+        self._latest_bytes = 0
+        self._card_ms = 0
+        """When this handle last wrote the card, or tried to."""
+        self._sound_life = ""
+        """The generation whose registers and segments were checked to be of one moment."""
+
+    @property
+    def may_write(self) -> bool:
+        """Registers and segments of the session were checked to be of one moment."""
+        view = self._replica.known_view
+        return view is not None and view.life == self._sound_life
+
+    def trust(self, life: str) -> None:
+        """Skip the check of registers and segments for a generation that this handle created just now."""
+        self._sound_life = life
+
+    def require_one_moment(self) -> Steps[None]:
+        """Check once, before the first write: refuse to write to a session that was restored or copied in parts.
+
+        Raises:
+            CorruptError: Registers and segments are of two moments.
+        """
+        if not self.may_write:
+            yield from require_one_moment(self._replica.view)
+            self._sound_life = self._replica.view.life
+
+    # costs
+
+    def measure(self) -> None:
+        """Estimate the stored sizes of both registers from their text: on an object store, about a quarter of it."""
+        self._tail_bytes = sum(map(len, self._replica.view.tail.lines)) // (1 if self._replica.keys.appends else 4)
+        self._latest_bytes = sum(map(len, self._replica.view.latest.lines)) // 4
+
+    def count(self, outcome: Appended) -> None:
+        """Track the cost of the tail: its size, and how much of it was uploaded again."""
+        view = self._replica.view
+        dropped = outcome.view.tail.header.base > view.tail.header.base
+        if view.in_place and not dropped:
+            self._tail_bytes += outcome.sent_bytes
+            return
+        before = 0 if dropped else self._tail_bytes
+        self._schedule.appended(sent_bytes=outcome.sent_bytes, new_bytes=max(0, outcome.sent_bytes - before))
+        self._tail_bytes = outcome.sent_bytes
+
+    @property
+    def seal_is_due(self) -> bool:
+        """Whether sealing pays now."""
+        return self._schedule.should_seal(
+            tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self._replica.keys.appends
+        )
+
+    @property
+    def card_is_due(self) -> bool:
+        """Whether the stored card lacks a title or the like, or is a minute old; see `renew_card`.
+
+        A stored card that covers more records than this handle knows is newer than the one it would write. A clock that
+        was set back counts as a minute.
+        """
+        view = self._replica.known_view
+        if view is None or view.end <= view.covers:
+            return False
+        card = view.latest.card
+        age_ms = now_ms() - (self._card_ms or card.updated)
+        return not 0 <= age_ms < CARD_LAG_MS_MAX or self._replica.state.tells_more_than(card)
+
+    # latest and segments
+
+    def renew_card(self) -> Steps[None]:
+        """Write a new card. It is part of `latest`, which then covers all records.
+
+        A card is never replaced by one that covers less; a handle that lost the race to an older card tries again.
+        """
+        self._card_ms = now_ms()  # if it fails, it is not tried again with every append
+        for _ in range(ATTEMPTS_MAX):  # no error after the last attempt: the card just stays older
+            if (yield from self.cover(seal=False)) or not self.card_is_due:
+                return
+
+    def seal(self) -> Steps[None]:
+        """Write the unsealed records to a segment, and a new `latest` that covers them."""
+        yield from self.cover(seal=True)
+        self._schedule.sealed()
+        self._seals += 1
+        self._tail_bytes = 0 if self._replica.view.sealed == self._replica.view.end else self._tail_bytes
+
+    def cover(self, *, seal: bool, again: bool = False, lines: Mapping[str, bytes] | None = None) -> Steps[bool]:
+        """Write `latest` so that it covers the tail, and add `lines` to it; see `treering.journal.cover`.
+
+        Returns:
+            False if another writer replaced it first.
+        """
+        self._replica.view.require_known_critical(knows)
+        yield from self.require_one_moment()
+        if self._replica.view.torn:
+            # rule: heal-anybody
+            yield from self.heal()  # the state was computed before the heal, so the caller has to start again
+            return False  # rule: cover-anew
+        state = self._common_state()
+        state.lines |= lines or {}
+        if self._replica.view.end == self._replica.view.covers:  # rule: carry-on
+            state.lines |= self._carried()
+        outcome = yield from cover(
+            self._replica.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
+        )
+        self._replica.replace(outcome.view)
+        if outcome.done:
+            self._latest_bytes = outcome.latest_bytes
+            self._card_ms = now_ms()
+        return outcome.done
+
+    def _common_state(self) -> SessionState:
+        """The state as every reader folds it; the handle's own may follow another head."""
+        state = self._replica.state
+        if self._position.behind:  # rule: own-is-not-common
+            return self._folded()
+        if state.head == state.heads.current and state.context_at == state.tip:
+            return state
+        return self._folded()
+
+    def _folded(self) -> SessionState:
+        """The state folded from the registers."""
+        state = decode_state(self._replica.view.latest, self._replica.policy, key=self._replica.keys.latest)
+        state.advance(self._replica.view.fresh_lines)
+        return state
+
+    def _carried(self) -> dict[str, bytes]:
+        """Records in `latest`; some may be pinned for a move that is not recorded yet."""
+        return {decode_record(line).id: line for line in self._replica.view.latest.lines[1:]}
+
+    def pin(self, restored: Restored) -> Steps[None]:
+        """Write the records of `restored` to `latest` before any record refers to them, so that two reads resume it."""
+        attempts = Attempts(self._replica.keys.latest)
+        while attempts.another():
+            state = self._replica.state
+            held = state.lines.keys() - state.borrowed  # rule: bring-from-tail
+            needed = restored.lines.items()
+            # rule: bury-brought
+            missing = {name: bury_line(line, self._replica.burials) for name, line in needed if name not in held}
+            state.lines |= missing
+            state.borrowed |= missing.keys()
+            if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):  # rule: bring-until-done
+                self._replica.state.borrowed -= missing.keys()
+                return
+            yield from self._fence.catch_up()
+
+    def make_durable(self) -> Steps[None]:
+        """Make the records that were read durable: a log shows records before they are.
+
+        If another writer was faster, its records are read instead.
+        """
+        if not self._replica.is_unsafe:
+            return
+        rewritten = yield from rewrite_tail(self._replica.view, new_nonce())
+        if rewritten is None:
+            yield from self._fence.catch_up()
+        else:
+            self._replica.note(rewritten)
+
+    # erasures and merging
+
+    def heal(self) -> Steps[None]:
+        """Remove from `latest` what the tail lists as erased, whichever process began that erasure."""
+        bury = latest_burier(self._replica.asked_policy, self._replica.keys.latest)
+        view = yield from heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
+        self._fence.absorb(view)
+
+    def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
+        """Remove what the tail lists as erased from all other objects.
+
+        Returns:
+            The number of rewritten segments, and what became of the blobs.
+        """
+        yield from self.heal()
+        keys, life = self._replica.keys, self._replica.view.life
+        segments = yield from sweep(keys, life, unique=new_nonce)
+        blobs = yield from sweep_blobs(keys, life)
+        yield from self._position.ensure_context()  # a part of it may have been erased
+        return segments, blobs
+
+    def optimize(self, *, everything: bool = False) -> Steps[Merged]:
+        """Merge small segments, and finish erasures that another process began.
+
+        Args:
+            everything: Merge whatever can be merged, and remove leftovers of earlier generations.
+        """
+        yield from self.require_one_moment()
+        where: Survey | None = yield from survey(self._replica.keys, self._replica.view.life)
+        if where is not None and where.burials:  # rule: tidy-erases
+            yield from self._fence.catch_up()
+            yield from self.finish_erasing()
+            where = None
+        if everything:
+            yield from sweep_folders(self._replica.keys, nonce=new_nonce())
+        self._seals = 0
+        return (yield from optimize(self._replica.keys, new_nonce, everything=everything, where=where))
+
+    @property
+    def should_optimize(self) -> bool:
+        """Whether this handle wrote enough segments since its last merge to merge again, at some quiet moment."""
+        return self._seals >= SEALS_PER_MERGE

@@ -1,0 +1,26 @@
+"""What can be done with an open session: each verb is a protocol whose first argument are its parts, without I/O.
+
+Its modules are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treering._late import late, modules
+
+if TYPE_CHECKING:
+    from treering.session.verbs import (
+        conversation as conversation,
+        edits as edits,
+        extending as extending,
+        forking as forking,
+        navigation as navigation,
+        notes as notes,
+        open_calls as open_calls,
+        pruning as pruning,
+        reading as reading,
+    )
+
+_MODULES = ("conversation", "edits", "extending", "forking", "navigation", "notes", "open_calls", "pruning", "reading")
+__getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -1,0 +1,80 @@
+"""Change how a node is seen from now on; the original record stays in the journal."""
+
+from __future__ import annotations
+
+from treering.checkpoint.context import Context
+from treering.errors import UsageError
+from treering.session.basis import ANYWHERE, find_place
+from treering.session.content import Restored
+from treering.session.record import flush, record
+from treering.session.recording import Change, Recording
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.graph import Graph
+from treering.transcript.node import Draft
+
+
+def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
+    """Show another payload for a node from now on; the original stays readable in the journal.
+
+    Raises:
+        UsageError: The node was erased.
+    """
+    if node in writer.replica.burials.names:
+        raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind="erased")
+    yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
+
+
+def retract(writer: Writer, node: str) -> Steps[None]:
+    """Hide a node from the context and from pages; `unretract` shows it again."""
+    yield from record(writer, [Draft(type="edit", kind="retract", target=node)])
+
+
+def unretract(writer: Writer, node: str) -> Steps[None]:
+    """Show a retracted node again, in pages and, where it stood, in the context.
+
+    Raises:
+        UsageError: It is not retracted.
+    """
+    yield from flush(writer)
+    yield from writer.appender.write(lambda: _unretracted(writer, node))
+
+
+def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
+    yield from writer.position.ensure_context()
+    index = yield from writer.replica.index()
+    hidden_at = index.retracted_at(node)
+    if hidden_at is None:
+        raise UsageError(f"node is not retracted. node={node!r}", kind="node")
+    earlier = yield from writer.content.restore(writer.position.node, before=hidden_at)
+    place = yield from find_place(writer, ANYWHERE, says_state=False, adds_nodes=True, ends=True)
+    recording = Recording(writer, place)
+    context = _put_back(index.graph, recording.context or writer.replica.state.context, earlier.context, node)
+    recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))
+    if node in context.nodes:
+        lines = {name: line for name, line in earlier.lines.items() if name == node}
+        yield from writer.upkeep.pin(Restored(writer.position.node, context, lines, None))
+        recording.context = context
+        recording.keep(Change(navigated=True))
+    return recording
+
+
+def _put_back(graph: Graph, context: Context, earlier: Context, node: str) -> Context:
+    """Return `context` with `node` inserted after the node that it followed in `earlier`; later changes are kept.
+
+    It stays out if all nodes before it in `earlier` were left out since then, retracted ones not counted. Nodes that
+    were put back meanwhile are ordered by position.
+    """
+    order, shown = earlier.nodes, context.nodes
+    if node not in order:
+        return context
+    place = order.index(node)
+    there = set(shown)
+    above = [name for name in order[:place] if name not in graph.annotations.retracted]
+    before = next((name for name in reversed(above) if name in there), None)
+    if before is None and (above or there.isdisjoint(order[place + 1 :])):
+        return context if shown else context.with_items([earlier.items[place]])
+    index, known = 0 if before is None else shown.index(before) + 1, set(order)
+    while index < len(shown) and shown[index] not in known and graph.node(shown[index]).at < graph.node(node).at:
+        index += 1
+    return context.with_items([*context.items[:index], earlier.items[place], *context.items[index:]])

@@ -1,0 +1,173 @@
+"""Make a session from the path to a node of another one, or a linked session for a subagent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context
+from treering.errors import ConflictError, UsageError
+from treering.format.record import Skeleton, decode_record
+from treering.format.register import Card
+from treering.ids import now_ms, time_of
+from treering.journal import life
+from treering.journal.attempts import Attempts
+from treering.session.content import Restored
+from treering.session.index import Index
+from treering.session.loader import Loader, copy_blobs
+from treering.session.reader import Readable
+from treering.session.record import flush
+from treering.session.verbs.notes import note
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+PATH_ROWS_AT_ONCE = 1000  # records of a path read together when it is copied
+
+
+def fork(
+    writer: Writer,
+    session: str,
+    *,
+    at: str | None = None,
+    title: str | None = None,
+    project: str | None = None,
+    extra: Mapping[str, object] | None = None,
+) -> Steps[None]:
+    """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
+
+    A link to the new session is recorded in the parent first, so that erasing finds the copies.
+
+    Args:
+        writer: The session to fork.
+        session: Name of the new one.
+        at: The node to fork at; by default where the session stands.
+        title: Title of the new one; by default that of the parent.
+        project: Its project; by default that of the parent.
+        extra: Further facts on its card; by default those of the parent.
+
+    Raises:
+        UsageError: The name is that of the parent.
+        ConflictError: A session of that name exists.
+        NotFoundError: There is no such node.
+    """
+    if session == writer.keys.session:
+        raise UsageError(f"a fork needs another name. session={session!r}")
+    given = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
+    card = _child_card(writer, session, at, {name: value for name, value in given.items() if value is not None})
+    if writer.options.redaction is not None:
+        card = writer.options.redaction.card(card)
+    writer.options.hooks.call("before_fork", session=session, node=at)
+    yield from flush(writer)
+    yield from writer.replica.index()  # this may show that the handle's node was lost before it was durable
+    yield from writer.position.ensure_context()
+    node = writer.position.node if at is None else at
+    (yield from writer.replica.index()).graph.path(node)
+    keys = writer.keys._replace(session=session)
+    yield from life.require_free(keys)
+    yield from note(writer, "link", {"fork": session}, target=node)
+    yield from flush(writer)  # rule: fork-links-first
+    card = msgspec.structs.replace(card, parent_node=node)
+    attempts = Attempts(keys.latest)
+    while attempts.another():
+        try:
+            yield from _copy_path(writer, Loader(keys, writer.replica.policy, card), node)
+        except ConflictError as error:
+            if error.kind != "exists":
+                raise
+            yield from life.require_free(keys)
+            continue  # a concurrent erasure or purge refused the load
+        writer.options.hooks.call("after_fork", session=session, node=node)
+        return
+
+
+def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
+    """Copy the records that belong to a node. They are read after the name was taken, so an erasure finds the copy."""
+    yield from loader.take_name()
+    yield from writer.fence.catch_up()  # rule: fork-reads-last
+    yield from writer.position.ensure_context()
+    restored = yield from _restored(writer, node)
+    index = yield from writer.replica.index()
+    rows = _with_shown(index, index.graph.path(node), restored.context)
+    yield from _copy_rows(writer, loader, _belonging(index, rows))
+    yield from loader.stand("main", node, kept=_kept(restored))
+    yield from loader.finish()
+
+
+def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:
+    """A path, and the paths of those nodes in its context that lie on other branches."""
+    every = {row.id: row for row in rows}
+    for node in reversed(context.nodes):  # the deepest first: its path includes most of the rest
+        if node not in every:
+            every |= {row.id: row for row in index.graph.path(node)}
+    return sorted(every.values(), key=lambda row: row.at)
+
+
+def _restored(writer: Writer, node: str | None) -> Steps[Restored]:
+    state = writer.replica.state
+    if node == writer.position.node and state.context_at == node:
+        return Restored(node, state.context, dict(state.lines), state.checkpoint)
+    return (yield from writer.content.restore(node))
+
+
+def _kept(restored: Restored) -> Checkpoint:
+    found = restored.checkpoint
+    return Checkpoint(
+        id="",
+        parent=None,
+        head="",
+        node=restored.node,
+        context=restored.context,
+        state=dict(found.state) if found else {},
+        manager=found.manager if found else None,
+    )
+
+
+def _belonging(index: Index, rows: Iterable[Skeleton]) -> list[Skeleton]:
+    """The nodes of a path and the notes and edits about them, in order; links to other sessions stay behind."""
+    path = list(rows)
+    notes = [row for row in index.graph.annotations.notes(path=path) if row.kind not in ("link", "usage")]
+    nodes = {row.id for row in path}
+    edits = [row for row in index.edits if row.target in nodes]
+    return sorted([*path, *notes, *edits], key=lambda row: row.at)
+
+
+def _child_card(writer: Writer, session: str, node: str | None, given: Mapping[str, Any]) -> Card:
+    parent, now = writer.replica.state.card, now_ms()
+    facts: dict[str, Any] = {name: getattr(parent, name) for name in ("title", "project", "cwd", "extra")}
+    return Card(
+        session=session,
+        life="",
+        write="",
+        created=now,
+        updated=now,
+        parent_session=writer.keys.session,
+        parent_node=node,
+        **(facts | dict(given)),
+    )
+
+
+def _copy_rows(reader: Readable, loader: Loader, rows: Sequence[Skeleton]) -> Steps[None]:
+    for start in range(0, len(rows), PATH_ROWS_AT_ONCE):
+        part = rows[start : start + PATH_ROWS_AT_ONCE]
+        lines = yield from reader.replica.lines_at([row.at for row in part])
+        for row in part:
+            record = decode_record(lines[row.at])
+            yield from copy_blobs(reader, loader, [bytes(record.body)])
+            time = record.time if record.time is not None or time_of(record.id) is not None else row.time
+            yield from loader.add(msgspec.structs.replace(record, head="", time=time))
+
+
+def link_child(writer: Writer, session: str, task: str) -> Steps[Card]:
+    """Record that a subagent works in a session of its own; return the card that one begins with."""
+    if writer.options.redaction is not None:  # before it is cut: half a secret might not be recognised
+        task = writer.options.redaction.text(task, "task")
+    yield from flush(writer)
+    yield from writer.position.ensure_context()
+    node = writer.position.node
+    yield from note(writer, "link", {"child": session, "task": task[:200]}, target=node)
+    yield from flush(writer)
+    card = _child_card(writer, session, node, {"title": ""})
+    return msgspec.structs.replace(card, task=task, extra={})

@@ -1,0 +1,62 @@
+"""Record notes about a session and its nodes: titles, labels, usage, data of extensions. No head moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from treering.session.record import record
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+from treering.transcript.node import Draft
+
+
+def note(
+    writer: Writer,
+    kind: str,
+    brief: Mapping[str, object] | None = None,
+    *,
+    target: str | None = None,
+    payload: object = None,
+) -> Steps[str]:
+    """Attach a note to a node, or to the whole session; no head moves. Returns its id."""
+    draft = Draft(type="note", kind=kind, target=target, brief=dict(brief or {}), payload=payload)
+    done = yield from record(writer, [draft])
+    return done.nodes[-1]
+
+
+def label(writer: Writer, target: str, text: str | None) -> Steps[None]:
+    """Label a node or a checkpoint; None removes the label."""
+    yield from note(writer, "label", {"label": text}, target=target)
+
+
+def set_title(writer: Writer, title: str) -> Steps[None]:
+    """Set the title of the session; an empty one removes it."""
+    yield from note(writer, "title", {"title": title})
+
+
+def move(writer: Writer, *, project: str | None = None, cwd: str | None = None) -> Steps[None]:
+    """Set the project or folder of the session; its identity does not depend on them."""
+    facts = {name: value for name, value in (("project", project), ("cwd", cwd)) if value is not None}
+    yield from note(writer, "place", facts)
+
+
+def set_status(writer: Writer, status: str) -> Steps[None]:
+    """Set the status that lists show: `done`, `waiting`, or any other short word."""
+    yield from note(writer, "status", {"status": status})
+
+
+def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: float) -> Steps[None]:
+    """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it."""
+    yield from note(writer, "usage", numbers, target=target)
+
+
+def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
+    """Record the current system prompt and tools, for audit. They are not restored: the agent's code sets them."""
+    draft = Draft(type="note", kind="system", payload={"prompt": prompt, "tools": list(tools)})
+    return (yield from record(writer, [draft], here=True)).nodes[-1]
+
+
+def record_extension(writer: Writer, extension: str, data: object, *, target: str | None = None) -> Steps[str]:
+    """Record an extension's own data at a node, by default the current one."""
+    draft = Draft(type="note", kind="extension", target=target, brief={"extension": extension}, payload=data)
+    return (yield from record(writer, [draft], here=target is None)).nodes[-1]

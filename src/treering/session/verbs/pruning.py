@@ -1,0 +1,120 @@
+"""Prune old checkpoints without breaking one that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Raw
+
+from treering.checkpoint.delta import needs
+from treering.checkpoint.prune import Keep, Plan, kept_by, plan
+from treering.format.record import decode_record, encode_record
+from treering.ids import new_nonce
+from treering.journal.merge import Merged, optimize
+from treering.session.index import Index
+from treering.session.reader import Readable
+from treering.session.record import flush
+from treering.session.recording import Recording
+from treering.session.writer import Writer
+from treering.storage.requests import Steps
+
+RECORDS_AT_ONCE = 500  # marks of one append
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """The pruned checkpoints."""
+
+    plan: Plan
+    merged: Merged | None
+    """The segments rewritten to drop bodies; None if none were dropped."""
+
+
+def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]:
+    """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
+
+    Args:
+        writer: The session.
+        keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
+        heads.
+        dry_run: Only return what would be pruned.
+    """
+    yield from flush(writer)
+    chosen = yield from planned(writer, keep)
+    if dry_run or not chosen.kept:
+        return Pruned(plan=chosen, merged=None)
+    for start in range(0, len(chosen.pruned), RECORDS_AT_ONCE):
+        part = chosen.pruned[start : start + RECORDS_AT_ONCE]
+        yield from writer.appender.write(lambda part=part: _marks(writer, keep, part))  # type: ignore[misc]
+    merged = yield from drop_bodies(writer)
+    return Pruned(plan=chosen, merged=merged)
+
+
+def planned(reader: Readable, keep: Keep) -> Steps[Plan]:
+    """The checkpoints that `prune` would remove."""
+    index = yield from reader.replica.index()
+    return (yield from _plan(reader, index, _with_labels(_with_branches(keep, index), index)))
+
+
+def _plan(reader: Readable, index: Index, keep: Keep) -> Steps[Plan]:
+    """The plan; checkpoints pruned earlier are no candidates, but a kept one may still be a delta over them."""
+    kept = kept_by(list(index.checkpoints.values()), keep) if index.checkpoints else set()
+    every = list(index.all_checkpoints.values())
+    rules = Keep(last=1, labelled=False, heads=(), ids=frozenset(kept))
+    chosen = plan(every, (yield from _references(reader, index)), rules)
+    return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
+
+
+def _with_branches(keep: Keep, index: Index) -> Keep:
+    """Keep the checkpoints that hold the state of heads, also of a head without a checkpoint of its own."""
+    heads = {head: node for head, node in index.heads.heads.items() if keep.heads is None or head in keep.heads}
+    told = {index.nearest_checkpoint(index.graph.path(node), head=head)[0] for head, node in heads.items()}
+    return msgspec.structs.replace(keep, ids=frozenset(keep.ids).union(name for name in told if name is not None))
+
+
+def _with_labels(keep: Keep, index: Index) -> Keep:
+    labelled = index.graph.annotations.labels.keys() & index.checkpoints.keys() if keep.labelled else set()
+    return msgspec.structs.replace(keep, ids=frozenset(keep.ids) | labelled)
+
+
+def _marks(writer: Writer, keep: Keep, checkpoints: tuple[str, ...]) -> Steps[Recording]:
+    """Record the pruning of some checkpoints, except those needed by a head that another writer made or moved."""
+    index = yield from writer.replica.index()
+    left = index.checkpoints.keys() - set(_with_branches(keep, index).ids)
+    recording = Recording(writer)
+    for checkpoint in checkpoints:
+        if checkpoint in left:
+            recording.give_up(checkpoint)
+    return recording
+
+
+def _references(reader: Readable, index: Index) -> Steps[dict[str, frozenset[str]]]:
+    full = [entry for entry in index.all_checkpoints.values() if entry.full]
+    references: dict[str, frozenset[str]] = {}
+    for start in range(0, len(full), RECORDS_AT_ONCE):
+        part = full[start : start + RECORDS_AT_ONCE]
+        lines = yield from reader.replica.lines_at([entry.at for entry in part])
+        references |= {entry.id: needs(decode_record(lines[entry.at])) for entry in part}
+    return references
+
+
+def drop_bodies(writer: Writer) -> Steps[Merged | None]:
+    """Rewrite sealed segments without the bodies of pruned checkpoints that nothing needs any more."""
+    index = yield from writer.replica.index()
+    keep = Keep(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
+    gone = frozenset((yield from _plan(writer, index, keep)).droppable)
+    if not gone:
+        return None
+    return (yield from optimize(writer.keys, new_nonce, everything=True, rewrite=_without_bodies(gone)))
+
+
+def _without_bodies(gone: frozenset[str]) -> Callable[[bytes], bytes]:
+    def rewrite(line: bytes) -> bytes:
+        if b'"type":"checkpoint"' not in line:
+            return line
+        record = decode_record(line)
+        if record.type != "checkpoint" or record.id not in gone:
+            return line
+        return encode_record(msgspec.structs.replace(record, body=Raw(b'{"pruned":true}')))
+
+    return rewrite

@@ -1,0 +1,384 @@
+"""Query a session: history by pages, tree, branches, checkpoints, notes, changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Entry
+from treering.errors import NotFoundError
+from treering.format.erasure import Erased
+from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
+from treering.journal.read import read_lines, survey
+from treering.journal.resume import resume
+from treering.session.agent_state import decoded_manager, decoded_state, erased_state
+from treering.session.content import ContextItem
+from treering.session.index import Index
+from treering.session.pairs import whole
+from treering.session.payload import decode_payload
+from treering.session.reader import Readable
+from treering.storage.effects import Items, Pause, Stream
+from treering.storage.requests import Found, Get, Steps, Unchanged, Version
+from treering.transcript.graph import Problem
+from treering.transcript.node import Node
+from treering.transcript.tree import OutlineRow, outline
+
+
+class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One node of a page of history."""
+
+    node: Node
+    sibling: int
+    """Its index among its siblings, from 0 as in `siblings()`; retracted ones count only if the page shows them."""
+    siblings: int
+    """How many there are, itself included."""
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of history, newest first."""
+
+    rows: tuple[HistoryRow, ...]
+    before: str | None
+    """The cursor of the page above; None: this page reaches the root."""
+
+
+class CheckpointView(NamedTuple):
+    """One checkpoint, whole."""
+
+    entry: Entry
+    context: tuple[ContextItem, ...]
+    settings: Mapping[str, Any]
+    state: Mapping[str, Any]
+    manager: Any
+    policy: str
+    erased_state: Mapping[str | None, Erased]
+    """What remains of erased values, by key; None: the state of the conversation manager."""
+
+
+class Note(NamedTuple):
+    """One note."""
+
+    id: str
+    kind: str
+    target: str | None
+    brief: Mapping[str, Any]
+    payload: Any
+    time_ms: int
+
+
+def history(
+    reader: Readable,
+    *,
+    head: str | None = None,
+    node: str | None = None,
+    before: str | None = None,
+    limit: int = 50,
+    retracted: bool = False,
+) -> Steps[History]:
+    """One page of the conversation, from a head towards the root, newest first.
+
+    Args:
+        reader: The session.
+        head: The head to start from; by default the current one.
+        node: Start from this node instead.
+        before: The cursor of the page below.
+        limit: The maximum number of rows.
+        retracted: Show retracted nodes too.
+
+    Raises:
+        NotFoundError: There is no such head or node.
+    """
+    index = yield from reader.replica.index()
+    start = node if node is not None else _tip(reader, head)
+    page = index.graph.page(start, before=before, limit=limit, retracted=retracted)
+    nodes = yield from reader.content.nodes([row.node for row in page.rows])
+    rows = (
+        HistoryRow(node=found, sibling=row.index, siblings=row.count)
+        for found, row in zip(nodes, page.rows, strict=True)
+    )
+    return History(rows=tuple(rows), before=page.before)
+
+
+def _tip(reader: Readable, head: str | None) -> str | None:
+    if head is None:
+        return reader.replica.state.tip
+    heads = reader.replica.state.heads.heads
+    if head not in heads:
+        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+    return heads[head]
+
+
+def node(reader: Readable, identifier: str) -> Steps[Node]:
+    """One node with its payload, later edits applied.
+
+    Raises:
+        NotFoundError: There is no such node.
+    """
+    index = yield from reader.replica.index()
+    return (yield from reader.content.nodes([index.graph.node(identifier)]))[0]
+
+
+def original(reader: Readable, identifier: str) -> Steps[Any]:
+    """The payload of a node as it was first recorded, later edits not applied."""
+    index = yield from reader.replica.index()
+    at = index.graph.node(identifier).at
+    lines = yield from reader.replica.lines_at([at])
+    yield from reader.blobs.fetch(lines.values())
+    return decode_payload(bytes(decode_record(lines[at]).body), reader.blobs.at_hand)
+
+
+def path(reader: Readable, identifier: str | None = None) -> Steps[tuple[str, ...]]:
+    """Ids from a root down to a node, by default the head's."""
+    index = yield from reader.replica.index()
+    end = reader.replica.state.tip if identifier is None else identifier
+    return tuple(row.id for row in index.graph.path(end))
+
+
+def children(reader: Readable, identifier: str | None) -> Steps[tuple[str, ...]]:
+    """Ids of the children of a node, oldest first; those of None are the roots."""
+    index = yield from reader.replica.index()
+    return tuple(index.graph.children(identifier))
+
+
+def siblings(reader: Readable, identifier: str) -> Steps[tuple[tuple[str, ...], int]]:
+    """Ids of the children of a node's parent, and the node's own index among them, from 0."""
+    index = yield from reader.replica.index()
+    ids, place = index.graph.siblings(identifier)
+    return tuple(ids), place
+
+
+def leaves(reader: Readable) -> Steps[tuple[str, ...]]:
+    """Ids of the nodes without children: the ends of all branches."""
+    index = yield from reader.replica.index()
+    return tuple(index.graph.leaves())
+
+
+def tree(reader: Readable) -> Steps[tuple[OutlineRow, ...]]:
+    """The outline of the whole graph, with straight runs folded; reads no payload."""
+    index = yield from reader.replica.index()
+    at_nodes = [entry.node for entry in index.checkpoints.values() if entry.node is not None]
+    return tuple(outline(index.graph, heads=index.heads, checkpoints=at_nodes))
+
+
+def nodes(reader: Readable) -> Steps[tuple[Node, ...]]:
+    """All nodes without payloads, in the order they were recorded."""
+    index = yield from reader.replica.index()
+    return tuple(index.graph.view(row.id) for row in index.graph)
+
+
+def problems(reader: Readable) -> Steps[tuple[Problem, ...]]:
+    """Oddities of the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
+    index = yield from reader.replica.index()
+    return tuple(index.graph.problems())
+
+
+def labels(reader: Readable) -> Steps[Mapping[str, str]]:
+    """Label by node or checkpoint; read-only."""
+    index = yield from reader.replica.index()
+    return MappingProxyType(dict(index.graph.annotations.labels))
+
+
+def checkpoints(reader: Readable) -> Steps[tuple[Entry, ...]]:
+    """All checkpoints that were not pruned, oldest first; a label given later is shown."""
+    index = yield from reader.replica.index()
+    return tuple(_labelled(index, entry) for entry in index.checkpoints.values())
+
+
+def _labelled(index: Index, entry: Entry) -> Entry:
+    label = index.graph.annotations.labels.get(entry.id)
+    return entry if label is None else msgspec.structs.replace(entry, label=label)
+
+
+def checkpoint(reader: Readable, identifier: str) -> Steps[CheckpointView]:
+    """One checkpoint of any age: the context and the agent's state.
+
+    Raises:
+        NotFoundError: There is none, or it was pruned.
+    """
+    index = yield from reader.replica.index()
+    entry = index.checkpoint(identifier)
+    found = yield from reader.content.load_checkpoint(identifier)
+    lines = yield from reader.content.context_lines(index, found.context)
+    yield from reader.blobs.fetch(lines.values(), found.context)
+    return CheckpointView(
+        _labelled(index, entry),
+        reader.content.messages(found.context, lines),
+        MappingProxyType(dict(found.context.settings)),
+        decoded_state(found.state),
+        decoded_manager(found.manager),
+        found.policy,
+        erased_state(found.state, found.manager),
+    )
+
+
+def context_at(reader: Readable, identifier: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
+    """What would be sent to the model at a node.
+
+    Args:
+        reader: The session.
+        identifier: The node; None is the place before the first one.
+        recorded: Include the messages that `Session.context` leaves out.
+    """
+    restored = yield from reader.content.restore(identifier)
+    items = reader.content.messages(restored.context, restored.lines)
+    return items if recorded else whole(reader, items)
+
+
+def notes(reader: Readable, kind: str | None = None, *, on_path: bool = False) -> Steps[tuple[Note, ...]]:
+    """Notes, oldest first.
+
+    Args:
+        reader: The session.
+        kind: Only this kind, for example `usage`, `system` or `link`.
+        on_path: Only notes about nodes on the path of the head, and about the session as a whole.
+    """
+    index = yield from reader.replica.index()
+    along = index.graph.path(reader.replica.state.tip) if on_path else None
+    return (yield from _notes(reader, index.graph.annotations.notes(kind, path=along)))
+
+
+def extensions(reader: Readable, extension: str | None = None, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
+    """The notes of an extension, oldest first.
+
+    Args:
+        reader: The session.
+        extension: Its name; by default all extensions. `Note.brief` names them.
+        on_path: Only along the path of the head (the default), and about the session as a whole.
+    """
+    index = yield from reader.replica.index()
+    along = index.graph.path(reader.replica.state.tip) if on_path else None
+    return (yield from _notes(reader, index.graph.annotations.extensions(extension, path=along)))
+
+
+def _notes(reader: Readable, rows: Sequence[Skeleton]) -> Steps[tuple[Note, ...]]:
+    lines = yield from reader.replica.lines_at([row.at for row in rows])
+    yield from reader.blobs.fetch(lines.values())
+    return tuple(
+        Note(row.id, row.kind, row.target, read_brief(row), _body(lines[row.at], reader), row.time) for row in rows
+    )
+
+
+def _body(line: bytes, reader: Readable) -> object:
+    return decode_payload(bytes(decode_record(line).body), reader.blobs.at_hand)
+
+
+def usage(reader: Readable) -> Mapping[str, int | float]:
+    """Sums of all usage recorded, abandoned branches included."""
+    return dict(reader.replica.state.usage)
+
+
+class Followed(NamedTuple):
+    """The nodes added since the last call."""
+
+    nodes: tuple[Node, ...]
+    end: int
+    """The position after the last record read."""
+    version: Version | None
+    """None if there are more records to read already."""
+
+
+def changes(reader: Readable, first: int, version: Version | None) -> Steps[Followed]:
+    """Nodes from position `first` on, a segment or the tail at a time; one conditional GET if there are none.
+
+    Args:
+        reader: The session.
+        first: The position after the last record read.
+        version: As returned by the last call; None at first.
+    """
+    keys = reader.keys
+    (answer,) = yield (Get(keys.tail, unless=version, register=True),)
+    if isinstance(answer, Unchanged):
+        return Followed((), first, version)
+    seen: Version | None = answer.version if isinstance(answer, Found) else Version("")
+    view = yield from resume(keys)
+    view.require_same_life(reader.replica.view.life)
+    if first < view.tail.header.base:
+        _, lines = yield from read_lines(keys, first)
+        seen = None
+    else:
+        lines = list(view.tail.lines[first - view.tail.header.base :])
+    yield from reader.blobs.fetch(lines)
+    nodes = tuple(node for line in lines if (node := node_of_line(reader, line)) is not None)
+    return Followed(nodes, first + len(lines), seen)
+
+
+def follow(reader: Readable, *, poll_seconds: float = 1.0, first: int | None = None) -> Stream[Node]:
+    """Yield nodes as they are added, by any writer; waits in between. One conditional GET per poll.
+
+    Args:
+        reader: The session.
+        poll_seconds: How long to wait between polls.
+        first: The position to start from; by default the end of the journal.
+    """
+    place = reader.replica.state.end if first is None else first
+    version: Version | None = None
+    while True:
+        found = yield from changes(reader, place, version)
+        idle, place, version = found.end == place, found.end, found.version
+        yield Items(found.nodes)
+        if idle:
+            yield Pause(poll_seconds)
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """The space that a session takes in the store."""
+
+    records: int
+    segments: int
+    segment_bytes: int
+    tail_records: int
+    waste: int
+    """Segments whose records larger segments hold as well; merging removes them."""
+
+
+def stored(reader: Readable) -> Steps[Stored]:
+    """Count the stored objects, from names alone."""
+    where = yield from survey(reader.keys)
+    size = sum(segment.size for segment in where.segments)
+    return Stored(
+        records=where.end,
+        segments=len(where.segments),
+        segment_bytes=size,
+        tail_records=len(where.tail.lines),
+        waste=len(where.waste),
+    )
+
+
+def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
+    """Protocols that read all record lines from `first` on, one segment each; run them one after the other."""
+    known: list[object] = [None]
+    at, done = [first], [False]
+
+    def step() -> Steps[list[bytes]]:
+        known[0], lines = yield from read_lines(reader.keys, at[0], known[0])  # type: ignore[arg-type]
+        at[0] += len(lines)
+        done[0] = not lines
+        return lines
+
+    while not done[0]:
+        yield step()
+
+
+def lines(reader: Readable, first: int = 0) -> Stream[bytes]:
+    """Yield every record line, a segment in memory at a time.
+
+    Args:
+        reader: The session.
+        first: The position to start from.
+    """
+    for steps in read_all(reader, first):
+        yield Items((yield from steps))
+
+
+def node_of_line(reader: Readable, line: bytes) -> Node | None:
+    """The node that a record line holds, or None if it holds something else."""
+    row = skeleton_of(line)
+    if row.type != "node":
+        return None
+    return Node(
+        id=row.id, parent=row.parent, kind=row.kind, role=row.role, time_ms=row.time, at=row.at, head=row.head,
+        links=dict(row.links or {}), brief=read_brief(row), payload=_body(line, reader),
+    )  # fmt: skip

@@ -1,0 +1,135 @@
+"""Effects that a protocol may yield besides batches of requests to one store.
+
+`Steps` is enough for everything inside a session. What moves sessions between stores, or reads what an importer
+parses, is a `Job`: it names the store of a batch, has functions called that wait for something else than a store, and
+still does no I/O itself. `treering.storage.run` carries all of it out, blocking or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from treering.storage.requests import Batch, Driver, Steps
+
+T = TypeVar("T")
+
+
+class On(msgspec.Struct, frozen=True):
+    """A batch for a store by name. Answered like the batch."""
+
+    driver: Driver
+    batch: Batch
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A function that may wait, for a disk or another process: asynchronous code calls it in a thread.
+
+    It is given the driver of the store. Answered by what it returns; what it raises is raised in the protocol.
+    """
+
+    function: Callable[[Driver], Any]
+
+
+class Performer(Protocol):
+    """A session, blocking or asynchronous, that runs protocols of other modules on itself."""
+
+    def perform(self, verb: Callable[..., Steps[Any]], *args: Any, **kwargs: Any) -> Any: ...
+
+
+class Perform(msgspec.Struct, frozen=True):
+    """A call of another session's method, which asynchronous code awaits. Answered by what it returns, or raises."""
+
+    method: Callable[[], Any | Awaitable[Any]]
+
+
+Effect: TypeAlias = Batch | On | Call | Perform
+Job: TypeAlias = Generator[Effect, Any, T]
+"""A protocol without I/O that may reach several stores: yields effects, receives their answers, returns T.
+
+A batch alone goes to the store that the job is run against. All `Steps` are jobs.
+"""
+
+
+class Items(msgspec.Struct, Generic[T], frozen=True):
+    """Some results of a stream, in order. Answered by None."""
+
+    values: Iterable[T]
+
+
+class Pause(msgspec.Struct, frozen=True):
+    """Nothing more to give for now: a stream that follows a store waits before it looks again. Answered by None."""
+
+    seconds: float
+
+
+Stream: TypeAlias = Generator[Effect | Items[T] | Pause, Any, None]
+"""A job that gives its results one by one, as soon as each is known."""
+
+
+def on(driver: Driver, job: Job[T]) -> Job[T]:
+    """Run a protocol against a store by name, as a part of a job that is run against another one."""
+    try:
+        effect = next(job)
+        while True:
+            try:
+                answer = yield _for(driver, effect)
+            except BaseException as error:  # noqa: BLE001  # it goes on or ends as it would by itself
+                effect = job.throw(error)
+            else:
+                effect = job.send(answer)
+    except StopIteration as stop:
+        return stop.value  # type: ignore[no-any-return]  # typed by Job[T]
+    finally:
+        job.close()
+
+
+def _for(driver: Driver, effect: Effect) -> Effect:
+    if isinstance(effect, tuple):
+        return On(driver, effect)
+    return Call(lambda _: effect.function(driver)) if isinstance(effect, Call) else effect
+
+
+def call(function: Callable[[], T]) -> Job[T]:
+    """Call a function that may wait, as a part of a job."""
+    result: T = yield Call(lambda _: function())
+    return result
+
+
+def ask_driver(function: Callable[[Driver], T]) -> Job[T]:
+    """Call a method of the driver that is no request, as a part of a job."""
+    result: T = yield Call(function)
+    return result
+
+
+def parts(stream: Stream[T]) -> Iterator[Job[Items[T] | Pause | None]]:
+    """Cut a stream into jobs, each of which ends with the next results; run them one after the other.
+
+    The last one returns None. Between two of them nothing is under way, so whoever reads the stream may use the session
+    or the store for something else.
+    """
+    ended = False
+
+    def part() -> Job[Items[T] | Pause | None]:
+        nonlocal ended
+        try:
+            found = next(stream)
+            while not isinstance(found, Items | Pause):
+                try:
+                    answer = yield found
+                except BaseException as error:  # noqa: BLE001  # it goes on or ends as it would by itself
+                    found = stream.throw(error)
+                else:
+                    found = stream.send(answer)
+        except StopIteration:
+            ended = True
+            return None
+        return found
+
+    try:
+        while not ended:
+            yield part()
+    finally:
+        stream.close()

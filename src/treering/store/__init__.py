@@ -1,0 +1,24 @@
+"""A store: the place of its sessions, and how they are opened, listed, loaded and deleted.
+
+Its modules are imported when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treering._late import late, modules
+
+if TYPE_CHECKING:
+    from treering.store import (
+        catalogue as catalogue,
+        info as info,
+        inventory as inventory,
+        loading as loading,
+        parcels as parcels,
+        place as place,
+        purging as purging,
+    )
+
+_MODULES = ("catalogue", "info", "inventory", "loading", "parcels", "place", "purging")
+__getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -1,0 +1,196 @@
+"""List sessions from their cards: one LIST, and one ranged GET per row shown. Bodies are never read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from treering.errors import NotFoundError, TreeringError
+from treering.format.paths import LATEST, SESSIONS, decode_id, namespaces_in, session_of_latest, session_of_tail
+from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.storage.requests import Answer, Entry, Found, Get, List, Listed, Steps
+from treering.storage.run import checked, list_all, list_each
+from treering.store.info import SessionInfo, info_of
+from treering.store.inventory import prefixes
+
+CARDS_AT_ONCE_MAX = 64  # ranged GETs of one batch; S3 clients keep about as many connections
+_BEFORE_TAIL = "tai"  # the key of a tail is the next one
+_HEADER_BYTES_MAX = 4096  # of the first line of a log; longer only if much was erased: then there are records
+
+
+class Sessions(NamedTuple):
+    """One page of a list of sessions, the most recently active first."""
+
+    rows: tuple[SessionInfo, ...]
+    after: str | None
+    """The cursor of the next page; None: this is the last."""
+
+
+class Listing(NamedTuple):
+    """A card in the list of its folder."""
+
+    card: Entry
+    prefix: str
+    """The prefix of its namespace."""
+    tail_ms: int = 0
+    """When the session's log got a record after the card was written, by the store's clock; else 0."""
+
+    @property
+    def active_ms(self) -> int:
+        """When either of them was last written."""
+        return max(self.card.modified_ms, self.tail_ms)
+
+
+def list_sessions(
+    prefix: str,
+    *,
+    appends: bool,
+    limit: int,
+    after: str | None,
+    wanted: Callable[[SessionInfo], bool] | None,
+    below: bool = False,
+) -> Steps[Sessions]:
+    """Read the cards of one page.
+
+    Args:
+        prefix: The namespace, empty or ending in `/`.
+        appends: As in `SessionKeys`.
+        limit: The maximum number of rows.
+        after: The end of the page before.
+        wanted: Selects rows; every card is read. None selects all.
+        below: Include the namespaces below.
+    """
+    listings = yield from list_cards(prefix, appends=appends, below=below)
+    start = next((place + 1 for place, listing in enumerate(listings) if listing.card.key == after), 0)
+    rows: list[SessionInfo] = []
+    place = start
+    while place < len(listings) and len(rows) < limit:
+        part = listings[place : place + min(CARDS_AT_ONCE_MAX, max(1, limit - len(rows)))]
+        for row in (yield from _rows(part)):
+            place += 1
+            if row is not None and (row.warning or wanted is None or wanted(row)):
+                rows.append(row)
+            if len(rows) == limit:
+                break
+    more = place < len(listings)
+    return Sessions(tuple(rows), listings[place - 1].card.key if more and place else None)
+
+
+def newest(
+    prefix: str, *, appends: bool, wanted: Callable[[SessionInfo], bool] | None, below: bool = False
+) -> Steps[SessionInfo | None]:
+    """The session that was active last; a damaged card does not hide it.
+
+    A card is written at the time of the last activity or later: much later if the session was imported. So cards are
+    read, the last written first, until no card left can be of a newer session.
+    """
+    found: SessionInfo | None = None
+    listings = yield from list_cards(prefix, appends=appends, below=below)
+    start, count = 0, 1
+    while start < len(listings) and (found is None or listings[start].active_ms > found.updated_ms):
+        rows = yield from read_cards(listings[start : start + count])
+        usable = [row for row in rows if not row.warning and (wanted is None or wanted(row))]
+        found = max([*usable, *([found] if found else [])], key=lambda row: row.updated_ms, default=None)
+        start, count = start + count, min(2 * count, CARDS_AT_ONCE_MAX)
+    return found
+
+
+def read_cards(listings: Sequence[Listing]) -> Steps[list[SessionInfo]]:
+    """The rows of cards, read in parallel; deleted sessions have none."""
+    rows = yield from _rows(listings)
+    return [row for row in rows if row is not None]
+
+
+def _rows(listings: Sequence[Listing]) -> Steps[list[SessionInfo | None]]:
+    answers = yield tuple(Get(listing.card.key, start=0, end=CARD_BYTES_MAX, register=True) for listing in listings)
+    return [_row(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
+
+
+def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list[Listing]]:
+    """List all cards, tombstones included, the most recently active first; the store's clock decides.
+
+    On an object store a card is written at most `treering.session.upkeep.CARD_LAG_MS_MAX` after a record. On a local
+    disk the time of the log is used, which is exact and almost free to read.
+    """
+    parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
+    found = yield from list_each([f"{part}{LATEST}" for part in parts])
+    listings = [
+        Listing(entry, part)
+        for part, entries in zip(parts, found, strict=True)
+        for entry in entries
+        if session_of_latest(entry.key, part)
+    ]
+    if appends:
+        listings = yield from _with_logs(listings)
+    return sorted(listings, key=lambda listing: (-listing.active_ms, listing.card.key))
+
+
+def _with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
+    """Add the times of logs that were written after the card and hold a record."""
+    answers = yield tuple(map(_log_of, listings))
+    logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
+    newer = [log for log in logs if log is not None and log.size <= _HEADER_BYTES_MAX]
+    heads = yield tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in newer)
+    empty = {log.key for log, head in zip(newer, heads, strict=True) if not _holds_records(head)}
+    return [
+        listing._replace(tail_ms=log.modified_ms) if log is not None and log.key not in empty else listing
+        for listing, log in zip(listings, logs, strict=True)
+    ]
+
+
+def _log_of(listing: Listing) -> List:
+    """A request for the log beside a card and its time."""
+    folder = f"{listing.prefix}{SESSIONS}{session_of_latest(listing.card.key, listing.prefix)}/"
+    return List(folder, after=f"{folder}{_BEFORE_TAIL}", limit=1)
+
+
+def _newer_log(listing: Listing, answer: Answer) -> Entry | None:
+    """The log beside a card, if it was written after that."""
+    entries = checked(answer, Listed).entries
+    logs = [entry for entry in entries if session_of_tail(entry.key, listing.prefix)]
+    return next((log for log in logs if log.modified_ms > listing.card.modified_ms), None)
+
+
+def _holds_records(head: Answer) -> bool:
+    """Whether a log has more than its first line; the log of a loaded session is written after its card."""
+    return isinstance(head, Found) and head.data.find(b"\n") + 1 != head.size
+
+
+def card_entries(prefix: str) -> Steps[list[Entry]]:
+    """List all cards, tombstones included, the most recently written first; the store's clock decides."""
+    entries = yield from list_all(f"{prefix}{LATEST}")
+    found = [entry for entry in entries if session_of_latest(entry.key, prefix)]
+    return sorted(found, key=lambda entry: (-entry.modified_ms, entry.key))
+
+
+def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
+    """List all cards by the encoded names of their sessions, in the same order."""
+    entries = yield from card_entries(prefix)
+    return {session_of_latest(entry.key, prefix) or "": entry for entry in entries}
+
+
+def _row(listing: Listing, answer: Answer) -> SessionInfo | None:
+    """The row of one card; None for a deleted session. A bad card is a row with a warning, never an error."""
+    if isinstance(answer, NotFoundError):
+        return None
+    entry = listing.card
+    try:
+        card = _card(entry, answer)
+    except TreeringError as error:
+        name = session_of_latest(entry.key, listing.prefix) or entry.key
+        return SessionInfo(
+            id=decode_id(name) or name,
+            namespace=namespaces_in(listing.prefix),
+            updated_ms=listing.active_ms,
+            warning=str(error),
+        )
+    if card.dead:
+        return None
+    info = info_of(card, listing.prefix)
+    return msgspec.structs.replace(info, updated_ms=listing.tail_ms) if listing.tail_ms else info
+
+
+def _card(entry: Entry, answer: Answer) -> Card:
+    return decode_card(checked(answer, Found).data, key=entry.key)

@@ -1,0 +1,67 @@
+"""The row of a session in lists: its card, read without the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from treering.format.paths import namespaces_in
+from treering.format.register import Card
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of a list of sessions."""
+
+    id: str
+    namespace: tuple[str, ...] = ()
+    """The namespace it is in, as a path from the root of the store."""
+    title: str = ""
+    project: str = ""
+    cwd: str = ""
+    created_ms: int = 0
+    updated_ms: int = 0
+    """May lag behind the last append by a minute at most; exact on a local disk."""
+    nodes: int = 0
+    messages: int = 0
+    checkpoints: int = 0
+    first_prompt: str = ""
+    """At most 200 bytes, on one line."""
+    head: str = ""
+    node: str | None = None
+    provider: str = ""
+    model: str = ""
+    parent_session: str | None = None
+    parent_node: str | None = None
+    task: str = ""
+    """The task of a subagent."""
+    status: str = ""
+    extra: Mapping[str, object] = {}
+    warning: str = ""
+    """Why the card could not be read; the other fields are then empty."""
+
+
+def info_of(card: Card, prefix: str) -> SessionInfo:
+    """The row of a card in the namespace with `prefix`."""
+    return SessionInfo(
+        id=card.session,
+        namespace=namespaces_in(prefix),
+        title=card.title,
+        project=card.project,
+        cwd=card.cwd,
+        created_ms=card.created,
+        updated_ms=card.updated,
+        nodes=card.nodes,
+        messages=card.messages,
+        checkpoints=card.checkpoints,
+        first_prompt=card.first_prompt,
+        head=card.head,
+        node=card.node,
+        provider=card.provider,
+        model=card.model,
+        parent_session=card.parent_session,
+        parent_node=card.parent_node,
+        task=card.task,
+        status=card.status,
+        extra=card.extra,
+    )

@@ -1,0 +1,364 @@
+"""The place of a store's sessions, and how they are opened and created; used by blocking and asynchronous stores."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
+
+import msgspec
+
+from treering.checkpoint.policy import Policy, find_policy
+from treering.checkpoint.schedule import EVERY_TURN, Schedule
+from treering.errors import UsageError
+from treering.format.paths import SessionKeys, namespace_prefix
+from treering.format.register import Card
+from treering.ids import new_nonce, now_ms, time_text
+from treering.journal import life
+from treering.journal.resume import Registers
+from treering.session.hooks import Hooks
+from treering.session.options import Options
+from treering.session.reader import Reader
+from treering.session.redaction import Redaction, Redactor
+from treering.session.writer import Writer
+from treering.storage.effects import Job, ask_driver
+from treering.storage.open import address_of, location_of, open_driver
+from treering.storage.proof import declare, prove
+from treering.storage.requests import Driver, Hold, Steps
+from treering.store.info import SessionInfo
+from treering.store.purging import purge_all, purge_one
+
+if TYPE_CHECKING:
+    from treering.storage.open import Target
+
+R = TypeVar("R")
+
+DURABILITIES = ("sync", "turn")
+FIRST_WRITES = ("record", "assistant")
+
+
+class OpenOptions(TypedDict, total=False):
+    """How to open a session. Options for a new session are ignored if it exists."""
+
+    title: str
+    """Title of a new session."""
+    project: str
+    """Project of a new session; any word to find it by."""
+    cwd: str
+    """Working directory of a new session."""
+    extra: Mapping[str, object]
+    """Further facts on the card of a new session."""
+    shared: bool
+    """Allow concurrent writers: one that appends second gets its own branch. By default it gets an error."""
+    create: bool
+    """Create the session if it does not exist (the default); otherwise that is an error."""
+    durability: Literal["sync", "turn"]
+    """`sync` (the default): every append is durable when it returns. `turn`: messages wait in memory for the next
+    `commit`, `flush` or `close`; a kill loses them."""
+    checkpoints: Schedule
+    """When to make automatic checkpoints; by default at the end of every turn."""
+    first_write: Literal["record", "assistant"]
+    """`record` (the default), or `assistant`: nothing is stored before the first answer of the model."""
+    policy: str
+    """The policy that chooses what the model sees; by default that of the newest checkpoint, `default@1` if new."""
+    hooks: Hooks
+    """Functions to call before and after events."""
+    hold: bool
+    """Lock the session against other processes while it is open, if the store has locks (the default). Otherwise only
+    from `claim` to `release`, and the next append detects writers in between."""
+
+
+class LoadFacts(TypedDict, total=False):
+    """Facts about a loaded session; the rest is computed from its records."""
+
+    title: str
+    project: str
+    cwd: str
+    created_ms: int
+    """Milliseconds since 1970; by default now."""
+    parent_session: str
+    parent_node: str
+    task: str
+    status: str
+    extra: Mapping[str, object]
+
+
+class Opening(NamedTuple):
+    """A session about to be opened."""
+
+    session: str
+    card: Card
+    options: Options
+    policy: str | None = None
+    hold: bool = True
+    """Lock the session at once; else when it is claimed."""
+
+    @classmethod
+    def of(cls, session: str | None, options: OpenOptions) -> Opening:
+        """Split options into the card of a new session and the options for writing.
+
+        Raises:
+            UsageError: One of them has no meaning.
+        """
+        unknown = sorted(options.keys() - OpenOptions.__annotations__.keys())
+        if unknown:
+            raise UsageError(f"no such option. got={unknown!r}", kind="option")
+        durability, first_write = options.get("durability", "sync"), options.get("first_write", "record")
+        _require("durability", durability, DURABILITIES)
+        _require("first_write", first_write, FIRST_WRITES)
+        name = session if session is not None else new_nonce()
+        how = Options(
+            shared=options.get("shared", False),
+            create=options.get("create", True),
+            durability=durability,
+            first_write=first_write,
+            schedule=options.get("checkpoints", EVERY_TURN),
+            hooks=options.get("hooks", Hooks()),
+        )
+        facts = {word: options.get(word, "") for word in ("title", "project", "cwd")}
+        card = new_card(name, **facts, extra=options.get("extra", {}))  # type: ignore[arg-type]  # all are text
+        return cls(name, card, how, options.get("policy"), options.get("hold", True))
+
+
+def _require(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"{name} must be one of {known}. got={value!r}", kind="option")
+
+
+class Place:
+    """A store without its I/O: where sessions are and how they are opened."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        prefix: str = "",
+        proofs: set[str] | None = None,
+        address: str | None = None,
+        redaction: Redaction | None = None,
+        *,
+        location: str = "",
+    ) -> None:
+        self.driver = driver
+        self.prefix = prefix
+        self.address = address
+        """Identifies the store, without its namespaces, in every process; None if nothing does. See `address_of`."""
+        self.redaction = redaction
+        """Applied to every text before it is stored."""
+        self.location = location or f"{driver.name}:/"
+        """Path or URL of the store, without its namespaces, for people; see `location_of`."""
+        self._proofs = set() if proofs is None else proofs
+
+    def namespace(self, name: str) -> Place:
+        """A part of this place for one tenant; probed capabilities of the store are kept."""
+        return self.at(namespace_prefix(self.prefix, name))
+
+    def at(self, prefix: str) -> Place:
+        """The part of this place with this prefix."""
+        return Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
+
+    def location_of(self, session: str) -> str:
+        """The location of a session's folder: a path on this computer, or a URL."""
+        return f"{self.location}/{self.keys(session).home}".rstrip("/")
+
+    def keys(self, session: str) -> SessionKeys:
+        """The keys of one session.
+
+        Raises:
+            UsageError: The name is empty.
+        """
+        keys = SessionKeys(self.prefix, session, self.driver.appends)
+        _ = keys.tail  # refuses what cannot be a key
+        return keys
+
+    def prepare(self) -> Steps[None]:
+        """Before the first write of this process: check that the store honours conditions, and mark it as ours."""
+        if self._proofs:
+            return
+        facts = {"created": time_text(now_ms()), "by": "treering"}
+        if self.driver.proven or not self.driver.conditional:
+            yield from declare(facts=facts)
+        else:
+            yield from prove(facts=facts)
+        self._proofs.add("proved")
+
+    def reader(self, session: str, policy: str | None = None) -> Reader:
+        """A reader that has not read anything yet."""
+        return Reader(self.keys(session), policy_named(policy))
+
+    def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
+        """A writer that has not read anything yet, and its locks on the session, to be released at the end.
+
+        A session that does not exist yet is locked when it is created, so that one without a record leaves no file.
+
+        Raises:
+            SessionHeldError: Another process holds the session; the message says who.
+        """
+        holds: list[Hold] = []
+
+        def take(*, create: bool) -> None:
+            hold = None if holds else self.hold(opening.session, shared=opening.options.shared, create=create)
+            if hold is not None:
+                holds.append(hold)
+
+        def prepare() -> Steps[None]:
+            take(create=True)
+            yield from self.prepare()
+
+        keys, policy = self.keys(opening.session), policy_named(opening.policy)
+        options = msgspec.structs.replace(opening.options, redaction=self.redaction)
+        writer = Writer(keys, policy, opening.card, options, prepare)
+        if opening.hold:
+            take(create=False)
+        writer.claim = lambda: take(create=False)
+        return writer, holds
+
+    def open(self, opening: Opening) -> Steps[Opened[Writer]]:
+        """Resume a session, or prepare to create it; see `Store.session`."""
+        writer, holds = self.writer(opening)
+        try:
+            yield from writer.open()
+        except BaseException:
+            release(holds)
+            raise
+        return Opened(writer, self.driver, self.location_of(opening.session), holds)
+
+    def look(self, session: str, policy: str | None = None) -> Steps[Opened[Reader]]:
+        """Resume a session for reading only; see `Store.view`."""
+        reader = self.reader(session, policy)
+        yield from reader.resume()
+        return Opened(reader, self.driver, self.location_of(session), [])
+
+    def hold(self, session: str, *, shared: bool, create: bool) -> Hold | None:
+        """Lock a session for this process, if the store has locks.
+
+        Raises:
+            SessionHeldError: Another process holds it; the message says who.
+        """
+        return self.driver.hold(self.keys(session).hold, shared=shared, holder=holder_line(), create=create)
+
+    def delete(self, session: str, agreed: Callable[[Registers], bool] | None = None) -> Job[bool]:
+        """Delete a session that no process has open, and leftovers that the driver keeps; see `life.delete`.
+
+        Raises:
+            SessionHeldError: Another process holds it; the message says who.
+        """
+        keys, hold = self.keys(session), self.hold(session, shared=False, create=False)
+        try:
+            done = yield from life.delete(keys, nonce=new_nonce(), agreed=agreed)
+            if done:
+                yield from ask_driver(lambda driver: driver.scrub(*keys.places))
+        finally:
+            if hold is not None:
+                hold.release()
+        return done
+
+    def purge(self, session: str | None = None, *, before_ms: int | None = None) -> Job[tuple[str, ...]]:
+        """Remove the remains of one deleted session or of all, and leftovers of the driver; see `Store.purge`."""
+        if session is not None:
+            names = yield from purge_one(self.keys(session))
+        else:
+            names = yield from purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
+        yield from ask_driver(lambda driver: driver.scrub(*(self.keys(name).home for name in names)))
+        return names
+
+
+class Opened(NamedTuple, Generic[R]):
+    """A session that was opened, for reading or for writing."""
+
+    reader: R
+    driver: Driver
+    location: str
+    holds: list[Hold]
+    """Released when the session is closed."""
+
+
+def policy_named(name: str | None) -> Policy | None:
+    """The policy of that name, if one is asked for.
+
+    Raises:
+        UsageError: There is no policy of that name.
+    """
+    return find_policy(name) if name is not None else None
+
+
+def release(holds: list[Hold]) -> None:
+    """Release locks; if it is interrupted, a second call continues."""
+    while holds:
+        holds[-1].release()
+        holds.pop()
+
+
+def holder_line() -> str:
+    """Describes this process, for the error of a process that finds the session locked."""
+    since = time_text(now_ms())
+    return f"pid {os.getpid()} on {platform.node()}, {os.path.basename(sys.argv[0] or 'python')}, since {since}"
+
+
+def new_card(session: str, *, title: str, project: str, cwd: str, extra: Mapping[str, object]) -> Card:
+    """The card of a new session."""
+    now = now_ms()
+    return Card(
+        session=session, life="", write="", title=title, project=project, cwd=full_path(cwd), created=now, updated=now,
+        extra=dict(extra),
+    )  # fmt: skip
+
+
+def loaded_card(session: str, facts: LoadFacts) -> Card:
+    """The card of a loaded session.
+
+    Raises:
+        UsageError: There is no such fact.
+    """
+    unknown = sorted(facts.keys() - LoadFacts.__annotations__.keys())
+    if unknown:
+        raise UsageError(f"no such fact of a session. got={unknown!r}", kind="option")
+    known: dict[str, Any] = {name: value for name, value in facts.items() if name != "created_ms"}
+    if "extra" in known:
+        known["extra"] = dict(known["extra"])
+    now = now_ms()
+    return Card(session=session, life="", write="", created=facts.get("created_ms", now), updated=now, **known)
+
+
+def full_path(cwd: str) -> str:
+    """The absolute path of a folder; an empty one stays empty."""
+    return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
+
+
+def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Callable[[SessionInfo], bool] | None:
+    """A filter for lists of sessions; None for a criterion means any."""
+    facts = (("project", project), ("cwd", None if cwd is None else full_path(cwd)), ("status", status))
+    asked = [(name, value) for name, value in facts if value is not None]
+    return (lambda row: all(getattr(row, name) == value for name, value in asked)) if asked else None
+
+
+def open_place(
+    target: Target,
+    *,
+    path: str = "",
+    namespace: str | None = None,
+    single_writer: bool = False,
+    storage_options: Mapping[str, Any] | None = None,
+    redactor: Redactor | None = None,
+) -> Place:
+    """Open a store. Nothing is created before the first record.
+
+    Args:
+        target: A folder, `s3://bucket/prefix`, `memory://name`, any fsspec URL or filesystem object.
+        path: Where the store lies in a filesystem object.
+        namespace: A part of the store for one tenant.
+        single_writer: You promise that one process at a time writes here. Needed for stores without compare-and-swap.
+        storage_options: Passed on to the client of a remote store.
+        redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
+        It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
+        and repairs keep stored texts as they are.
+
+    Raises:
+        UsageError: The target is none of these.
+        UnsafeStoreError: The store has no compare-and-swap, and `single_writer` was not promised.
+    """
+    redaction = None if redactor is None else Redaction(redactor)
+    driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
+    place = Place(driver, address=address_of(target), redaction=redaction, location=location_of(target, path))
+    return place.namespace(namespace) if namespace else place

@@ -1,0 +1,29 @@
+"""Each kind that is raised is a member of `Kind`, and the reference lists it."""
+
+from __future__ import annotations
+
+from tests.docs import kinds
+
+import treering
+
+
+def test_each_kind_that_is_raised_is_listed_and_no_other() -> None:
+    """`Kind` holds what the source raises, finds and loses: no more, no less."""
+    assert kinds.raised().keys() == {str(kind) for kind in treering.Kind}
+
+
+def test_each_kind_says_what_it_means_and_what_to_do() -> None:
+    """Its docstring is two sentences; they stand in the order of the alphabet."""
+    said = kinds.meanings()
+    assert list(said) == sorted(said) == [str(kind) for kind in treering.Kind]
+    assert [kind for kind, (meaning, remedy) in said.items() if not meaning or not remedy] == []
+
+
+def test_the_page_of_kinds_is_up_to_date() -> None:
+    """`python -m tests.docs.kinds` writes it."""
+    assert kinds.PAGE.read_text() == kinds.page()
+
+
+def test_an_error_is_compared_with_a_member() -> None:
+    """A kind equals its text."""
+    assert treering.UsageError("x", kind="closed").kind == treering.Kind.CLOSED
