@@ -25,7 +25,7 @@ CARRIERS = CLASSES | {"Finding", "Loss"}
 CONSTANTS = {"NOT_OURS": NOT_OURS, "DAMAGED": DAMAGED}
 HELPERS = {"_odd": "Finding", "_lose": "Loss", "Problem": "Problem"}
 """What takes a kind as its first argument, and what it makes of it."""
-OF_FILES = (("importers/doctor.py", "Finding"), ("programs/common/source.py", "Problem"))
+OF_FILES = (("importers/parsed_file.py", "Finding"), ("programs/common/source.py", "Problem"))
 """What says something about a file of another program has words of its own."""
 ON_PURPOSE = "storage/faulty.py"
 """A driver that fails on purpose."""

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 import treering
 from treering.exporters import export
-from treering.importers import Intake, detect_format, discover, find_sessions, read
+from treering.importers import Intake, detect_format, diagnose, discover, find_sessions, read, repair
 
 home = Path.cwd()
 folder = home / ".chatty"
@@ -34,6 +34,9 @@ with store.session("c1") as session:
     session.append(treering.assistant("because"))
 print(export(store.view("c1"), "two.chat", format="chatty").same_context)
 print(Path("two.chat").read_text(), end="")
+lines = Path("two.chat").read_text().replace('"up":"m1"', '"up":"gone"').splitlines(keepends=True)
+(folder / "headless.chat").write_text("".join(lines[1:]))
+print([finding.kind for finding in diagnose(folder / "headless.chat").findings])
 """
 
 
@@ -52,16 +55,17 @@ def site(tmp_path: Path) -> Path:
 
 
 def test_a_program_of_another_distribution(site: Path, tmp_path: Path) -> None:
-    """It is found by its entry point alone: files are listed, imported, continued, and written back."""
+    """It is found by its entry point alone: files are listed, imported, continued, written back, and examined."""
     code = f"import sys; sys.path[:] = {[str(site), *sys.path]!r}\n{CODE}"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    told, outcome, same, header, first, second = done.stdout.splitlines()
+    told, outcome, same, header, first, second, found = done.stdout.splitlines()
     assert told == "chatty ['chatty'] {'id': 'c1', 'messages': 1}"
     assert (outcome, same) == ("new", "True")
     assert header == '{"type":"chatty","id":"c1","folder":"/src/app"}'
     assert first == '{"type":"say","id":"m1","up":null,"at":1767600000000,"who":"human","text":"why"}'
     assert '"who":"bot","text":"because"' in second
+    assert found == "['header_missing', 'orphan']"
 
 
 def test_the_program_is_short() -> None:

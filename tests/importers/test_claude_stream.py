@@ -16,7 +16,7 @@ from treering.exporters import export
 from treering.format.record import decode_record
 from treering.ids import new_nonce
 from treering.importers import Intake, read
-from treering.importers.mending import diagnose, repair
+from treering.importers.file_repair import diagnose, repair
 from treering.programs.common.writing import encode_javascript
 
 

@@ -16,9 +16,9 @@ from tests.golden.folder import Golden, find_golden
 from tests.sampling import few
 
 from treering.errors import ConflictError, TreeringError, UsageError
-from treering.importers import mending, read
-from treering.importers.doctor import Diagnosis
-from treering.importers.mending import diagnose, repair
+from treering.importers import file_repair, read
+from treering.importers.file_repair import diagnose, repair
+from treering.importers.parsed_file import Diagnosis
 from treering.programs.formats import detect_format
 
 TIME = "2026-01-05T08:00:00.000Z"
@@ -397,7 +397,7 @@ def test_the_tree_is_looked_at_in_steps_that_follow_its_entries(
             touched += len(self) + len(other)
             return Counted([*self, *other])
 
-    monkeypatch.setattr(mending, "set", Counted, raising=False)
+    monkeypatch.setattr(file_repair, "set", Counted, raising=False)
     count = 500
     diagnose(write(tmp_path, lines(HEADER, *chain(count))))
     assert count <= touched <= 5 * count

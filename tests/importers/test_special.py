@@ -20,7 +20,7 @@ from treering.api.store import Store
 from treering.errors import ConflictError, UsageError
 from treering.importers import Intake, detect_format, diagnose, read, repair
 from treering.importers.discovery import discover, find_sessions
-from treering.importers.doctor import is_foreign
+from treering.importers.parsed_file import is_foreign
 from treering.programs.common import spool
 from treering.programs.common.source import find_special
 from treering.programs.omp.breadcrumbs import read_breadcrumb

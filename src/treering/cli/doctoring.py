@@ -11,8 +11,8 @@ from treering.cli import exits
 from treering.cli.output import Output
 from treering.cli.settings import json_option, store_options
 from treering.cli.text import counted
-from treering.importers.doctor import Diagnosis, Finding
-from treering.importers.mending import diagnose, repair
+from treering.importers.file_repair import diagnose, repair
+from treering.importers.parsed_file import Diagnosis, Finding
 from treering.programs import BUILT_IN
 
 FINDINGS_SHOWN = 50

@@ -15,9 +15,9 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
 from treering.importers.discovery import ENDINGS, find_sessions
-from treering.importers.doctor import is_foreign
 from treering.importers.intake import Intake, Taken
 from treering.importers.origin import stat_of
+from treering.importers.parsed_file import is_foreign
 from treering.programs import BUILT_IN
 from treering.programs.common.folder import StoredFolder, is_url
 from treering.programs.common.source import Problem, find_special

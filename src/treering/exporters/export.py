@@ -24,8 +24,7 @@ from treering.importers import SessionFile, read
 from treering.importers.outline import FileOutline
 from treering.programs.common.stored import let_index_go
 from treering.programs.common.target import Composed, LeftOut, find_exporter
-from treering.programs.formats import find_format
-from treering.programs.omp.blobs import FOLDER, find_folder
+from treering.programs.formats import blobs_folder, find_format
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
@@ -60,7 +59,7 @@ def export(
     Args:
         view: The session.
         path: The file.
-        format: `pi`, `omp`, `operator`, `kit`, `evva` or `claude`.
+        format: The name of the program, one of `treering.programs.common.target.targets()`.
         overwrite: Replace the file if it exists.
 
     Raises:
@@ -75,7 +74,7 @@ def export(
         raise UsageError(f"file exists already. path={str(place)!r}", kind="file", remedy="ask to overwrite it")
     made: list[Path] = []
     try:
-        made += _write_parts(place, composed)
+        made += _write_parts(place, format, composed)
         made.append(_write_beside(place, composed.data))
         if composed.messages is not None:
             _check_messages(read(made[-1], format=format), composed)
@@ -90,11 +89,11 @@ def export(
     )
 
 
-def _write_parts(place: Path, composed: Composed) -> Iterator[Path]:
+def _write_parts(place: Path, program: str, composed: Composed) -> Iterator[Path]:
     """Write what goes into files of their own, where the program will look for it; yield those that are new."""
-    if not composed.parts:
+    folder = blobs_folder(program, place)
+    if not composed.parts or folder is None:
         return
-    folder = find_folder(place) or place.parent / FOLDER
     folder.mkdir(exist_ok=True)
     for name, data in composed.parts.items():
         if not (folder / name).exists():

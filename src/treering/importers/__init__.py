@@ -1,10 +1,10 @@
 """Importers: session files of other programs, read as drafts, and as their programs see them."""
 
 from treering.importers.discovery import discover, find_sessions, recent
-from treering.importers.doctor import Diagnosis, Finding
+from treering.importers.file_repair import Repaired, diagnose, repair
 from treering.importers.intake import Intake, Taken
-from treering.importers.mending import Repaired, diagnose, repair
 from treering.importers.origin import Origin, origin_of
+from treering.importers.parsed_file import Diagnosis, Finding
 from treering.importers.session_file import ContextMessage, FileContext, SessionFile, read
 from treering.programs import register_program
 from treering.programs.common.entry import Entry

@@ -50,7 +50,7 @@ class Recent(msgspec.Struct, frozen=True, kw_only=True):
     """Its id in the file."""
     modified_ms: int
     breadcrumb: bool = False
-    """oh-my-pi noted it for this terminal."""
+    """A program noted it for this terminal."""
 
 
 def find_sessions(

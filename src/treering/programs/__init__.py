@@ -7,6 +7,7 @@ A program is a package, and what is known of it are modules in that, its parts:
     write    a session as a file of its own                           `treering.programs.common.target.Exporter`
     policy   what it sends to a model; registered when it is imported `treering.checkpoint.policy`
     message  messages whose fields have names of their own            `treering.messages.Shape`
+    repair   what `treering doctor` must know of damaged files        `treering.programs.common.tree_rules`
 
 Only `read` and `locate` must be there. Names of its policies and views begin with the name of the program, followed by
 what is no letter: so whoever resumes a session finds them by their names.
@@ -62,7 +63,7 @@ def part_of(name: str, part: str) -> Any:
 
     Args:
         name: Of the program.
-        part: `read`, `locate`, `write`, `policy` or `message`.
+        part: `read`, `locate`, `write`, `policy`, `message` or `repair`.
     """
     program = _find(name)
     if not isinstance(program, str):

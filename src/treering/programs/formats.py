@@ -58,7 +58,8 @@ class Locator(Protocol):
     """What the part `locate` of a program offers: where its sessions are, told without reading one.
 
     Where sessions are folders, it also has `unit_of`; see `treering.programs.common.folder.UnitOf`. A program that
-    notes what a terminal had open has `breadcrumbs` and `breadcrumb`; see `Breadcrumbs`.
+    notes what a terminal had open has `breadcrumbs` and `breadcrumb`; see `Breadcrumbs`. One that keeps parts of
+    sessions in files of their own has `blobs_folder`; see `BlobsLocator`.
     """
 
     def find(self, folder: str | os.PathLike[str]) -> Iterator[Path]:
@@ -86,6 +87,13 @@ class FolderLocator(Locator, Protocol):
         Args:
             path: Absolute, or a URL; the file need not be there.
         """
+
+
+class BlobsLocator(Locator, Protocol):
+    """Where a program keeps large parts of its sessions, such as images, in files of their own."""
+
+    def blobs_folder(self, file: Path) -> Path:
+        """Return the folder with those of a session file; it may not exist."""
 
 
 class Breadcrumb(Protocol):
@@ -149,6 +157,25 @@ def find_locator(name: str) -> Locator:
     if found is None:
         raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind="format")
     return cast(Locator, found)
+
+
+def blobs_folder(name: str, file: Path) -> Path | None:
+    """Return the folder with the parts of a session file that a program keeps apart; None if it keeps none apart.
+
+    Args:
+        name: Of the program.
+        file: The session file, which need not exist.
+    """
+    locator = find_locator(name)
+    return cast(BlobsLocator, locator).blobs_folder(file) if hasattr(locator, "blobs_folder") else None
+
+
+def format_by_name(file: Path) -> Format:
+    """Return the format whose files are named like this one; of several, the one that is asked last about a file."""
+    last_first = known_programs()[::-1]
+    files = (name for name in last_first if name not in _folder_locators())
+    named = (name for name in files if file.name.endswith(getattr(find_locator(name), "ENDINGS", ())))
+    return find_format(next(named, last_first[0]))
 
 
 def format_with(policy: str) -> Format | None:

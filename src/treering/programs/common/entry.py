@@ -20,6 +20,8 @@ AFTER = "$after"
 """In the `source` of a draft: what follows its line, where that is more or less than one line break."""
 BEFORE = "$before"
 """In the `source` of the header's note: white space that stands before it."""
+SLOT = "slot"
+"""In the `source` of the header's note: a line with the title in front of the header, where a program has one."""
 FRAMING = frozenset({AFTER, BEFORE})
 """What belongs to a file and not to its records."""
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from treering.programs.omp.blobs import FOLDER, find_folder
 from treering.programs.omp.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
 from treering.programs.pi import locate as pi
 
@@ -53,6 +54,11 @@ def _profile(environ: Mapping[str, str]) -> str:
     """The profile in use; empty for the default one, which a name that is none means as well."""
     name = environ.get("OMP_PROFILE", environ.get("PI_PROFILE", "")).strip()
     return name if _PROFILE.fullmatch(name) and name != "default" and not name.endswith(".") else ""
+
+
+def blobs_folder(file: Path) -> Path:
+    """Return the folder with the blobs of a session file: the nearest above it, or one beside it that may not exist."""
+    return find_folder(file) or file.parent / FOLDER
 
 
 def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:

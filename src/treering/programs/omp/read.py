@@ -21,7 +21,7 @@ import msgspec
 from treering.format import values
 from treering.format.values import Fields, fields_of
 from treering.programs.common.chain import Place
-from treering.programs.common.entry import Entry, as_text
+from treering.programs.common.entry import SLOT, Entry, as_text
 from treering.programs.common.growth import Growth
 from treering.programs.common.lines import read_values
 from treering.programs.common.read_file import ReadFile
@@ -39,8 +39,6 @@ from treering.transcript.node import Draft
 NAME: Final = "omp"
 POLICIES: Final = ("omp", "omp-transcript")
 RULES: Final = Rules(moment=read_time, title=None, needs_id=True)
-SLOT: Final = "slot"
-"""In the `source` of the note of the import: the bytes of the title slot."""
 
 CALLS_CHARACTERS_MAX: Final = 320
 """What the digests of one message's calls may take of its brief. With more than 35 calls each gets a shorter one."""

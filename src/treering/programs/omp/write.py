@@ -12,13 +12,12 @@ import msgspec
 from treering.api.view import View
 from treering.format.values import Fields, fields_of
 from treering.programs.common.composition import compose_lines
-from treering.programs.common.entry import as_bytes
+from treering.programs.common.entry import SLOT, as_bytes
 from treering.programs.common.stored import header_in, stored_drafts
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
 from treering.programs.common.writing import encode_javascript
 from treering.programs.omp.blobs import externalise
-from treering.programs.omp.read import SLOT
 from treering.programs.omp.title_slot import TitleSlot, build_title_slot
 from treering.programs.pi.read import VERSION
 from treering.programs.pi.write import adapted as adapted_for_pi, apart, usage_of

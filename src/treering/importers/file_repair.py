@@ -1,4 +1,4 @@
-"""Say what is wrong with a session file, and make a repaired copy. See `treering.importers.doctor` for the rules."""
+"""Say what is wrong with a session file, and make a repaired copy. `treering.importers.parsed_file` has the rules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ import msgspec
 
 from treering.errors import ConflictError, CorruptError, UsageError
 from treering.format.values import Fields
-from treering.importers.doctor import Chart, Diagnosis, Outline, each_entry, examine, names_in, text_at
-from treering.importers.shapes import Shape
+from treering.importers.parsed_file import Diagnosis, Outline, ParsedFile, each_entry, examine, names_in, text_at
 from treering.programs.common.entry import Encode, Entry
 from treering.programs.common.lines import decode
 from treering.programs.common.spool import settled
-from treering.programs.common.writing import encode_go
-from treering.programs.evva.read import ENVELOPE, SESSION, indent
-from treering.programs.omp.blobs import find_folder
+from treering.programs.common.tree_rules import TreeRules, whole_document
 
 _GZIP: Final = 31
 """Tells zlib to write a header and an end as gzip does."""
@@ -41,13 +38,13 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 class Plan:
     """What changes in the records of the copy."""
 
-    def __init__(self, chart: Chart, tree: _Tree | None) -> None:
-        self.chart = chart
+    def __init__(self, parsed: ParsedFile, tree: _TreeRepair | None) -> None:
+        self.parsed = parsed
         self._tree = tree
 
     def records(self) -> Iterator[tuple[Entry, Fields]]:
         """Read the file again; yield its entries, and their records as they stand in the copy, one at a time."""
-        for at, entry in enumerate(each_entry(self.chart)):
+        for at, entry in enumerate(each_entry(self.parsed)):
             yield entry, entry.record if self._tree is None else self._tree.record(at, entry)
 
     def lines(self) -> Iterator[bytes]:
@@ -55,25 +52,25 @@ class Plan:
         for entry, record in self.records():
             raw = entry.raw.strip()
             if record is not entry.record or not _is_text(raw):
-                raw = self.chart.format.encode(record)
-            for character in self.chart.shape.escaped if self.chart.shape else ():
+                raw = self.parsed.format.encode(record)
+            for character in self.parsed.tree.escaped if self.parsed.tree else ():
                 raw = raw.replace(character.encode(), f"\\u{ord(character):04x}".encode())
             yield raw
 
 
-def plan(chart: Chart) -> Plan:
+def plan(parsed: ParsedFile) -> Plan:
     """Decide what stands in the copy of a file, and report what is wrong with its tree."""
-    return Plan(chart, None if chart.shape is None else _Tree(chart, chart.shape))
+    return Plan(parsed, None if parsed.tree is None else _TreeRepair(parsed, parsed.tree))
 
 
-class _Tree:
+class _TreeRepair:
     """Gives every entry an id of its own and a parent that is there."""
 
-    def __init__(self, chart: Chart, shape: Shape) -> None:
-        self._chart = chart
-        self._shape = shape
-        self._entries = chart.entries
-        self._unattachable = shape.asides | chart.format.RULES.outside | {""}
+    def __init__(self, parsed: ParsedFile, tree: TreeRules) -> None:
+        self._parsed = parsed
+        self._rules = tree
+        self._entries = parsed.entries
+        self._unattachable = tree.asides | parsed.format.RULES.outside | {""}
         self._ids: list[str] = self._unique_ids()
         self._places = {name: at for at, name in enumerate(self._ids)}
         self._parents = self._resolved()
@@ -106,8 +103,8 @@ class _Tree:
         number = 0
         while True:
             number += 1
-            seed = f"{self._chart.session}/{len(taken)}/{number}".encode("utf-8", "surrogatepass")
-            name = blake2b(seed, digest_size=self._shape.id_bytes).hexdigest()
+            seed = f"{self._parsed.session}/{len(taken)}/{number}".encode("utf-8", "surrogatepass")
+            name = blake2b(seed, digest_size=self._rules.id_bytes).hexdigest()
             if name not in taken:
                 return name
 
@@ -130,7 +127,7 @@ class _Tree:
 
     def _named_by_damage(self) -> dict[str, str | None]:
         """What damaged bytes say of entries that are lost: their ids and parents."""
-        found = (names_in(raw, self._shape) for _, raw in self._chart.lost)
+        found = (names_in(raw, self._rules) for _, raw in self._parsed.lost)
         return {pair[0]: pair[1] for pair in found if pair is not None}
 
     def _attach(self, at: int, lost: str) -> str | None:
@@ -141,7 +138,7 @@ class _Tree:
         if parent is not None and self._is_below(self._places[parent], at):
             parent = self._before(at)
         remedy = f"it is attached to {parent!r}" if parent is not None else "it begins a branch of its own"
-        self._chart.report(entry.line, entry.offset, "orphan", f"parent is not in the file. parent={lost!r}", remedy)
+        self._parsed.report(entry.line, entry.offset, "orphan", f"parent is not in the file. parent={lost!r}", remedy)
         return parent
 
     def _above_damage(self, lost: str) -> str | None:
@@ -155,7 +152,7 @@ class _Tree:
 
     def _before(self, at: int) -> str | None:
         """The last entry of the conversation in front of the nearest damage above, or else in front of this one."""
-        cut = max((place for place, _ in self._chart.lost if place <= at), default=at) or at
+        cut = max((place for place, _ in self._parsed.lost if place <= at), default=at) or at
         for place in chain(range(cut - 1, -1, -1), range(at - 1, cut - 1, -1)):
             if self._is_attachable(place, at) and not self._is_below(place, at):
                 return self._ids[place]
@@ -164,7 +161,7 @@ class _Tree:
     def _is_attachable(self, place: int, at: int) -> bool:
         """Tell whether an entry may be the parent of another, as far as its kind tells that."""
         entry, below = self._entries[place], self._entries[at]
-        if entry.type in self._unattachable or (self._shape.loose and not entry.id):
+        if entry.type in self._unattachable or (self._rules.loose and not entry.id):
             return False
         return entry.lane == below.lane
 
@@ -200,21 +197,21 @@ class _Tree:
             ("self_parent", "entry is its own parent") if alone else ("cycle", "parents lead round in circles")
         )
         remedy = f"it is attached to {parent!r}" if parent is not None else "it begins a branch of its own"
-        self._chart.report(entry.line, entry.offset, kind, f"{message}. id={self._ids[at]!r}", remedy)
+        self._parsed.report(entry.line, entry.offset, kind, f"{message}. id={self._ids[at]!r}", remedy)
 
     # records
 
     def _look_at_type(self, entry: Outline) -> None:
         """Report a type that the program does not know, and what becomes of it."""
-        if entry.type in self._shape.types:
+        if entry.type in self._rules.types:
             return
-        carrier = self._shape.carrier
+        carrier = self._rules.carrier
         message = f"type of the entry is not known. type={entry.type!r}"
         if carrier is not None:
             remedy = f"it is kept in an entry of the type {carrier.type!r}"
-            self._chart.report(entry.line, entry.offset, "refused_type", message, remedy)
+            self._parsed.report(entry.line, entry.offset, "refused_type", message, remedy)
         elif entry.type:
-            self._chart.report(entry.line, entry.offset, "unknown_type", message)
+            self._parsed.report(entry.line, entry.offset, "unknown_type", message)
 
     def record(self, at: int, entry: Entry) -> Fields:
         """Return the record as it stands in the copy; the entry's own one if nothing changes.
@@ -224,14 +221,14 @@ class _Tree:
             entry: The whole entry.
         """
         changed: Fields = {}
-        own = text_at(entry.record, self._shape.id)
-        if own != self._ids[at] and (own or not self._shape.loose):
-            changed[self._shape.id] = self._ids[at]
-        named = text_at(entry.record, self._shape.parent) or None
+        own = text_at(entry.record, self._rules.id)
+        if own != self._ids[at] and (own or not self._rules.loose):
+            changed[self._rules.id] = self._ids[at]
+        named = text_at(entry.record, self._rules.parent) or None
         if named != self._parents[at]:
-            changed[self._shape.parent] = self._parents[at]
+            changed[self._rules.parent] = self._parents[at]
         names = self._names[at]
-        for field in self._shape.pointers:
+        for field in self._rules.pointers:
             target = entry.record.get(field)
             if isinstance(target, str) and target in names:
                 changed[field] = names[target]
@@ -240,12 +237,12 @@ class _Tree:
 
     def _carried(self, entry: Entry, record: Fields) -> Fields:
         """Put a record of a type that the program refuses into one that it takes."""
-        carrier = self._shape.carrier
-        if carrier is None or entry.type in self._shape.types:
+        carrier = self._rules.carrier
+        if carrier is None or entry.type in self._rules.types:
             return record
-        envelope = (self._shape.id, self._shape.parent, self._chart.format.RULES.time)
+        envelope = (self._rules.id, self._rules.parent, self._parsed.format.RULES.time)
         kept = {"type": carrier.type} | {name: record[name] for name in envelope if name in record}
-        data = self._chart.format.encode(record).decode("utf-8", "replace") if carrier.as_text else dict(record)
+        data = self._parsed.format.encode(record).decode("utf-8", "replace") if carrier.as_text else dict(record)
         return kept | {carrier.name: f"unknown.{entry.type}", carrier.data: data}
 
 
@@ -272,9 +269,9 @@ def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diag
         AccessError: The file may not be read.
     """
     with settled(Path(path)) as place:
-        chart = examine(place, format)
-    plan(chart)
-    return msgspec.structs.replace(chart.diagnosis, path=str(path))
+        parsed = examine(place, format)
+    plan(parsed)
+    return msgspec.structs.replace(parsed.diagnosis, path=str(path))
 
 
 # the copy
@@ -302,49 +299,39 @@ def repair(
     if target.exists():
         raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="name another one")
     with settled(place) as source:
-        chart = examine(source, format, find_folder(place))
-        made = plan(chart)
-        if not chart.entries and not chart.header:
+        parsed = examine(source, format, place)
+        made = plan(parsed)
+        if not parsed.entries and not parsed.header:
             raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
-        beside, size = _write_beside(target, [_document(made)] if chart.format.NAME == "evva" else _lines(made))
+        beside, size = _write_beside(target, _pieces(made))
         try:
-            _check(beside, made, find_folder(place))
+            _check(beside, made, place)
             os.link(beside, target)  # fails if somebody made the file meanwhile
         except FileExistsError as error:
             raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
         finally:
             beside.unlink()
-    diagnosis = msgspec.structs.replace(chart.diagnosis, path=str(place))
-    return Repaired(diagnosis=diagnosis, path=str(target), entries=len(chart.entries), bytes=size)
+    diagnosis = msgspec.structs.replace(parsed.diagnosis, path=str(place))
+    return Repaired(diagnosis=diagnosis, path=str(target), entries=len(parsed.entries), bytes=size)
+
+
+def _pieces(made: Plan) -> Iterator[bytes]:
+    """Yield the copy in pieces: one whole document, or line by line."""
+    records = (record for _, record in made.records())
+    document = whole_document(made.parsed.format.NAME, made.parsed.header, records)
+    yield from _lines(made) if document is None else [document]
 
 
 def _lines(made: Plan) -> Iterator[bytes]:
-    chart = made.chart
-    header = chart.header_raw
-    if "header_id" in {finding.kind for finding in chart.findings}:
-        header = chart.format.encode(_merged(chart.header, {"id": chart.session}))
+    parsed = made.parsed
+    header = parsed.header_raw
+    if "header_id" in {finding.kind for finding in parsed.findings}:
+        header = parsed.format.encode(_merged(parsed.header, {"id": parsed.session}))
     elif not _is_text(header):
-        header = chart.format.encode(chart.header)
+        header = parsed.format.encode(parsed.header)
     # A title slot keeps its padding: its program rewrites it in place.
-    front = (line for line in (chart.slot, header) if line)
+    front = (line for line in (parsed.slot, header) if line)
     yield from (line + b"\n" for line in chain(front, made.lines()))
-
-
-def _document(made: Plan) -> bytes:
-    """A whole document of evva: what can be read of its envelope, and the messages."""
-    header = made.chart.header
-    names = {name.lower(): name for name in header}
-    session = header.get(names.get("session", "session"))
-    inner = (
-        {name: value for name, value in session.items() if name.lower() != "messages"}
-        if isinstance(session, dict)
-        else {}
-    )
-    known = {name.lower() for name in inner}
-    inner = {"messages": [record for _, record in made.records()]} | inner
-    inner |= {name: value for name, value in SESSION.items() if name not in known and name != "messages"}
-    envelope = {name: value for name, value in ENVELOPE.items() if name not in names}
-    return indent(encode_go({**header, **envelope, names.get("session", "session"): inner}))
 
 
 def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
@@ -365,18 +352,18 @@ def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
     return Path(name), size
 
 
-def _check(copy: Path, made: Plan, blobs: Path | None) -> None:
+def _check(copy: Path, made: Plan, beside: Path) -> None:
     """Read a copy again: every record is in it, in order, and nothing is wrong any more."""
-    chart = examine(copy, made.chart.format.NAME, blobs)
-    again = plan(chart)
-    left = [finding for finding in chart.findings if finding.severity == "damage"]
-    encode = made.chart.format.encode
-    pairs = zip_longest(made.records(), each_entry(again.chart))
+    parsed = examine(copy, made.parsed.format.NAME, beside)
+    again = plan(parsed)
+    left = [finding for finding in parsed.findings if finding.severity == "damage"]
+    encode = made.parsed.format.encode
+    pairs = zip_longest(made.records(), each_entry(again.parsed))
     same = all(pair is not None and entry is not None and _same(encode, pair[1], entry.record) for pair, entry in pairs)
     if left or not same:
         what = f"{left[0].kind} on line {left[0].line}" if left else "its records are not those of the file"
         raise CorruptError(
-            f"the copy is not right, and was not kept: {what}. path={str(made.chart.path)!r}",
+            f"the copy is not right, and was not kept: {what}. path={str(made.parsed.path)!r}",
             kind="copy",
             remedy="please report this, if you can with the file",
         )

@@ -26,16 +26,14 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
-from treering.importers.shapes import Shape, like, shape_of
-from treering.programs.common.entry import RAW, Entry
+from treering.programs.common.entry import RAW, SLOT, Entry
 from treering.programs.common.flat import FlatSource
 from treering.programs.common.lines import decode, read_values
 from treering.programs.common.reader import text_of
 from treering.programs.common.source import HEAD_BYTES, ImportSource, Problem, open_stream, read_start
 from treering.programs.common.spans import members
-from treering.programs.formats import Format, detect_format, find_format
-from treering.programs.omp.blobs import find_folder
-from treering.programs.omp.read import SLOT
+from treering.programs.common.tree_rules import TreeRules, program_of_entry, session_header, tree_rules
+from treering.programs.formats import Format, blobs_folder, detect_format, find_format, format_by_name
 from treering.transcript.node import Draft
 
 Severity = Literal["damage", "oddity", "harmless"]
@@ -112,18 +110,18 @@ class Outline(msgspec.Struct, frozen=True, gc=False):
     """What it is read as following, where it does not say so."""
     type: str
     lane: tuple[object, ...]
-    """See `Shape`."""
+    """See `TreeRules`."""
     line: int
     offset: int
 
 
-class Chart:
+class ParsedFile:
     """A file taken apart, with all that must be known of its tree: ids and the like, and nothing of payloads."""
 
     def __init__(self, path: Path, found: Format) -> None:
         self.path = path
         self.format = found
-        self.shape: Shape | None = None
+        self.tree: TreeRules | None = None
         self.header: Fields = {}
         self.header_raw = b""
         self.header_offset: int | None = None
@@ -162,43 +160,48 @@ def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") 
     return Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
 
 
-def examine(path: Path, format: str | None = None, blobs: Path | None = None) -> Chart:  # noqa: A002
+def examine(path: Path, format: str | None = None, beside: Path | None = None) -> ParsedFile:  # noqa: A002
     """Read a file and take it apart; the tree is not looked at yet.
+
+    Args:
+        path: The file.
+        format: Its format; by default it is detected.
+        beside: The file beside which its program keeps large parts, if `path` is a copy of that.
 
     Raises:
         UsageError: It is no session file of a format that is known.
     """
     head = _head(path)
     found = find_format(format) if format is not None else _format_of(path, head)
-    chart = Chart(path, found)
+    parsed = ParsedFile(path, found)
     if not head.strip(PADDING) and _is_blank(path):
-        chart.report(0, 0, "empty", "file is empty", "nothing is left to repair")
-        return chart
-    chart.blobs = blobs or find_folder(path)
+        parsed.report(0, 0, "empty", "file is empty", "nothing is left to repair")
+        return parsed
+    parsed.blobs = blobs_folder(found.NAME, beside or path)
     try:
-        source = found.open_source(path, blobs=chart.blobs)
+        source = found.open_source(path, blobs=parsed.blobs)
     except UsageError as error:
         if error.kind != "format":
             raise
-        if shape_of(found) is None:
+        if tree_rules(found.NAME) is None:
             if not found.detect(head):
                 raise
-            chart.report(1, 0, "torn", "document ends before its messages", "nothing is left to repair")
-            return chart
-        chart.front = found.encode(_header(chart)) + b"\n"
-        with _opened(chart) as source:
-            _read(chart, source)
+            parsed.report(1, 0, "torn", "document ends before its messages", "nothing is left to repair")
+            return parsed
+        parsed.front = found.encode(_header(parsed)) + b"\n"
+        with _opened(parsed) as source:
+            _read(parsed, source)
     else:
-        _read(chart, source)
-    return chart
+        _read(parsed, source)
+    return parsed
 
 
-def each_entry(chart: Chart) -> Iterator[Entry]:
-    """Read the file again, and yield the entries of which the chart has outlines, whole and one at a time."""
-    if chart.entries:
-        with _opened(chart) as source:
+def each_entry(parsed: ParsedFile) -> Iterator[Entry]:
+    """Read the file again, and yield the entries of a parsed file, whole and one at a time."""
+    if parsed.entries:
+        with _opened(parsed) as source:
             strays = set[int]()
-            yield from (entry for entry, _ in _records(chart, source, strays) if entry is not None)
+            yield from (entry for entry, _ in _records(parsed, source, strays) if entry is not None)
 
 
 def _head(path: Path) -> bytes:
@@ -220,7 +223,7 @@ def _format_of(path: Path, head: bytes) -> Format:
         return detect_format(path)
     except UsageError as error:
         if not head.strip(PADDING) and _is_blank(path):
-            return find_format("evva" if path.name.endswith((".json", ".json.gz")) else "pi")
+            return format_by_name(path)
         if name := _like_entries(path):
             return find_format(name)
         raise UsageError(
@@ -233,9 +236,9 @@ def _format_of(path: Path, head: bytes) -> Format:
 def _like_entries(path: Path) -> str | None:
     """The format whose entries these are, if nothing but entries, or a header in the wrong place, comes first."""
     records = list(_first_records(path))
-    if not records or not (text_at(records[0], "type") in _HEADERS or like(records[0])):
+    if not records or not (text_at(records[0], "type") in _HEADERS or program_of_entry(records[0])):
         return None
-    return next((name for record in records if (name := like(record))), None)
+    return next((name for record in records if (name := program_of_entry(record))), None)
 
 
 def is_foreign(path: Path) -> bool:
@@ -243,7 +246,7 @@ def is_foreign(path: Path) -> bool:
     with open_stream(path) as stream:
         found = [*islice(read_values(stream, lambda *_: None, _is_record), ENTRIES_GUESSED)]
     records = [fields_of(value.value) for value in found]
-    known = any(text_at(record, "type") in _HEADERS or like(record) for record in records)
+    known = any(text_at(record, "type") in _HEADERS or program_of_entry(record) for record in records)
     return bool(found) and all(value.intact for value in found) and not known
 
 
@@ -259,105 +262,108 @@ def _is_record(value: Fields) -> bool:
     return isinstance(value.get("type"), str) and isinstance(value.get("id"), str)
 
 
-def _header(chart: Chart) -> Fields:
+def _header(parsed: ParsedFile) -> Fields:
     """A header for a file that has none in front: one from further down, or a new one."""
-    header = _displaced(chart)
+    made = _made(parsed)
+    header = _displaced(parsed, made["type"])
     if header is None:
-        header = _made(chart)
-        chart.report(
+        header = made
+        parsed.report(
             1, 0, "header_missing", "file has no session header", "a new one, without a folder, is put in front"
         )
     return header
 
 
 @contextmanager
-def _opened(chart: Chart) -> Iterator[ImportSource]:
+def _opened(parsed: ParsedFile) -> Iterator[ImportSource]:
     """Open the file, or a temporary copy of it with a header in front."""
-    if not chart.front:
-        yield chart.format.open_source(chart.path, blobs=chart.blobs)
+    if not parsed.front:
+        yield parsed.format.open_source(parsed.path, blobs=parsed.blobs)
         return
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder, chart.path.name.removesuffix(".gz"))
-        with place.open("wb") as copy, open_stream(chart.path) as stream:
-            copy.write(chart.front)
+        place = Path(folder, parsed.path.name.removesuffix(".gz"))
+        with place.open("wb") as copy, open_stream(parsed.path) as stream:
+            copy.write(parsed.front)
             while piece := read_start(stream, HEAD_BYTES):
                 copy.write(piece)
-        yield chart.format.open_source(place, blobs=chart.blobs)
+        yield parsed.format.open_source(place, blobs=parsed.blobs)
 
 
-def _displaced(chart: Chart) -> Fields | None:
-    with open_stream(chart.path) as stream:
+def _displaced(parsed: ParsedFile, header_type: object) -> Fields | None:
+    with open_stream(parsed.path) as stream:
         for value in read_values(stream, lambda *_: None, _is_record):
             record = fields_of(value.value)
-            if record.get("type") in ("session", "session_header"):
-                chart.header_offset = value.offset
-            if record.get("type") == "session":
-                chart.report(
+            if record.get("type") in (header_type, "session_header"):
+                parsed.header_offset = value.offset
+            if record.get("type") == header_type:
+                parsed.report(
                     value.line, value.offset, "header_displaced", "session header is not the first record",
                     "it is put in front",
                 )  # fmt: skip
                 return record
             if record.get("type") == "session_header":
-                chart.report(
+                parsed.report(
                     value.line, value.offset, "header_name", "header has another type", "it gets the right one"
                 )
-                return record | {"type": "session"}
+                return record | {"type": header_type}
     return None
 
 
-def _made(chart: Chart) -> Fields:
+def _made(parsed: ParsedFile) -> Fields:
     """A header for a file that has none; it is about no folder, since nothing in the file says which."""
-    first = next((record for record in _first_records(chart.path) if "timestamp" in record), {})
-    name = chart.path.name.removesuffix(".gz").removesuffix(".jsonl")
+    time = parsed.format.RULES.time
+    first = next((record for record in _first_records(parsed.path) if time in record), {})
+    name = parsed.path.name.removesuffix(".gz").removesuffix(".jsonl")
     identifier = name.rpartition("_")[2] or name
-    return {"type": "session", "version": 3, "id": identifier, "timestamp": first.get("timestamp"), "cwd": ""}
+    rules = tree_rules(parsed.format.NAME)
+    return (rules.header if rules is not None else session_header)(identifier, first.get(time))
 
 
-def _read(chart: Chart, source: ImportSource) -> None:
+def _read(parsed: ParsedFile, source: ImportSource) -> None:
     """Take in all that a file holds; places are those in the file without the header that was put in front."""
     strays: set[int] = set()
     header = source.header
-    chart.version, chart.session = header.version, header.session_id
-    shape = shape_of(chart.format)
-    is_tree = shape is not None and header.version >= shape.linear_below and not isinstance(source, FlatSource)
-    chart.shape = shape if is_tree else None
+    parsed.version, parsed.session = header.version, header.session_id
+    tree = tree_rules(parsed.format.NAME)
+    is_tree = tree is not None and header.version >= tree.linear_below and not isinstance(source, FlatSource)
+    parsed.tree = tree if is_tree else None
     of_bytes: list[Finding] = []
-    for entry, drafts in _records(chart, source, strays):
+    for entry, drafts in _records(parsed, source, strays):
         if entry is None:
-            _set_aside(chart, drafts)
+            _set_aside(parsed, drafts)
         else:
-            of_bytes += _look_at_bytes(chart, entry)
-            chart.entries.append(_outline(chart.shape, entry, chart.entries[-1:]))
-    shift = len(chart.front)
+            of_bytes += _look_at_bytes(parsed, entry)
+            parsed.entries.append(_outline(parsed.tree, entry, parsed.entries[-1:]))
+    shift = len(parsed.front)
     for problem in source.problems:
         if not (problem.offset in strays or _is_ours(problem) or (shift and problem.kind == "second_header")):
             line, offset = max(0, problem.line - bool(shift)), max(0, problem.offset - shift)
-            chart.report(line, offset, problem.kind, problem.message, _REMEDIES.get(problem.kind, ""))
-    for offset in strays - {None if chart.header_offset is None else chart.header_offset + shift}:
-        chart.report(1, offset - shift, "title_slot", "a title where no title slot is", "left out")
-    chart.findings += of_bytes
+            parsed.report(line, offset, problem.kind, problem.message, _REMEDIES.get(problem.kind, ""))
+    for offset in strays - {None if parsed.header_offset is None else parsed.header_offset + shift}:
+        parsed.report(1, offset - shift, "title_slot", "a title where no title slot is", "left out")
+    parsed.findings += of_bytes
 
 
-def _records(chart: Chart, source: ImportSource, strays: set[int]) -> Iterator[tuple[Entry | None, list[Draft]]]:
+def _records(parsed: ParsedFile, source: ImportSource, strays: set[int]) -> Iterator[tuple[Entry | None, list[Draft]]]:
     """Yield the records of a file, with places in it as it is; those that stand in the wrong one become `strays`."""
-    shift = len(chart.front)
+    shift = len(parsed.front)
     for entry, drafts in source.records():
         if entry is None:
             yield None, drafts
-        elif entry.offset - shift == chart.header_offset or (entry.type == "title" and not entry.id):
+        elif entry.offset - shift == parsed.header_offset or (entry.type == "title" and not entry.id):
             strays.add(entry.offset)
         elif entry.record:
             place = {"line": entry.line - bool(shift), "offset": entry.offset - shift}
             yield msgspec.structs.replace(entry, **place), drafts
 
 
-def _outline(shape: Shape | None, entry: Entry, before: list[Outline]) -> Outline:
+def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Outline:
     """Return what tells of the tree. It shares with the entry before what is the same: nearly always its id."""
-    if shape is None:
+    if tree is None:
         return Outline("", "", "", "", (), entry.line, entry.offset)
-    own, parent = text_at(entry.record, shape.id), text_at(entry.record, shape.parent)
-    unsaid = shape.loose and own and shape.parent not in entry.record
-    above, lane = (entry.parent or "") if unsaid else "", tuple(entry.record.get(name) or None for name in shape.lane)
+    own, parent = text_at(entry.record, tree.id), text_at(entry.record, tree.parent)
+    unsaid = tree.loose and own and tree.parent not in entry.record
+    above, lane = (entry.parent or "") if unsaid else "", tuple(entry.record.get(name) or None for name in tree.lane)
     for last in before:
         parent = last.id if parent == last.id else parent
         lane = last.lane if lane == last.lane else lane
@@ -392,19 +398,19 @@ _REMEDIES: Final = {
 }
 
 
-def _set_aside(chart: Chart, drafts: list[Draft]) -> None:
+def _set_aside(parsed: ParsedFile, drafts: list[Draft]) -> None:
     """Take in the header, or bytes in which there is no record."""
     if drafts and drafts[0].kind == "import":
-        _take_header(chart, drafts[0])
+        _take_header(parsed, drafts[0])
     elif drafts and drafts[0].kind == "damage":
-        chart.lost.append((len(chart.entries), _bytes_of(drafts[0])))
+        parsed.lost.append((len(parsed.entries), _bytes_of(drafts[0])))
 
 
-def _take_header(chart: Chart, note: Draft) -> None:
+def _take_header(parsed: ParsedFile, note: Draft) -> None:
     source = note.source or {}
-    chart.header_raw = _as_bytes(source.get(RAW)).strip()
-    chart.slot = _as_bytes(source.get(SLOT)).strip()
-    chart.header = fields_of(decode(chart.header_raw)[0] if chart.header_raw else None)
+    parsed.header_raw = _as_bytes(source.get(RAW)).strip()
+    parsed.slot = _as_bytes(source.get(SLOT)).strip()
+    parsed.header = fields_of(decode(parsed.header_raw)[0] if parsed.header_raw else None)
 
 
 def _as_bytes(raw: object) -> bytes:
@@ -417,10 +423,10 @@ def _bytes_of(note: Draft) -> bytes:
     return _as_bytes(note.payload.get("bytes")) if isinstance(note.payload, dict) else b""
 
 
-def _look_at_bytes(chart: Chart, entry: Entry) -> Iterator[Finding]:
+def _look_at_bytes(parsed: ParsedFile, entry: Entry) -> Iterator[Finding]:
     """Tell what is right in a record, and yet stops some readers."""
     raw, at = entry.raw, (entry.line, entry.offset)
-    refused = chart.shape.escaped if chart.shape else ()
+    refused = parsed.tree.escaped if parsed.tree else ()
     for character, name in _LINE_ENDS.items():
         if character.encode() in raw:
             kind, remedy = ("line_end", "escaped") if character in refused else ("separator", "")
@@ -440,14 +446,14 @@ def _is_infinite(value: object) -> bool:
     return isinstance(value, float) and value in (float("inf"), float("-inf"))
 
 
-def names_in(raw: bytes, shape: Shape) -> tuple[str, str | None] | None:
+def names_in(raw: bytes, tree: TreeRules) -> tuple[str, str | None] | None:
     """Return the id that damaged bytes still show, and the parent: those of the torn record, not of what is in it."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("{"):
         shown = {span.key: text[span.start : span.end] for span in members(text, 0) if span.end is not None}
-        found = [_NAME.fullmatch(shown.get(name, "")) for name in (shape.id, shape.parent)]
+        found = [_NAME.fullmatch(shown.get(name, "")) for name in (tree.id, tree.parent)]
     else:
-        found = [re.search(rf'"{name}"\s*:\s*{_NAME.pattern}', text) for name in (shape.id, shape.parent)]
+        found = [re.search(rf'"{name}"\s*:\s*{_NAME.pattern}', text) for name in (tree.id, tree.parent)]
     own, above = found
     return None if own is None else (own[1], above[1] if above else None)
 

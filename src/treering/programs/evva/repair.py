@@ -1,0 +1,30 @@
+"""What a damaged session file of evva needs to be repaired. See `treering.programs.common.tree_rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from treering.format.values import Fields
+from treering.programs.common.writing import encode_go
+from treering.programs.evva.read import ENVELOPE, SESSION, indent
+
+
+def document(header: Fields, records: Iterable[Mapping[str, object]]) -> bytes:
+    """Return a whole document: the fields that can be read, those that are missing with their defaults, the messages.
+
+    Args:
+        header: The document without its messages; names may be in upper or lower case.
+        records: The messages.
+    """
+    names = {name.lower(): name for name in header}
+    session = header.get(names.get("session", "session"))
+    inner = (
+        {name: value for name, value in session.items() if name.lower() != "messages"}
+        if isinstance(session, dict)
+        else {}
+    )
+    known = {name.lower() for name in inner}
+    inner = {"messages": [*records]} | inner
+    inner |= {name: value for name, value in SESSION.items() if name not in known and name != "messages"}
+    envelope = {name: value for name, value in ENVELOPE.items() if name not in names}
+    return indent(encode_go({**header, **envelope, names.get("session", "session"): inner}))
