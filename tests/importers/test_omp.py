@@ -127,7 +127,7 @@ class TestHeader:
         """The bytes of slot and header are in the first note, also of a slot that says nothing to us."""
         for slot in (SLOT, b'{"type":"title","v":2}\n'):
             note, *_ = omp.open_source(written(tmp_path, slot=slot)).drafts()
-            assert (note.source or {})[omp.SLOT] == slot.decode().rstrip("\n")
+            assert (note.source or {})["slot"] == slot.decode().rstrip("\n")
             assert json.loads(str((note.source or {})[RAW])) == HEADER
 
     def test_titles_in_the_tree(self, tmp_path: Path) -> None:
