@@ -17,11 +17,11 @@ ABOUT_OTHERS = {
     "README.md",
     "docs/how-to/repair-a-session-file.md",
     "docs/reference/glossary.md",
-    "docs/reference/import-evva.md",
-    "docs/reference/import-kit.md",
-    "docs/reference/import-omp.md",
-    "docs/reference/import-operator.md",
-    "docs/reference/import-pi.md",
+    "docs/reference/programs/evva.md",
+    "docs/reference/programs/kit.md",
+    "docs/reference/programs/omp.md",
+    "docs/reference/programs/operator.md",
+    "docs/reference/programs/pi.md",
 }
 OURS = [page for page in EVERY if name_of(page) not in ABOUT_OTHERS and page.parent.name != "adr"]
 

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.importers.claude_sessions import SESSION, Talk
+from tests.programs.claude.sessions import SESSION, Talk
 from tests.roundtrip.authors import Pi
 
 import treering

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.reading import HEADER, entry, lines, message
+from tests.programs.pi.reading import HEADER, entry, lines, message
 
 from treering.errors import NotFoundError, UsageError
 from treering.importers import SessionFile, read

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.importers.reading import HEADER, collect, line, lines, message, read
+from tests.programs.pi.reading import HEADER, collect, line, lines, message, read
 
 from treering.errors import AccessError, NotFoundError, UsageError
 from treering.importers import Problem

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.reading import lines, message
+from tests.programs.pi.reading import lines, message
 
 from treering.api.store import Store
 from treering.errors import ConflictError, UsageError

@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from tests.importers.claude_sessions import SESSION as CLAUDE_SESSION
+from tests.programs.claude.sessions import SESSION as CLAUDE_SESSION
 
 from treering.programs.common.writing import encode_go, encode_javascript, encode_python
 from treering.programs.evva.read import indent

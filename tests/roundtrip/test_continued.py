@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.reading import HEADER, entry, lines, message
+from tests.programs.pi.reading import HEADER, entry, lines, message
 
 import treering
 from treering import assistant, tool

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import example, given, settings, strategies as st
 from tests.conftest import find_shared
 from tests.golden.folder import SYSTEMS, Golden, find_golden
-from tests.importers.claude_sessions import Chance
-from tests.importers.reading import entry, lines, message
+from tests.programs.claude.sessions import Chance
+from tests.programs.pi.reading import entry, lines, message
+from tests.programs.pi.test_round_trip import sessions
 from tests.roundtrip.test_others_generated import KINDS, documents, files
-from tests.roundtrip.test_pi_generated import sessions
 from tests.sampling import few
 
 import treering

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.importers.reading import HEADER, message
+from tests.programs.pi.reading import HEADER, message
 
 import treering
 from treering.exporters import export

@@ -3,7 +3,7 @@
 The program runs as it was published, with a home of its own. The model is a server on the loopback that only notes what
 it is sent; nothing leaves the machine.
 
-`python -m tests.upstream.claude_code FOLDER` records what it sends for the sessions of `tests.importers.claude_talks`,
+`python -m tests.upstream.claude_code FOLDER` records what it sends for the sessions of `tests.programs.claude.talks`,
 where FOLDER is the one in which the programs are installed.
 """
 
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, Self
 from uuid import UUID
 
-from tests.importers.claude_requests import PROMPT, RECORDED, Row, compared, sent
-from tests.importers.claude_talks import TALKS, talk_of
+from tests.programs.claude.requests import PROMPT, RECORDED, Row, compared, sent
+from tests.programs.claude.talks import TALKS, talk_of
 from tests.upstream.install import runner
 
 SECONDS_MAX: Final = 120

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import pytest
 
-from tests.importers.claude_requests import recorded, shown
-from tests.importers.claude_sessions import SESSION, Chance
-from tests.importers.claude_talks import TALKS, talk_of
+from tests.programs.claude.requests import recorded, shown
+from tests.programs.claude.sessions import SESSION, Chance
+from tests.programs.claude.talks import TALKS, talk_of
 from tests.upstream.claude_code import ClaudeCode
 
 PIECES: Final = int(os.environ.get("TREERING_UPSTREAM_PIECES", "100"))

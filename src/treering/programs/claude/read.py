@@ -3,9 +3,10 @@
     <home>/.claude/projects/<folder>/<session>.jsonl
     <home>/.claude/projects/<folder>/<session>/subagents/agent-<id>.jsonl, and agent-<id>.meta.json beside it
 
-What becomes of an entry, and where it stands, is in `treering.programs.claude.entries`; what is mended, in
-`docs/reference/import-claude.md`. Here is what is peculiar to the files: they have no header, so what there is to know
-of a session stands in their names and first entries; and a session may go on in another file.
+`treering.programs.claude.entries` turns entries into records and finds their parents;
+`docs/reference/programs/claude.md` lists what is repaired on the way. This module reads what only these files have:
+there is no header, so names of files and first entries describe the session, and a session may continue in another
+file.
 """
 
 from __future__ import annotations

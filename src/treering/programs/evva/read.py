@@ -1,8 +1,8 @@
 """Session files of evva: one JSON document, with all that the session is at the moment.
 
-What becomes of a document stands in `docs/reference/import-evva.md`. evva keeps no history: when it compacts, it puts a
-brief in the place of all messages. So a session is a list of messages, each below the one before. The rest of the
-document is the header, and is kept to the byte, as are the messages.
+`docs/reference/programs/evva.md` says which record each part of a document becomes. evva keeps no history: when it
+compacts, it replaces all messages by a summary. So a session is a list of messages; the parent of each is the one
+before. The rest of the document is the header. Header and messages are kept to the byte.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Session files of kit, version 3 of its format.
 
-What becomes of each type of entry, and what is mended, stands in `docs/reference/import-kit.md`; how a file is read, in
-`treering.programs.common.reader`. Peculiar to kit: a compaction has no parent and so starts a tree of its own, a system
-prompt is no part of the tree, and what a compaction keeps goes by the order of the file.
+`docs/reference/programs/kit.md` says which record each type of entry becomes, and what is repaired on the way;
+`treering.programs.common.reader` reads the lines. Peculiar to kit: a compaction has no parent and so starts a tree of
+its own, a system prompt is no part of the tree, and what a compaction keeps goes by the order of the file.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Session files of oh-my-pi: pi's format with a title slot, more types of entries, and images in files of their own.
 
-What becomes of each type of entry stands in `docs/reference/import-omp.md`; how a file is read, in
+What becomes of each type of entry stands in `docs/reference/programs/omp.md`; how a file is read, in
 `treering.programs.common.reader`. Here is what differs from pi.
 
 References to blobs are resolved before anything is made of an entry, so drafts hold images as a model gets them. On the

@@ -1,6 +1,6 @@
 """Session files of Operator-Use: the tree of version 3, and the flat files from before May 2026.
 
-What becomes of each type of entry, and what is mended, stands in `docs/reference/import-operator.md`; how a file is
+What becomes of each type of entry, and what is mended, stands in `docs/reference/programs/operator.md`; how a file is
 read, in `treering.programs.common.reader`. Peculiar to Operator: an entry of the type `leaf` says where it goes on, and
 times are seconds. A flat file is a line of metadata and then one message on each line.
 """

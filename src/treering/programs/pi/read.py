@@ -1,8 +1,8 @@
 """Session files of pi: versions 1 to 3 of its format, as written by pi 0.73 and 1.5.
 
-What becomes of each type of entry, and what is mended, stands in `docs/reference/import-pi.md`; how a file is read, in
-`treering.programs.common.reader`. Here is what is peculiar to pi: names, times, versions, and a function for each type
-of entry with its inverse.
+`docs/reference/programs/pi.md` says which record each type of entry becomes, and what is repaired on the way;
+`treering.programs.common.reader` reads the lines. This module has what only pi has: names, times, versions, and a
+function for each type of entry with its inverse.
 """
 
 from __future__ import annotations

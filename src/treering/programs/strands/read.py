@@ -1,6 +1,6 @@
 """Sessions of Strands Agents, in both of its layouts, of its Python and its TypeScript SDK.
 
-What becomes of them stands in `docs/reference/import-strands.md`. An agent is a folder: a log of messages, or
+What becomes of them stands in `docs/reference/programs/strands.md`. An agent is a folder: a log of messages, or
 snapshots. So is an orchestrator, which is a graph or a swarm. Each becomes a session, under the name by which
 `treering.integrations.strands` goes on with it.
 """

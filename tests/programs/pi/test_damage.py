@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.importers.reading import Read, collect
+from tests.programs.pi.reading import Read, collect
 
 from treering.programs.pi.read import open_source
 

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, strategies as st
-from tests.importers.reading import HEADER, TIME, entry, line, lines, message, read
+from tests.programs.pi.reading import HEADER, TIME, entry, line, lines, message, read
 
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX

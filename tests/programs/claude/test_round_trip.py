@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.importers.claude_sessions import SESSION, Chance, Talk, uuid
+from tests.programs.claude.sessions import SESSION, Chance, Talk, uuid
 from tests.sampling import few
 
 import treering

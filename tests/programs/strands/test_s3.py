@@ -10,7 +10,7 @@ import boto3
 import pytest
 from strands.session import S3SessionManager, SnapshotSessionManager
 from strands.storage import S3Storage
-from tests.importers.strands_agents import known, make, resumed
+from tests.programs.strands.agents import known, make, resumed
 from tests.servers import REGION, S3Server, seaweedfs
 
 from treering.api.store import Store

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from strands.agent.conversation_manager import SlidingWindowConversationManager, SummarizingConversationManager
-from tests.importers.strands_agents import LAYOUTS, ask, known, log, make, resumed, snapshots
 from tests.integrations.strands.fake_model import Call, Calls, Redacted
+from tests.programs.strands.agents import LAYOUTS, ask, known, log, make, resumed, snapshots
 
 import treering
 from treering.api.store import Store

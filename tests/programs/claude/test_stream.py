@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.claude_sessions import SESSION, Talk, uuid
+from tests.programs.claude.sessions import SESSION, Talk, uuid
 
 import treering
 from treering import Store

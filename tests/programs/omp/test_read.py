@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.importers import omp_model
-from tests.importers.omp_sessions import (
+from tests.programs.omp import model as omp_model
+from tests.programs.omp.sessions import (
     SLOT,
     Entry,
     assistant,
@@ -29,7 +29,7 @@ from tests.importers.omp_sessions import (
     user,
     written,
 )
-from tests.importers.reading import HEADER
+from tests.programs.pi.reading import HEADER
 from tests.sampling import few
 
 import treering

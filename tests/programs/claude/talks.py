@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from tests.importers.claude_sessions import Talk, call, uuid
+from tests.programs.claude.sessions import Talk, call, uuid
 
 Step: TypeAlias = Callable[[Talk], object]
 

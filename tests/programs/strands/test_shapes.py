@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.strands_agents import resumed
+from tests.programs.strands.agents import resumed
 
 from treering.api.store import Store
 from treering.importers import Intake, find_sessions

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.importers.reading import entry as pi_entry, lines as pi_lines, message as pi_message
+from tests.programs.pi.reading import entry as pi_entry, lines as pi_lines, message as pi_message
 
 import treering
 from treering.exporters import Exported, export

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import given, settings, strategies as st
-from tests.importers.reading import HEADER, lines
+from tests.programs.pi.reading import HEADER, lines
 from tests.sampling import few
 
 import treering

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from hypothesis import given, settings, strategies as st
-from tests.importers.claude_sessions import SESSION, Chance, Talk, uuid
+from tests.programs.claude.sessions import SESSION, Chance, Talk, uuid
 from tests.sampling import few
 
 from treering.importers import Diagnosis, diagnose, read, repair

@@ -21,7 +21,7 @@ Row: TypeAlias = tuple[str, dict[str, Any]]
 PROMPT: Final = "PROBE-PROMPT"
 """What a session was resumed with; what stands before it in a request is the session's."""
 RECORDED: Final = Path(__file__).with_suffix(".json")
-"""By session of `tests.importers.claude_talks`: the rows that Claude Code sent."""
+"""By session of `tests.programs.claude.talks`: the rows that Claude Code sent."""
 
 _STAND_INS: Final = frozenset(
     {"(no content)", "[Orphaned tool result removed due to conversation resume]", "[Tool use interrupted]"}

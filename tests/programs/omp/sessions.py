@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from tests.importers.reading import HEADER
+from tests.programs.pi.reading import HEADER
 
 from treering.programs.common.writing import encode_javascript
 from treering.programs.omp.title_slot import TitleSlot, build_title_slot

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from tests.importers.omp_sessions import assistant, entry, sessions, text, user, written
+from tests.programs.omp.sessions import assistant, entry, sessions, text, user, written
 from tests.sampling import few
 
 import treering

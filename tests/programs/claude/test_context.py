@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from tests.importers.claude_requests import recorded, shown
-from tests.importers.claude_talks import TALKS, talk_of
+from tests.programs.claude.requests import recorded, shown
+from tests.programs.claude.talks import TALKS, talk_of
 
 ON_PURPOSE: Final[Mapping[str, str]] = {
     "a call without a result in one entry with text": "the text stays; the program drops the whole entry",
