@@ -1,1 +1,1 @@
-"""Checkpoints: what is needed to go on, and how it is stored as changes."""
+"""Checkpoints: the state and context from which an agent continues, stored as deltas."""

@@ -5,14 +5,14 @@ Values (state, manager, settings, messages edited inline) are JSON already and a
     {"set":{"step":3},"drop":["plan"],"context":[[0,2,["n7"]],[9,0,["n8"]]],"settings":{"model":"m"},"unset":["mode"],
      "manager":{...},"policy":"default@1"}
 
-`set` and `drop` are about keys of the state, `settings` and `unset` about the settings of the context, `context` holds
-splices `[index, deleted, items]` over the parent's items. What did not change is not there. And a full record:
+`set` and `drop` change keys of the state, `settings` and `unset` the settings of the context; `context` holds splices
+`[index, deleted, items]` of the parent's items. What did not change is left out. And a full record:
 
     {"full":true,"set":{"step":3},"keys":{"plan":"c4"},"context":["n7","n8"],"settings":{...},"manager_at":"c2",
      "policy":"default@1"}
 
-`keys` says for the rest of the state which checkpoint's record holds the value in its own `set`, as `manager_at` does
-for `manager`. An item is the id of its node, or an object with `node` and a `view`, a `message` or both.
+For the rest of the state, `keys` names the checkpoint whose record holds the value in its own `set`; `manager_at` does
+so for `manager`. An item is the id of its node, or an object with `node` and a `view`, a `message` or both.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     manager_at: str | None = None
     policy: str | None = None
     pruned: bool = False
-    """Its body was dropped: it was pruned, and no kept checkpoint needs it."""
+    """The checkpoint was pruned and its body dropped, since no kept checkpoint needs it."""
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -72,7 +72,7 @@ class Whole(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def is_pruned(record: Record) -> bool:
-    """Whether it is a checkpoint of which nothing is left, because it was given up."""
+    """Whether it is a checkpoint whose body was dropped by pruning."""
     if record.type != "checkpoint":
         return False
     try:
@@ -97,10 +97,10 @@ def write_form(form: msgspec.Struct) -> bytes:
 
 
 def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
-    """Return what `write_form` wrote; fields of newer versions are passed over.
+    """Decode what `write_form` wrote; fields of newer versions are ignored.
 
     Raises:
-        CorruptError: It is not JSON, or of another shape.
+        CorruptError: It is not JSON, or its fields have other types.
     """
     try:
         return decoder.decode(raw)

@@ -1,7 +1,7 @@
-"""A checkpoint: what an agent needs to go on, and what lists show of it.
+"""A checkpoint: the state and context from which an agent continues, and its entry in lists.
 
-Checkpoints form a tree of their own, by parents. In the journal each is a small record, a change of its parent, see
-`treering.checkpoint.delta`; here it is resolved. `latest` holds one like that, as `encode_checkpoint` writes it.
+Checkpoints form a tree of their own, by parents. In the journal each is a small record, a delta to its parent, see
+`treering.checkpoint.delta`; here it is resolved. `latest` holds a resolved one, as `encode_checkpoint` writes it.
 
 | field of the record | holds                                                                              |
 |---------------------|------------------------------------------------------------------------------------|
@@ -26,22 +26,22 @@ from treering.format.values import decode, encode, fields_of
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint resolved: no other record is needed to use it."""
+    """A resolved checkpoint: no other record is needed to use it."""
 
     id: str
     parent: str | None = None
     head: str
     node: str | None
-    """Where the head stood; None before the first node."""
+    """The node that the head pointed to; None before the first node."""
     context: Context = Context()
     state: dict[str, bytes] = {}
     """JSON (`format.values`) by key."""
     manager: bytes | None = None
-    """JSON of the conversation manager's own state; JSON's null and none at all are one."""
+    """JSON of the conversation manager's own state; None and JSON's null mean the same."""
     policy: str = "default@1"
-    """What made the context; stored, so that a later policy does not change what is resumed."""
+    """The policy that made the context; stored, so that a later policy does not change what is resumed."""
     label: str | None = None
-    """The one it was made with; a later one is a note in the transcript."""
+    """The label it was made with; a later label is a note in the transcript."""
     step: int | None = None
     metadata: dict[str, object] = {}
     """Small values for lists."""
@@ -51,7 +51,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     manager_at: str | None = None
     """The checkpoint whose record holds `manager`. Filled in when it is written."""
     pending_bytes: int = 0
-    """Size of the bodies since the last full record, without that one. Filled in when it is written."""
+    """Bytes of the deltas since the last full record. Filled in when it is written."""
 
     def with_origins(self, origins: dict[str, str], manager_at: str | None, pending_bytes: int) -> Checkpoint:
         """Return the same checkpoint, as recorded."""
@@ -59,7 +59,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """What lists show of a checkpoint: all of it stands in the skeleton."""
+    """A checkpoint as lists show it: the facts in its skeleton."""
 
     id: str
     parent: str | None
@@ -81,7 +81,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def entry_of(skeleton: Skeleton) -> Entry:
-    """Return the entry of a checkpoint record; what is odd in its brief counts as missing."""
+    """Return the entry of a checkpoint record; fields of its brief with other types count as missing."""
     brief = read_brief(skeleton)
     label, step, metadata = brief.get("label"), brief.get("step"), brief.get("metadata")
     return Entry(
@@ -141,7 +141,7 @@ def encode_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def decode_checkpoint(raw: Raw | bytes) -> Checkpoint:
-    """Return what `encode_checkpoint` was given.
+    """Decode what `encode_checkpoint` returned.
 
     Raises:
         CorruptError: `raw` is something else.

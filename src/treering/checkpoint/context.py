@@ -1,8 +1,8 @@
 """The working context: what the model sees, as references to nodes.
 
-Rule 1: every item names its node, also one whose message was edited inline, so that what the model saw can be traced.
-Rule 2: a context is never "the history from an offset". Items are listed one by one, and changes are splices of that
-list, exact to the byte.
+Rule 1: every item names its node, also one whose message was edited inline, so that each message can be traced to it.
+Rule 2: a context is never stored as "the history from an offset". Items are listed one by one, and changes are splices
+of that list, exact to the byte.
 
 A context changes by appending, by losing its front, or in one place in the middle, and all of it in one step when a
 compaction and new messages are recorded together. `splice_diff` finds such changes in O(n log n).
@@ -24,9 +24,10 @@ class Item(msgspec.Struct, frozen=True, gc=False):
 
     node: str
     view: str = ""
-    """How the node's payload becomes a message, see `treering.checkpoint.policy`; empty: it is one already."""
+    """The view that makes a message of the node's payload, see `treering.checkpoint.policy`; empty: the payload is
+    one."""
     message: bytes | None = None
-    """JSON (`format.values`) of an inline edit: the message itself, in place of what the view makes of the node."""
+    """JSON (`format.values`) of an inline edit: a message that replaces that of the view."""
 
 
 class Context(msgspec.Struct, frozen=True):
@@ -47,25 +48,25 @@ class Context(msgspec.Struct, frozen=True):
 
 
 Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
-"""At an index of the old list: delete so many items, put these in their place."""
+"""An index of the old list, how many items to delete there, and the items to insert."""
 
 
 def without(context: Context, nodes: Collection[str]) -> Context:
-    """Return `context` without the items of some nodes: they were retracted."""
+    """Return `context` without the items of some nodes, which were retracted."""
     return context.with_items([item for item in context.items if item.node not in nodes]) if nodes else context
 
 
 def without_messages(context: Context, nodes: Collection[str]) -> Context:
-    """Return `context` without the inline edits of some nodes: their payloads were erased."""
+    """Return `context` without the inline edits of some nodes, whose payloads were erased."""
     if not nodes or not any(item.message is not None and item.node in nodes for item in context.items):
         return context
     return context.with_items([Item(item.node, item.view) if item.node in nodes else item for item in context.items])
 
 
 def replace(context: Context, messages: Mapping[str, bytes]) -> Context:
-    """Return `context` with other messages (JSON) shown for some nodes: they were amended.
+    """Return `context` with other messages (JSON) for some nodes, which were amended.
 
-    A node that several items show has one afterwards, in the place of the first; nodes not shown stay so.
+    A node with several items has one afterwards, in the place of the first; nodes without items get none.
     """
     if not messages:
         return context
@@ -84,10 +85,10 @@ def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
     """Return what turns `old` into `new`: splices at ascending, not overlapping indices of `old`.
 
     Equal ends are cut off; between them, items of both lists are aligned by their longest increasing subsequence (as
-    patience diff does). A moved or doubled item may be written again; the result is exact anyhow.
+    patience diff does). A moved or repeated item may be written again; the result is exact in any case.
     """
     start, short = 0, min(len(old), len(new))
-    if old[:short] == new[:short]:  # most changes append; items that are the same object are not looked into
+    if old[:short] == new[:short]:  # most changes append; items that are the same object are not compared
         start = short
     while start < short and old[start] == new[start]:
         start += 1
@@ -105,7 +106,7 @@ def splice_diff(old: Sequence[Item], new: Sequence[Item]) -> list[Splice]:
 
 
 def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, ...]:
-    """Return what `splice_diff` was given as the new list.
+    """Apply the splices of `splice_diff` and return the new list.
 
     Raises:
         CorruptError: A splice lies outside of `old`, or they are not in order.

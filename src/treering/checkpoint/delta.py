@@ -1,21 +1,20 @@
-"""From checkpoints to the small records that are stored, and back.
+"""Checkpoints as deltas: from a checkpoint to the small record that is stored, and back.
 
-Rule 1: a key of the state is written when its bytes changed, and only then; the context is written as splices. Nothing
-that did not change is mentioned.
-Rule 2: when the changes since the last full record outweigh a full one, a full one is written; also for a checkpoint
+Rule 1: a key of the state is written only if its bytes changed; the context is written as splices. A record mentions
+nothing that did not change.
+Rule 2: a full record is written when the deltas since the last one are larger than a full one; also for a checkpoint
 without a parent, and after navigation. Never after a fixed number: contexts differ in size by a factor of a thousand.
-Rule 3: a full record never repeats a value of the state: it names the record that holds it. That is one step, not a
-chain, whatever lies between.
-Rule 4: a full one that is too large for a record is not written where a change is not. What is too large either way is
-written in steps, each a change of the one before.
+Rule 3: a full record never repeats a value of the state: it names the record that holds the value. A reader follows one
+reference, never a chain.
+Rule 4: if a full record would exceed the limit of a record and a delta would not, the delta is written. If both exceed
+it, the checkpoint is written in steps, each a delta to the one before.
 
-Theory of operation
--------------------
-A full record is written in place of the change that would tip the scales. So all full records together weigh no more
-than all changes, those they replaced included. And a reader who wants a checkpoint reads one full record, no more bytes
-of changes than that one would have if it were full, and the values that the full record names.
+Theory of operation ------------------- A full record replaces the delta with which the sum of deltas would exceed it.
+So all full records together take no more bytes than all deltas, the replaced ones included. And reading a checkpoint
+takes one full record, deltas of no more bytes than a full record of that checkpoint, and the values that the full
+record names.
 
-To read one: `chain_of` says which records, `needs` which ones the first of these names; then `resolve`.
+To read one: `chain_of` returns the records, `needs` those to which the first of them refers; `resolve` takes both.
 """
 
 from __future__ import annotations
@@ -34,29 +33,29 @@ from treering.format.record import BRIEF_BYTES_MAX, Record, body_room, skeleton_
 from treering.format.values import encode
 
 Lookup: TypeAlias = Callable[[str], Record]
-"""Gives the record of a checkpoint by its id."""
+"""Returns the record of a checkpoint by its id."""
 
 _NULL = b"null"
-_ITEM_BYTES = 32  # of quotes, names of fields and the like around each value
+_ITEM_BYTES = 32  # for quotes, names of fields and the like around each value
 
 
 class Written(msgspec.Struct, frozen=True):
     """A checkpoint about to be recorded."""
 
     checkpoint: Checkpoint
-    """As `resolve` will give it."""
+    """As `resolve` will return it."""
     full: bool
     brief: bytes
     body: bytes
 
 
 def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False) -> Written:
-    """Return what to record for `new`: a change of `parent` or a full record, whichever is due.
+    """Return what to record for `new`: a delta to `parent`, or a full record if one is due.
 
     Args:
         parent: The checkpoint that `new.parent` names; None if it names none.
-        new: Its `origins`, `manager_at` and `pending_bytes` are of no account.
-        navigated: The head moved otherwise than by appending.
+        new: The checkpoint; its `origins`, `manager_at` and `pending_bytes` are ignored.
+        navigated: The head moved in another way than by an append.
 
     Raises:
         UsageError: `parent` is not the parent of `new`, or label and metadata are too large for a brief.
@@ -106,7 +105,7 @@ def _written_below(above: Checkpoint | None, step: Checkpoint, identifier: str) 
 
 
 def _steps(parent: Checkpoint | None, new: Checkpoint) -> list[Checkpoint]:
-    """Checkpoints on the way to `new`: its context first, which is one step if it can be, then values that are new."""
+    """Intermediate checkpoints before `new`: first its context, in one step if it fits, then new values."""
     old = parent.state if parent is not None else {}
     state = {key: value for key, value in new.state.items() if old.get(key) == value}
     manager = parent.manager if parent is not None else None
@@ -135,13 +134,13 @@ def _size_of(item: Item) -> int:
 
 
 def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
-    """Return where to cut what is to be recorded in order, such that what lies between two cuts fits into a record.
+    """Return where to split a sequence of values such that each part fits into a record.
 
     Args:
-        sizes: What each is called, and its bytes.
+        sizes: By value: its name for errors, and its bytes.
 
     Raises:
-        UsageError: One of them alone does not fit.
+        UsageError: A single value does not fit.
     """
     cuts, filled = [], 0
     for number, (name, size) in enumerate(sizes):
@@ -159,12 +158,12 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
 
 
 def outweighs(changes_bytes: int, full_bytes: int) -> bool:
-    """Tell whether the changes since the last full record weigh more than a new full one, which is then due."""
+    """Tell whether the deltas since the last full record are larger than a full one, which is then due."""
     return changes_bytes > full_bytes
 
 
 def _settled(parent: Checkpoint | None, new: Checkpoint) -> Checkpoint:
-    """Return `new` with its origins: the parent's where nothing changed, else itself."""
+    """Return `new` with its origins: those of the parent for values that did not change, else `new` itself."""
     state = {} if parent is None else parent.state
     origins = {
         key: parent.origins[key] if parent is not None and state.get(key) == value else new.id
@@ -179,7 +178,7 @@ def _settled(parent: Checkpoint | None, new: Checkpoint) -> Checkpoint:
 
 
 def diff(parent: Checkpoint | None, new: Checkpoint, *, full: bool) -> bytes:
-    """Return the body that records `new`, whose origins are filled in; without a parent it must be full."""
+    """Return the body that records `new`, whose origins are set; without a parent it must be full."""
     if full or parent is None:
         return write_form(_full(new))
     return write_form(_change(parent, new))
@@ -230,7 +229,7 @@ def _encode_brief(checkpoint: Checkpoint, *, full: bool) -> bytes:
 
 
 def needs(record: Record) -> frozenset[str]:
-    """Return the checkpoints whose records a full record refers to; a change refers to none."""
+    """Return the checkpoints to whose records a full record refers; a delta refers to none."""
     body = read_form(record.body, BODY)
     origins = set(body.keys.values())
     return frozenset(origins if body.manager_at is None else origins | {body.manager_at})
@@ -240,11 +239,11 @@ def resolve(chain: Sequence[Record], lookup: Lookup) -> Checkpoint:
     """Return the checkpoint of the last record of `chain`.
 
     Args:
-        chain: From a full record down, each the parent of the next, see `chain_of`.
-        lookup: Gives the records that the full one `needs`.
+        chain: A full record, then deltas; each is the parent of the next, see `chain_of`.
+        lookup: Returns the records that the full one `needs`.
 
     Raises:
-        CorruptError: A record does not fit the one before, or lacks what another one says it holds.
+        CorruptError: A record does not fit the one before, or lacks a value to which another one refers.
     """
     checkpoint: Checkpoint | None = None
     for record in chain:
@@ -255,10 +254,10 @@ def resolve(chain: Sequence[Record], lookup: Lookup) -> Checkpoint:
 
 
 def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Checkpoint:
-    """Return the checkpoint that `record` holds; `parent` is of no account if the record is a full one.
+    """Return the checkpoint that `record` holds; `parent` is ignored if the record is a full one.
 
     Raises:
-        NotFoundError: The body, or one it refers to, was dropped, because the checkpoint was pruned.
+        NotFoundError: Pruning dropped the body, or one to which it refers.
         CorruptError: The body is damaged or does not fit `parent`, or a record it refers to lacks the value.
     """
     body = _unpruned(record.id, read_form(record.body, BODY))

@@ -1,13 +1,13 @@
-"""From what happened to what the model sees: policies choose the items, views make messages of them.
+"""Policies choose which nodes of a path the model sees; views turn their payloads into messages.
 
-A policy is used while a session is written, never while it is resumed: its result is stored. So a policy may change
-with the next release, but a view is named in stored contexts and must mean the same for ever; a different wording is a
-new view (`summary@2`).
+A policy runs when a session is written, never when it is resumed: its result is stored. So a policy may change with a
+release. A view is named in stored contexts and must never change its result; another wording is a new view
+(`summary@2`).
 
-Our own policy is in `treering.checkpoint.policies`. Those of other programs register themselves when their modules are
-imported, and that is when a name is first asked for: the word it begins with tells whose it is, and who knows programs
-finds the module; see `find_policies_with`. So a session that was imported shows its messages wherever it is resumed,
-and a process that has none of these sessions loads nothing.
+The default policy is in `treering.checkpoint.policies`. The policies of a program are registered when its module is
+imported, which happens when one of their names is first looked up: the first word of the name is the program, and the
+function given to `find_policies_with` imports its module. So an imported session can be resumed in any process, and a
+process without such sessions imports nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 
 _DEFAULTS: Final = frozenset({"default", "summary", "branch_summary", "custom_message"})
-"""Words with which names begin that `treering.checkpoint.policies.default` registers."""
+"""First words of the names that `treering.checkpoint.policies.default` registers."""
 _FIRST_WORD: Final = re.compile(r"[a-z_]*")
 
 
@@ -30,36 +30,36 @@ class Recorded(Protocol):
     """The nodes of a session in the order in which they were recorded, whatever branch they are on."""
 
     def between(self, first: str, last: str) -> Sequence[Skeleton]:
-        """Return the nodes from `first` up to, and without, `last`; none if either is missing."""
+        """Return the nodes from `first` up to `last`, without `last`; none if either is missing."""
 
 
 class Policy(Protocol):
-    """Chooses what of a path the model sees. Implementations are pure."""
+    """Chooses which nodes of a path the model sees. Implementations are pure."""
 
     @property
     def name(self) -> str:
-        """The name and version stored with every context it made, such as `default@1`."""
+        """The name and version that are stored with each context, such as `default@1`."""
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
         """Return the context at the end of `path`.
 
         Args:
             path: From a root to the newest node.
-            recorded: All nodes of the session, for programs that look at the order of the file and not at the path.
+            recorded: All nodes of the session, for programs that go by the order of the file and not by the path.
         """
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return what `build` would give for the path of `context` and then `skeleton`.
+        """Return the result of `build` for the path of `context` followed by `skeleton`.
 
-        None means that it takes the whole path: then the caller calls `build`.
+        None means that the whole path is needed: then the caller calls `build`.
         """
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return the settings of a context under the names that the program of this policy has for them."""
+        """Return the settings of a context under the names that the program of this policy uses."""
 
 
 class Seen(NamedTuple):
-    """The facts about a node that a view gets besides its payload."""
+    """The facts about a node that a view receives besides its payload."""
 
     node: str
     time_ms: int
@@ -74,12 +74,12 @@ class Sent(NamedTuple):
     """A message of a context that goes to a model."""
 
     at: int
-    """Which one it is of the context's messages."""
+    """Its index among the messages of the context."""
     message: object
 
 
 View = Callable[[object, Seen], object]
-"""From a node's payload, and what else is known of it, to the message a model is given."""
+"""Turns a node's payload, and facts about the node, into the message that a model sees."""
 
 VIEWS: dict[str, View] = {}
 POLICIES: dict[str, Policy] = {}
@@ -87,13 +87,13 @@ _LOADERS: Final[list[Callable[[str], None]]] = []
 
 
 def find_policies_with(load: Callable[[str], None]) -> None:
-    """Have a function called with the first word of a name that is not known, for it to register what begins so."""
+    """Set the function that is called with the first word of an unknown name, and registers the names that begin so."""
     if load not in _LOADERS:
         _LOADERS.append(load)
 
 
 def register_view(name: str, view: View) -> None:
-    """Make `view` known under `name`, which stored contexts will carry for ever.
+    """Register `view` under `name`, which stored contexts keep for ever.
 
     Raises:
         UsageError: Another view has the name.
@@ -103,7 +103,7 @@ def register_view(name: str, view: View) -> None:
 
 
 def register_policy(policy: Policy) -> None:
-    """Make `policy` known under its name.
+    """Register `policy` under its name.
 
     Raises:
         UsageError: Another policy has the name.
@@ -126,10 +126,10 @@ def find_policy(name: str) -> Policy:
 
 
 def render(view: str, payload: object, seen: Seen) -> object:
-    """Return the message that `view` makes of a node's payload; the empty view is the payload itself.
+    """Return the message that `view` makes of a node's payload; for the empty view, the payload itself.
 
     Raises:
-        FormatVersionError: The view is unknown here: a newer version or an extension wrote it.
+        FormatVersionError: The view is unknown in this process: a newer version or an extension wrote it.
     """
     if not view:
         return payload

@@ -1,11 +1,10 @@
-"""Which checkpoints to give up, without breaking one that is kept.
+"""Choose the checkpoints to prune, without breaking any that is kept.
 
-Rule 1: a kept checkpoint stays readable. What that takes: its chain of parents up to the nearest full record, and the
-records to which that full one refers for state it does not repeat. Only the states in those records are needed, not
-their chains.
-Rule 2: the newest checkpoint is always kept; the next one is written as a change of it.
+Rule 1: a kept checkpoint stays readable. It needs its chain of parents up to the nearest full record, and the records
+to which that full record refers for values of the state. Of the latter only the values are needed, not their chains.
+Rule 2: the newest checkpoint is always kept, since the next one is written as a delta to it.
 
-A checkpoint given up but needed stays in the journal and out of the lists.
+A pruned checkpoint that is needed stays in the journal, but not in lists.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from treering.errors import UsageError
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
-    """What to keep; a checkpoint is kept if any of the rules wants it."""
+    """What to keep; a checkpoint is kept if any of the rules keeps it."""
 
     last: int = 1
     """The newest so many, at least 1."""
     newer_than_ms: int | None = None
     """Those made at this time or later, in milliseconds since 1970."""
     every_ms: int | None = None
-    """The newest of each interval of this length, so that old times stay reachable more coarsely."""
+    """The newest of each interval of this length, so that old times stay reachable at a coarser step."""
     labelled: bool = True
     """Those with a label."""
     heads: Collection[str] | None = None
-    """The newest of each of these heads, so that their branches can be gone on with; None: of every head ever."""
+    """The newest of each of these heads, so that their branches can be continued; None: of every head there was."""
     ids: Collection[str] = ()
     """These; for example ones that got their label later."""
 
@@ -41,21 +40,21 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to give up. All lists are in the order of positions."""
+    """What to prune. All lists are in the order of positions."""
 
     kept: tuple[str, ...]
     pruned: tuple[str, ...]
-    """Out of the lists from now on."""
+    """No longer in lists."""
     droppable: tuple[str, ...]
     """Of the pruned: those whose bodies no kept checkpoint needs."""
 
 
 def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], keep: Keep) -> Plan:
-    """Return what may go.
+    """Return what may be pruned.
 
     Args:
         entries: All checkpoints of the session, in the order of positions.
-        references: For every full record, what `needs` says of it.
+        references: For every full record, the result of `needs`.
         keep: What must stay.
 
     Raises:
@@ -76,7 +75,7 @@ def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], ke
 
 
 def kept_by(entries: Sequence[Entry], keep: Keep) -> set[str]:
-    """Return the checkpoints that the rules want, of those given."""
+    """Return those of the checkpoints that the rules keep."""
     newest_of_head = {entry.head: entry.id for entry in entries if keep.heads is None or entry.head in keep.heads}
     newest_of_time = {entry.time_ms // keep.every_ms: entry.id for entry in entries} if keep.every_ms else {}
     return (

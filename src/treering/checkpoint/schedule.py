@@ -1,4 +1,4 @@
-"""When a checkpoint is due without being asked for."""
+"""When a checkpoint is made automatically."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from treering.errors import UsageError
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """Any of the rules that are set makes a checkpoint due; none set: only explicit ones are made."""
+    """A checkpoint is due when any of the rules that are set says so; without rules only explicit ones are made."""
 
     every_turn: bool = False
     """When a turn ends."""
     every_nodes: int | None = None
     """When so many nodes were added since the last checkpoint."""
     every_seconds: float | None = None
-    """When so much time passed since the last checkpoint, looked at when something is appended."""
+    """When so much time passed since the last checkpoint; checked at each append."""
 
     def __post_init__(self) -> None:
         """Refuse limits that would make every or no append due by accident."""
@@ -25,7 +25,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def watches_appends(self) -> bool:
-        """One may be due although no turn ended."""
+        """A checkpoint may be due although no turn ended."""
         return self.every_nodes is not None or self.every_seconds is not None
 
     def due(self, *, now_ms: int, nodes_since: int, last_ms: int | None, turn_ended: bool) -> bool:
@@ -47,4 +47,4 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 EVERY_TURN = Schedule(every_turn=True)
-"""The default: a crash costs at most the turn under way."""
+"""The default: a crash loses at most the state of the current turn."""

@@ -1,1 +1,1 @@
-"""What the bytes mean: keys, records, values, frames, registers, segments and blobs. Pure: no I/O, clock or chance."""
+"""What the bytes mean: keys, records, values, frames, registers, segments and blobs. No I/O, clock or randomness."""

@@ -1,17 +1,17 @@
 """Large parts of a payload, stored once as objects of their own and named by their SHA-256.
 
 What becomes a blob: base64 from 32 KB on (as the bytes it stands for, if encoding those gives the same text again; a
-`data:` URL keeps its prefix), bytes from 32 KB on, and any text over 256 KB. In the value a `BlobRef` takes its place,
-which `treering.format.values` stores as
+`data:` URL keeps its prefix), bytes from 32 KB on, and any text over 256 KB. A `BlobRef` takes its place in the value;
+`treering.format.values` stores it as
 
     {"$blob":"<sha256>","as":"base64","size":51200,"prefix":"data:image/png;base64,"}
     {"$blob":"<sha256>","as":"text","size":300000,"begins":"the first words of the text"}
 
 Rule 1: a part that is signed or encrypted is never cut: a check of the signature needs the exact bytes.
 Rule 2: a reference is a type of its own, so that it cannot be sent to a model by mistake, nor written by a user.
-Rule 3: a blob that is missing becomes a text note. Where the text is no text but an image or file, the whole content
-        part becomes one, since no model accepts a note as base64.
-Rule 4: a reference to a text says how the text begins, so that a record alone tells what lists show.
+Rule 3: a missing blob is replaced by a note, which is text. If the blob was an image or a file, the note replaces the
+        whole content part, since no model accepts a note as base64.
+Rule 4: a reference to a text holds the beginning of the text, so that lists can show it without a read of the blob.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from treering.errors import UsageError
 BASE64_BYTES_MIN: Final = 32 * 1024
 """Smaller ones cost less inside the record than as a request of their own."""
 TEXT_BYTES_MIN: Final = 256 * 1024
-"""Text compresses well beside its neighbours, so it stays longer. Of UTF-8; only longer ones are taken out."""
+"""Bytes of UTF-8; only longer texts become blobs. The limit is higher than for base64 since text compresses well inside
+a segment."""
 SIGNED_KEYS: Final = frozenset(
     {
         "signature",
@@ -49,7 +50,7 @@ SIGNED_TYPES: Final = frozenset({"redacted_thinking", "redactedThinking"})
 """As the value of `type`: likewise."""
 FORMS: Final = frozenset({"base64", "bytes", "text"})
 BEGINS_BYTES_MAX: Final = 400
-"""Of a text, told in its reference: enough for the first prompt of a list, white space between words included."""
+"""Bytes of a text that its reference repeats: enough for the first prompt in a list of sessions."""
 
 _reference = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
 _text_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})","as":"text"')
@@ -71,7 +72,7 @@ class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def note(self) -> str:
-        """What stands in its place if the blob is missing."""
+        """The text that replaces the blob if it is missing."""
         return f"[missing attachment sha256:{self.sha256}, {self.size} bytes]"
 
 
@@ -126,14 +127,14 @@ def _large(part: object) -> tuple[bytes, str, str] | None:
 
 
 def _beginning(text: bytes) -> str:
-    """The beginning of a text as its reference tells it: from the first character that is no white space."""
+    """The beginning of a text as its reference repeats it: from the first character that is not white space."""
     return text.lstrip()[:BEGINS_BYTES_MAX].decode("utf-8", "ignore")
 
 
 def read_base64(text: str) -> tuple[bytes, str] | None:
     """Return the bytes that a text stands for and the prefix of its `data:` URL, if it is base64.
 
-    It is not unless encoding the bytes gives the same text again.
+    A text counts as base64 only if encoding the bytes gives the same text again.
     """
     url = _data_url.match(text)
     prefix = url[0] if url else ""
@@ -146,7 +147,7 @@ def read_base64(text: str) -> tuple[bytes, str] | None:
 
 
 def _map(value: object, take: Callable[[object], object]) -> object:
-    """Return a copy with `take` done to each leaf outside signed parts; what has no such leaf is shared."""
+    """Return a copy with `take` applied to each leaf outside signed parts; parts that stay the same are shared."""
     if type(value) is dict:
         if is_signed(value):
             return value
@@ -175,15 +176,15 @@ def restore(value: object, blobs: Mapping[str, bytes | None]) -> object:
 
 
 def preview(value: object) -> object:
-    """Return a decoded value with the beginnings of large texts in their places, and nothing in those of other blobs.
+    """Return a decoded value with references to texts replaced by their beginnings, and other references left empty.
 
-    For what is shown of a record when only the record is at hand; never for what goes to a model.
+    For lists and other displays made from records alone; never for messages that go to a model.
     """
     return _map(value, lambda part: part.begins if type(part) is BlobRef else part)
 
 
 class _PartLost(Exception):  # noqa: N818  # no error: it finds its content part, which becomes text
-    """A part that is no text is missing."""
+    """The blob of an image or file is missing."""
 
 
 def _restore(value: object, blobs: Mapping[str, bytes | None], *, in_part: bool) -> object:

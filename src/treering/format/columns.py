@@ -1,4 +1,4 @@
-"""Skeletons as columns: the same field of many records side by side, which compresses far better than records do.
+"""Skeletons stored by column: the values of one field of many records, which compress far better than rows do.
 
 An integer column is one byte, the width of its items (1, 2, 4 or 8), then the items as signed little-endian integers,
 byte plane by byte plane: first the lowest byte of every item, then the next one. Texts are UTF-8 in which lone
@@ -56,14 +56,14 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
 
     lengths: bytes
     codes: bytes
-    """Which of `names` the row has."""
+    """By row: its index in `names`."""
     names: list[tuple[bytes, bytes, bytes, bytes, bool]]
     """The different (type, kind, role, head, critical)."""
     ids: Ids
     parents: References
     targets: References
     time_rows: bytes
-    """Rows whose time is not that of their id (0 for a foreign one)."""
+    """Rows whose time differs from the time in their id (0 for a foreign id)."""
     times: bytes
     """Their times, as differences."""
     brief_rows: bytes
@@ -96,7 +96,7 @@ def unpack_integers(column: bytes) -> list[int]:
     """Return the items of an integer column.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The bytes are no integer column.
     """
     width = column[0] if column else 0
     count, rest = divmod(len(column) - 1, width) if width in _WIDTHS else (0, 1)

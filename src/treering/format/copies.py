@@ -1,7 +1,7 @@
-"""What the record of a checkpoint holds that can be erased: messages that were edited inline, and values of the state.
+"""The parts of a checkpoint's record that can be erased: messages edited inline, and values of the state.
 
-Items of a context are ids, or objects with a node and perhaps a message. Values are JSON; the one of a conversation
-manager goes by the key None here. Everything else in a record stays as it is, to the byte.
+An item of a context is an id, or an object with a node and perhaps a message. Values are JSON; the key None stands for
+the state of the conversation manager. All other bytes of a record stay the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def state_values(record: Record) -> dict[str | None, bytes]:
 
 
 def with_values(line: bytes, record: Record, keys: Collection[str | None], new: Callable[[bytes], bytes]) -> bytes:
-    """Return a checkpoint's line with other values for some keys, where it holds any."""
+    """Return a checkpoint's line with other values for those of the keys that it holds."""
     held = state_values(record)
     changed = {key: new(held[key]) for key in keys if key in held}
     if all(held[key] == value for key, value in changed.items()):

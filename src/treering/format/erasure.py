@@ -1,17 +1,16 @@
-"""Erased payloads: which records they were of, and what is left in their place.
+"""Erased payloads: which records held them, and the tombstones that replace them.
 
-The tail's header says which positions hold something erased, and since which epoch. A segment whose name tells of an
-older epoch than that is dirty: it may still hold the payload. Readers put the tombstone in its place whatever they
-find, with what is said here, and whoever writes a segment anew writes the tombstone.
+The tail's header lists the positions of erased records, each with the epoch of its erasure. A segment whose name has an
+older epoch is dirty: it may still hold the payload. Readers replace such a payload by its tombstone whatever the
+segment holds, and a merge writes the tombstone into the new segment.
 
-In place of an erased payload stands
+A tombstone in place of a payload is
 
     {"$erased":{"sha256":"...","time":1739000000000,"reason":"...","message":{"role":"user","content":"[erased]"}}}
 
-with the SHA-256 of the body as it was. The brief keeps fields that other records build on. A record that merely holds a
-copy of the payload, a checkpoint with a message that was edited inline, loses that copy and nothing else. Where the
-state of an agent was erased, the same stands in place of each value, without a message: so whatever refers to the value
-is right.
+with the SHA-256 of the erased body. The brief keeps the fields that other records depend on. A checkpoint that holds a
+copy of the payload, as a message edited inline, loses that copy and nothing else. An erased value of an agent's state
+is replaced by a tombstone without a message, so that references to the value stay valid.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from treering.format.values import decode, encode
 
 _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
-# Keys of a brief that other records build on, by type and kind of the record; those of any kind of node.
+# Keys of a brief that other records depend on, by type and kind of the record; then those of every kind of node.
 _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tokens_after"})
 _KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
@@ -53,7 +52,7 @@ _KEPT_NOTE: Final = {
     "extension": frozenset({"extension"}),
     "card": frozenset({"fields"}),
 }
-# What a note says of the session as a whole, or of its target, is taken back.
+# An erased label or title no longer applies to the session or to its target.
 _TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})
 
 
@@ -65,19 +64,20 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds since 1970."""
     reason: str = ""
     records: tuple[tuple[int, str], ...] = ()
-    """Positions, and whose payload was there: the id of the record itself, or of the one it held a copy of. Where it
-    was a value of the state, it is nobody's: an id for each would be sent with every append."""
+    """Positions, each with the id of the record whose payload was erased: that at the position, or the one it held a
+    copy of. Empty for a value of the state: an id for each would be sent with every append."""
     blobs: tuple[str, ...] = ()
-    """SHA-256 of its large parts. No record refers to them any more but those that did already."""
+    """SHA-256 of its blobs. Only records written before the erasure may refer to them."""
     facts: tuple[str, ...] = ()
-    """Fields of the card that came from it."""
+    """Fields of the card whose values came from the payload."""
     state: tuple[str | None, ...] = ()
-    """Keys of the agent's state whose values are gone from the checkpoints among the records; None: the state of the
+    """Keys of the agent's state whose values were erased from the checkpoints in `records`; None is the state of the
     conversation manager."""
     end: int = 0
-    """If it is about state: positions from here on came after it, with all that was copied there."""
+    """For state: the journal's end when this act was recorded. Records from there on, and forks linked there, hold none
+    of the values."""
     unknown: Unknown = msgspec.field(default=(), name=UNKNOWN)
-    """What a later version says of it; kept where the list of acts is written anew."""
+    """Fields of a later version; kept when the list of acts is written again."""
 
     def tombstone(self, value: bytes) -> bytes:
         """Return what stands in place of a value of the state; idempotent."""
@@ -87,7 +87,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def encode_erasures(acts: Iterable[Erasure]) -> bytes:
-    """Return a list of acts as JSON, with what a later version said of them."""
+    """Return a list of acts as JSON, with their fields of later versions."""
     return join_entries(
         with_fields(encode_object(msgspec.structs.replace(act, unknown=())), act.unknown) for act in acts
     )
@@ -116,7 +116,7 @@ class _Tombstone(msgspec.Struct):
 
 
 class Burials:
-    """Which records hold something that was erased, found by position."""
+    """An index of erasures by the position of the records."""
 
     def __init__(self, erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure]) -> None:
         self.erasures = tuple(erasures)
@@ -149,11 +149,11 @@ class Burials:
         return frozenset(fact for act in self.erasures if act.epoch > epoch for fact in act.facts)
 
     def of_state(self, since: int = 0) -> tuple[Erasure, ...]:
-        """Return the acts after that epoch that took values out of the state, in order."""
+        """Return the acts after that epoch that erased values of the state, in order."""
         return tuple(act for act in self.erasures if act.epoch > since and act.state)
 
     def bury(self, line: bytes, at: int) -> bytes:
-        """Return the line of the record at a position without what was erased of it; idempotent."""
+        """Return the line of the record at a position, with its erased parts replaced by tombstones; idempotent."""
         if at not in self._epochs:
             return line
         record, acts = decode_record(line), self._acts.get(at, {})
@@ -165,11 +165,11 @@ class Burials:
         return _tombstone(line, record, next(iter(acts.values()), Erasure(epoch=0)))
 
     def bury_all(self, lines: Iterable[bytes], first: int) -> list[bytes]:
-        """Do so for lines at consecutive positions."""
+        """Apply `bury` to lines at consecutive positions."""
         return [self.bury(line, at) for at, line in enumerate(lines, first)] if self else list(lines)
 
     def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
-        """Return the skeletons that records at the positions from 0 on have afterwards; their lengths stay."""
+        """Return the skeletons of records at positions from 0 on as `bury` leaves them; their lengths stay."""
         for at in self._places[: bisect_left(self._places, len(rows))]:
             if rows[at].type != "checkpoint":
                 brief = _kept_brief(rows[at].type, rows[at].kind, rows[at].brief)
@@ -180,20 +180,20 @@ class Burials:
 NONE: Final = Burials((), ())
 
 
-@lru_cache(maxsize=64)  # each read of a session asks again, and its header is mostly the same
+@lru_cache(maxsize=64)  # called by each read of a session, mostly with the same header
 def _burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
     return Burials(erased, erasures)
 
 
 def burials(erased: tuple[tuple[int, int], ...], erasures: tuple[Erasure, ...]) -> Burials:
-    """Return what a header says of erased records, ready to be asked."""
+    """Return the index of the erasures that a header lists."""
     return _burials(erased, erasures) if erased or erasures else NONE
 
 
 def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], epoch: int) -> str:
-    """Return 8 hex digits for which records were erased up to an epoch, and when; empty if none were.
+    """Return 8 hex digits, a checksum of which records were erased up to an epoch, and when; empty if none were.
 
-    Acts that took nothing out of a record are listed by the tail alone, until one does.
+    Acts without records do not count: only the tail lists them.
     """
     said = [(at, since) for at, since in erased if since <= epoch]
     acts = [(act.epoch, act.time) for act in erasures if act.epoch <= epoch]
@@ -201,17 +201,17 @@ def erased_mark(erased: Iterable[tuple[int, int]], erasures: Iterable[Erasure], 
 
 
 def is_erased(body: bytes) -> bool:
-    """Tell whether a body is what is left of an erased one."""
+    """Tell whether a body is a tombstone."""
     return body.startswith(_MARK)
 
 
 def erased_of(body: bytes) -> Erased:
-    """Return what the body of an erased record says."""
+    """Return the contents of a tombstone."""
     return _tombstone_decoder.decode(body).erased
 
 
 def digest_of(body: bytes) -> str:
-    """Return what a tombstone says of the body that was there."""
+    """Return the digest by which a tombstone names the body that was erased."""
     return hashlib.sha256(body).hexdigest()
 
 
@@ -248,7 +248,7 @@ def _kept_brief(record_type: str, kind: str, brief: bytes) -> bytes:
 
 
 def _kept_of_node(kind: str, fields: Mapping[Any, object]) -> dict[Any, object]:
-    """What decides which nodes are seen: else what was hidden would be shown again."""
+    """The fields that decide which nodes are shown: without them, hidden nodes would be shown again."""
     names = _KEPT_NODE | _KEPT_KIND.get(kind, frozenset()) | {name for name in _KEPT_FLAGS if fields.get(name) is True}
     return {name: fields[name] for name in names & fields.keys()}
 

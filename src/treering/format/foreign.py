@@ -1,8 +1,8 @@
-"""The body of an imported record: the payload, and the fields of the foreign record that have no place here.
+"""The body of an imported record: the payload, and the fields of the foreign record that no field here can hold.
 
     {"$source":{...},"$payload":...}
 
-No payload of a caller looks like that: keys that start with `$` are tagged.
+No payload of a caller can look like that: its keys that start with `$` are escaped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _decoder = msgspec.json.Decoder(_Foreign)
 
 
 def join_source(source: bytes, payload: bytes) -> bytes:
-    """Return a body of both; all of them JSON."""
+    """Return a body of both; both are JSON."""
     return b'%b%b,"$payload":%b}' % (_MARK, source, payload)
 
 

@@ -1,10 +1,10 @@
-"""Zstandard frames, read through one strict walker and no other way.
+"""Zstandard frames. All reads go through one strict parser of frame headers.
 
 Rule 1: no library function looks for the end of a frame. Stream readers of python-zstandard accept every truncation
-        without a word, and its one-shot `decompress` drops all frames after the first. Here the block headers are
+        without an error, and its one-shot `decompress` drops all frames after the first. Here the block headers are
         walked (RFC 8878, section 3.1.1), and each frame is decompressed alone, from exactly its bytes.
-Rule 2: a size is believed only after it was compared with a limit. A header of 16 bytes may declare 8 GiB.
-Rule 3: a frame states its content's size and ends in a checksum of it, or it is not ours. Some readers take a leading
+Rule 2: a declared size is compared with a limit before memory is allocated. A header of 16 bytes may declare 8 GiB.
+Rule 3: a frame without the size and the checksum of its content is refused: we write none. Some readers take a leading
         skippable frame for empty content, so a skippable frame is never the first.
 
 Some flipped bits leave the content as it was (padding of the entropy coder). An object that ends in a check frame, a
@@ -86,7 +86,7 @@ def remove_check(data: bytes, *, key: str) -> bytes:
     """Return `data` without its check frame.
 
     Raises:
-        CorruptError: Anything differs from what `add_check` returned.
+        CorruptError: The bytes differ from what `add_check` returned.
     """
     checked = data[:-_CHECK_BYTES]
     if add_check(checked) != data:
@@ -98,7 +98,7 @@ def walk(data: bytes, *, key: str) -> list[Frame]:
     """Return all frames of `data`, which they must fill to the last byte.
 
     Raises:
-        CorruptError: Not so, or a frame is not as rule 3 wants it. Nothing was decompressed.
+        CorruptError: Bytes are left over, or a frame violates rule 3. Nothing was decompressed.
     """
     frames = list(_frames(data, key))
     if not frames or frames[0].content_size is None:
@@ -118,7 +118,7 @@ def frame_at(data: bytes, offset: int, *, key: str) -> Frame:
     """Return the frame that begins at `offset`. Its header and the headers of its blocks are checked, no more.
 
     Raises:
-        CorruptError: No whole frame as rule 3 wants it begins there.
+        CorruptError: No whole frame begins there, or it violates rule 3.
     """
     magic, size = _SKIPPABLE_HEADER.unpack(data[offset : offset + 8].ljust(8, b"\0"))
     if magic == _MAGIC:
@@ -140,7 +140,9 @@ def _content_frame(data: bytes, offset: int, key: str) -> tuple[int, int]:
     except zstandard.ZstdError as error:
         raise CorruptError(f"frame header is damaged: {error}", kind="frame", key=key, offset=offset) from error
     if header[4] & _DESCRIPTOR_MASK != _DESCRIPTOR:
-        raise CorruptError("frame lacks a checksum, or uses what we never do", kind="frame", key=key, offset=offset)
+        raise CorruptError(
+            "frame lacks a checksum, or uses an unsupported option", kind="frame", key=key, offset=offset
+        )
     if parameters.content_size in (0, zstandard.CONTENTSIZE_UNKNOWN):
         raise CorruptError("frame does not state the size of its content", kind="frame", key=key, offset=offset)
     place = offset + zstandard.frame_header_size(header)
@@ -175,10 +177,10 @@ def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
 
 
 def first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
-    """Return the content of the first frame. Whether it may be the only one is for known versions to say.
+    """Return the content of the first frame. Whether other frames must follow depends on the version, which it states.
 
     Raises:
-        CorruptError: It is damaged or too large, or nothing that begins an object.
+        CorruptError: It is damaged, too large, or not a frame that an object may begin with.
     """
     frame = frame_at(data, 0, key=key)
     if frame.content_size is None:

@@ -5,8 +5,8 @@
 Every record, header and card is such a line. The checksum is the CRC-32 (as in zlib and PNG) of all bytes before
 `,"_c":"`, as eight lower-case hex digits. It is the last field, so that it can be checked without parsing.
 
-Strings may hold lone surrogates (JavaScript cuts strings in the middle of a character). msgspec refuses those, the
-standard library does not, so it takes over for the few lines that need it.
+Strings may hold lone surrogates (JavaScript cuts strings in the middle of a character). msgspec refuses these, so the
+few lines that have any are read with the standard library.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ def check_line(line: bytes, *, key: str = "", offset: int = 0) -> None:
 
 
 def check_version(line: bytes, *, key: str, offset: int = 0) -> None:
-    """Check the first line of a register, before anything else in it is understood.
+    """Check the version in the first line of a register, before any other field is decoded.
 
     Raises:
         CorruptError: The line is damaged or states no version.
-        FormatVersionError: It was written by a newer version, whatever else it holds.
+        FormatVersionError: It was written by a newer version.
     """
     check_line(line, key=key, offset=offset)
     try:
@@ -106,13 +106,13 @@ def encode_object(value: msgspec.Struct) -> bytes:
 
 
 def first_line(value: msgspec.Struct | bytes) -> bytes:
-    """Return the line an object begins with: `value`, or what it was encoded to, behind the format version."""
+    """Return the first line of an object: the format version, then the fields of `value`."""
     encoded = value if isinstance(value, bytes) else encode_object(value)
     return close_line(b'{"treering":%d,%b' % (FORMAT_VERSION, encoded[1:]))
 
 
 def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, offset: int = 0) -> T:
-    """Decode a checked line, also one with lone surrogates.
+    """Decode a line whose checksum was checked; it may hold lone surrogates.
 
     Raises:
         CorruptError: It is not JSON, or a field is missing or of another shape.

@@ -2,8 +2,8 @@
 
     frame with the first line | frame with the bytes, if there are any | check frame
 
-The first line says what the parcel is called, so that one that was moved, or whose name did not fit into a key, is
-known; how many bytes there are; and names this very write, so that a writer whose answer was lost finds its own.
+The first line holds the name, for parcels that were moved or whose name did not fit into a key; the size; and a random
+id of the write, by which a writer that got no answer recognises its own.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from treering.format.line import check_version, decode_object, first_line
 PARCEL_BYTES_MAX: Final = 256 * 1024 * 1024
 """Parcels are written and read whole, in memory."""
 NAME_BYTES_MAX: Final = 4096
-"""Of UTF-8; ten times what names made of ids need."""
+"""Bytes of UTF-8; ten times the length of names made of ids."""
 FRONT_BYTES_MAX: Final = 16 * 1024
-"""Most bytes of the first frame: what is read of a parcel to learn its name, which JSON may make longer."""
+"""Most bytes of the first frame, which is read to learn a parcel's name; JSON may make the name longer."""
 
 _FRONT_CONTENT_BYTES_MAX: Final = 64 * 1024
 
@@ -33,11 +33,11 @@ class ParcelHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", 
     size: int
     """Bytes of the content."""
     write: str
-    """Random: names this write."""
+    """Random id of this write."""
 
 
 class Parcel(NamedTuple):
-    """What a parcel says."""
+    """The contents of a parcel."""
 
     header: ParcelHeader
     content: bytes
@@ -73,7 +73,7 @@ def decode_header(front: bytes, *, key: str) -> ParcelHeader:
 
 
 def decode_parcel(data: bytes, *, key: str) -> Parcel:
-    """Return what a parcel says.
+    """Decode a parcel.
 
     Raises:
         CorruptError: Damage.

@@ -1,6 +1,6 @@
-"""Every object key there is, built and parsed in this one place.
+"""The keys of all objects are built and parsed here, and nowhere else.
 
-    treering.json                                                    what this store is
+    treering.json                                                    the format of the store
     latest/<session>.jsonl.zst                                       register: card and newest checkpoint
     sessions/<session>/tail.jsonl  (or tail.jsonl.zst)               register: records not sealed yet
     sessions/<session>/hold                                          lock: the process that has it open (local disk)
@@ -10,8 +10,8 @@
     ns/<namespace>/...                                               all of the above once more, for one tenant
 
 Names from outside are encoded: lower-case letters, digits, `-`, `_` and inner `.` stand for themselves, every other
-byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in more than case (APFS, NTFS), know no
-`/`, `..` or NUL, and no encoded name ends a key segment early: `org` and `org/42` are `org` and `org=2f42`.
+byte of their UTF-8 becomes `=` and two hex digits. So keys are ASCII, differ in more than case (APFS, NTFS), and hold
+no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
 _TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
-_PARCEL_SUFFIX: Final = "=.zst"  # no name ends like that, so a disk has room for the parcels `a` and `a/b`
+_PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so the parcels `a` and `a/b` can both lie on a disk
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
@@ -49,7 +49,7 @@ _digest = re.compile(r"[0-9a-f]{64}")
 _hashed = re.compile(f"{_HASHED}[0-9a-f]{{64}}")
 _segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
 _marked = re.compile(r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)")
-_owned = (  # names hold no slash, so the end of a key tells, whatever namespace it is in
+_owned = (  # names hold no slash, so the end of a key is enough, whatever its namespace
     re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
     re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
     re.compile(r"(?:^|/)sessions/([^/]+/[^/]+)/segments/[^/]+$"),
@@ -93,14 +93,14 @@ def namespace_prefix(prefix: str, namespace: str) -> str:
 
 
 def shown_namespace(name: str) -> str | None:
-    """Return what stands for the namespace with this name in keys: its string, or a hash; None if it is not ours."""
+    """Return the namespace with this name in keys, or the hash of a long one as it is; None for foreign folders."""
     return name if _hashed.fullmatch(name) else decode_id(name)
 
 
 def prefix_of(namespaces: Iterable[str]) -> str:
-    """Return the prefix that leads into some namespaces, one inside the other, as `namespaces_in` says them.
+    """Return the prefix of nested namespaces, given as `namespaces_in` returns them.
 
-    Only for whoever may see all namespaces: to `namespace_prefix` a hashed name is a string like any other.
+    Only for callers that may see all namespaces: it takes the hash of a long name, `namespace_prefix` only the name.
     """
     prefix = ""
     for name in namespaces:
@@ -109,7 +109,7 @@ def prefix_of(namespaces: Iterable[str]) -> str:
 
 
 def namespaces_in(prefix: str) -> tuple[str, ...]:
-    """Return the namespaces that a prefix leads into, from the root of the store on; see `shown_namespace`."""
+    """Return the nested namespaces of a prefix, outermost first; see `shown_namespace`."""
     return tuple([shown_namespace(name) or name for name in prefix.split("/")[1::2]])
 
 
@@ -130,19 +130,19 @@ def session_of_tail(key: str, prefix: str = "") -> str | None:
 
 
 def owner_of(key: str) -> str:
-    """Return whose an object is, as its key says; empty for everything else.
+    """Return the owner that the key of an object names; empty for keys that name none.
 
-    That is the encoded name of the session for a register, and `<session>/<life>`, both encoded, for a segment.
+    The owner of a register is the encoded name of its session; of a segment, `<session>/<life>`, both encoded.
     """
     return next((match[1] for pattern in _owned if (match := pattern.search(key))), "")
 
 
 def require_owner(owner: str, *, key: str) -> None:
-    """Refuse what lies under the key of another session, or of another life of its own.
+    """Refuse an object under the key of another session, or of another life of its session.
 
     Args:
-        owner: Whose it is, as what its checksum covers says; see `owner_of`.
-        key: Where it lies; keys that say nothing of an owner are passed over.
+        owner: Its owner by its own contents, which a checksum covers; see `owner_of`.
+        key: Its key; one that names no owner is accepted.
 
     Raises:
         CorruptError: It belongs to another session.
@@ -153,12 +153,12 @@ def require_owner(owner: str, *, key: str) -> None:
             f"the object is of another session, or of another life of it. expected={expected!r}, got={owner!r}",
             kind=NOT_OURS,
             key=key,
-            remedy="put back what was there, from a copy; a session gets another name by `treering copy`, not by hand",
+            remedy="restore the object from a backup; to rename a session use `treering copy` instead of moving files",
         )
 
 
 def parcel_folder(prefix: str, folder: str) -> str:
-    """Return what the keys of all parcels start with whose names start with `folder`, which is empty or ends in `/`."""
+    """Return the key prefix of parcels whose names start with `folder`, which is empty or ends in `/`."""
     parts = folder.split("/")[:-1]
     return "".join([prefix, PARCELS, *(f"{encode_id(part)}/" for part in parts)])
 
@@ -176,7 +176,7 @@ def parcel_key(prefix: str, name: str) -> str:
 def parcel_of(key: str, prefix: str) -> str | None:
     """Return the name of the parcel with this key; None for files that are not ours.
 
-    It is empty if a part was so long that it was hashed: then only the parcel itself tells its name.
+    The name is empty if a part of it was hashed for its length: then only the parcel itself has the name.
     """
     start = prefix + PARCELS
     if not key.startswith(start) or not key.endswith(_PARCEL_SUFFIX):
@@ -189,7 +189,7 @@ def parcel_of(key: str, prefix: str) -> str | None:
 
 
 class Marks(NamedTuple):
-    """What tells the segment of one copy of a session from that of another; each 8 hex digits, or empty if unknown."""
+    """Checksums that differ between diverged copies of a session; each 8 hex digits, or empty if unknown."""
 
     first: str = ""
     """The mark of its first position, see `record.mark_of`."""
@@ -200,7 +200,7 @@ class Marks(NamedTuple):
 
 
 class SegmentName(NamedTuple):
-    """What the key of a segment tells. Names are never used twice."""
+    """The parts of a segment's key. Names are never used twice."""
 
     first: int
     """Position of its first record."""
@@ -213,11 +213,11 @@ class SegmentName(NamedTuple):
 
     @classmethod
     def marked(cls, first: int, end: int, epoch: int, nonce: str, marks: Marks) -> SegmentName:
-        """Return a name that tells marks as well."""
+        """Return a name that contains marks."""
         return cls(first, end, epoch, "x".join((nonce, *marks)))
 
     def at_epoch(self, epoch: int, erased: str) -> SegmentName:
-        """Return the name of the same records without what was erased by a later epoch, whose erased mark is given."""
+        """Return the name for the same records rewritten at a later epoch, whose erased mark is given."""
         if _marked.fullmatch(self.unique) is None:
             return self._replace(epoch=epoch)
         nonce, *marks = self.unique.split("x")
@@ -225,13 +225,13 @@ class SegmentName(NamedTuple):
 
     @property
     def marks(self) -> Marks:
-        """The marks that the name tells."""
+        """The marks in the name."""
         match = _marked.fullmatch(self.unique)
         return Marks(*match.groups()) if match else Marks()
 
 
 def parse_segment(key: str) -> SegmentName | None:
-    """Return what the key of a segment tells, or None for files that are not segments."""
+    """Parse the key of a segment; None for files that are not segments."""
     file = key.rpartition("/")[2]
     if (match := _segment.fullmatch(file)) is None:
         return None
@@ -250,7 +250,7 @@ class SessionKeys(NamedTuple):
     """`""`, or what `namespace_prefix` returned."""
     session: str
     appends: bool
-    """The store appends to logs, so the tail is plain text; else it is a compressed register."""
+    """The store can append, so the tail is a plain log; otherwise it is a compressed register."""
 
     @property
     def latest(self) -> str:
@@ -265,7 +265,7 @@ class SessionKeys(NamedTuple):
         return f"{self.home}hold"
 
     def folder(self, life: str) -> str:
-        """Return the prefix of everything that dies with this life of the session."""
+        """Return the prefix of all objects that are deleted with this life of the session."""
         return f"{self.home}{encode_id(life)}/"  # rule: own-folder
 
     def segments(self, life: str) -> str:
@@ -291,7 +291,7 @@ class SessionKeys(NamedTuple):
 
     @property
     def places(self) -> tuple[str, str, str]:
-        """Return where anything of the session may be stored: both registers, and what `home` says."""
+        """Return all places with objects of the session: both registers, and the prefix `home`."""
         return self.latest, self.tail, self.home
 
     def owns(self, key: str, life: str) -> bool:
@@ -303,6 +303,6 @@ class SessionKeys(NamedTuple):
         return key.startswith(self.blobs(life)) and _digest.fullmatch(key[len(self.blobs(life)) :]) is not None
 
 
-@lru_cache(maxsize=1024)  # every append names it, and the very same string is found faster by those who look it up
+@lru_cache(maxsize=1024)  # each append uses it, and dictionaries find the same string object faster
 def _tail(prefix: str, session: str, appends: bool) -> str:  # noqa: FBT001  # the fields of the keys
     return f"{prefix}{SESSIONS}{encode_id(session)}/{_TAILS[not appends]}"

@@ -1,6 +1,6 @@
-"""JSON objects and lists in pieces: each value as it stands there, to be looked at one by one and put together again.
+"""JSON objects and lists split into raw values, which can be read one by one and joined again unchanged.
 
-Where a struct of ours is read and written again, fields of a later version are kept as such pieces.
+So fields of a later version are kept when a struct is read and written again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Unknown: TypeAlias = tuple[tuple[str, bytes], ...]
 """Fields that this version does not know: names, and values as JSON."""
 
 UNKNOWN: Final = "$unknown"
-"""How structs call what they keep of such fields. No field has this name where it is stored."""
+"""The attribute in which structs keep such fields; it is never stored under this name."""
 
 
 def fields_in(data: bytes | Raw) -> dict[str, bytes]:
-    """Return the fields of a JSON object, as they stand there."""
+    """Return the fields of a JSON object, their values as raw JSON."""
     try:
         return {name: bytes(raw) for name, raw in _fields.decode(data).items()}
     except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
@@ -31,7 +31,7 @@ def fields_in(data: bytes | Raw) -> dict[str, bytes]:
 
 
 def entries_in(data: bytes | Raw) -> list[bytes]:
-    """Return the entries of a JSON list, as they stand there."""
+    """Return the entries of a JSON list as raw JSON."""
     return [bytes(raw) for raw in _entries.decode(data)]
 
 
@@ -46,7 +46,7 @@ def join_entries(entries: Iterable[bytes]) -> bytes:
 
 
 def unknown_in(data: bytes, struct: type[msgspec.Struct], *known: str) -> Unknown:
-    """Return the fields of a JSON object that a struct does not have, apart from some that are known otherwise."""
+    """Return the fields of a JSON object that a struct does not have, without those in `known`."""
     names = _names_of(struct)
     return tuple((name, raw) for name, raw in fields_in(data).items() if name not in names and name not in known)
 

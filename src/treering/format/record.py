@@ -1,4 +1,4 @@
-"""A record: what one line of a journal says.
+"""A record: one line of a journal.
 
     {"at":7,"by":"a1b2c3d4e5f6.3.6","type":"node","kind":"message",...,"brief":{...},"body":{...},"_c":"90f1c2ab"}
 
@@ -6,7 +6,7 @@ The envelope comes first, in the order of `Record`'s fields, and the body last. 
 read by cutting the line at the first `,"body":`. That cut is exact: inside a JSON string the quotes would be escaped,
 and inside a nested object at least one brace stays open, so that what is left fails to parse and the slow way is taken.
 
-Callers keep lines, not records: fields we do not know survive because lines are never encoded again.
+Callers keep lines, not records. Lines are never encoded again, so unknown fields are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treering.format.values import decode, fields_of
 from treering.ids import time_of
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Longest line. Large payloads have their parts in blobs; the rest must fit into a register with its neighbours."""
+"""Longest line. Large parts of payloads are blobs; a register must hold several of the remaining lines."""
 BRIEF_BYTES_MAX: Final = 512
 """A brief stands in every skeleton, so a session of 100,000 nodes pays for it in memory."""
 TIME_MS_MAX: Final = 2**53 - 1
@@ -40,7 +40,7 @@ _At = Annotated[int, msgspec.Meta(ge=0, le=TIME_MS_MAX)]
 
 
 class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What every reader understands of a record. The order of fields is the order in the line."""
+    """The fields that every reader understands. Their order is the order in the line."""
 
     at: _At
     """Position in the journal, counted from 0."""
@@ -49,7 +49,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     type: str
     """`node`, `note`, `head`, `edit`, `checkpoint`, or one we do not know."""
     kind: str = ""
-    """What sort of its type, for example `message` or `label`."""
+    """The subtype, for example `message` or `label`."""
     id: str = ""
     parent: str | None = None
     head: str = ""
@@ -61,7 +61,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Milliseconds since 1970; None if `id` is one of ours, which carries it."""
     links: dict[str, str] | None = None
     critical: bool = False
-    """Who does not know its type and kind may read around it, but not seal it."""
+    """A reader that does not know its type and kind may skip the record; a writer that does not must not seal it."""
     more: bool = False
     """The next record belongs to the same append: both are there or neither."""
 
@@ -115,7 +115,7 @@ def encode_record(record: Record) -> bytes:
     Raises:
         UsageError: Body or brief is not JSON on one line, or too long; or the time is out of range.
     """
-    if len(record.body) > RECORD_BYTES_MAX:  # before anything reads through it
+    if len(record.body) > RECORD_BYTES_MAX:  # before it is validated
         raise _too_large(record, len(record.body))
     _check_json(record.body, "body")
     _check_json(record.brief, "brief")
@@ -123,7 +123,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def encode_checked(record: Record) -> bytes:
-    """Like `encode_record`, for a body and brief that `format.values` made: they are not looked through again."""
+    """Like `encode_record`, for a body and brief made by `format.values`, which are not validated again."""
     if record.brief is not EMPTY:
         _check_brief(bytes(record.brief))
     if record.time is not None and abs(record.time) > TIME_MS_MAX:
@@ -141,7 +141,7 @@ def encode_checked(record: Record) -> bytes:
 
 
 def body_room() -> int:
-    """Bytes that a body may have, such that the rest of its record surely has room beside it."""
+    """Most bytes of a body such that its record is within the limit whatever its other fields hold."""
     return RECORD_BYTES_MAX - RECORD_BYTES_MAX // 16
 
 
@@ -241,21 +241,21 @@ def _spans(text: str) -> dict[str, str]:
 
 
 def mark_of(by: str) -> str:
-    """Return the mark of a position behind records of the append `by`: 8 hex digits.
+    """Return the mark of the position after records of the append `by`: 8 hex digits.
 
-    Copies of a session that went on apart have different marks at every position behind the last one they share.
+    Diverged copies of a session have different marks at every position after the last one they share.
     """
     return f"{zlib.crc32(by.encode('utf-8', 'surrogatepass')):08x}"
 
 
 def mark_behind(line: bytes) -> str:
-    """Return the mark of the position behind a line that was checked before."""
+    """Return the mark of the position after a line whose checksum was checked."""
     match = _by.match(line)
     return mark_of(match[1].decode() if match else _decode_slowly(line, key="", offset=0).by)
 
 
 def skeleton_of(line: bytes) -> Skeleton:
-    """Return the skeleton of a line that was checked before: nothing is checked again.
+    """Return the skeleton of a line whose checksum was checked.
 
     Raises:
         CorruptError: The envelope is not understood.

@@ -1,16 +1,16 @@
-"""The two registers of a session: `tail`, the records not sealed yet, and `latest`, ready to resume from.
+"""The two registers of a session: `tail`, the records not sealed yet, and `latest`, from which a session resumes.
 
-Both begin with a line that states the format version. It is checked before anything else is understood.
+Both begin with a line that states the format version, which is checked first.
 
-Tail: header line, then record lines. Compressed it is a single frame and a check frame. As a plain log it may end
-torn, since a power cut can leave the beginning of an append, or a hole of NULs where a block was not written; nobody
-was told that such an append succeeded. So:
+Tail: header line, then record lines. Compressed it is a single frame and a check frame. A plain log may end torn: a
+power cut can leave the beginning of an append, or a hole of NULs where a block was not written. Such an append was
+never acknowledged. So:
 
-Rule 1: what counts are whole appends. The complete part ends behind the last good record without `more`.
+Rule 1: only whole appends count. The complete part ends after the last valid record without `more`.
 Rule 2: what follows is torn, and left out, only if a power cut explains it: it is cut off inside a line, holds a hole,
         or ends before its append does; and all its records belong to one append. A disk writes its sectors in any
-        order, so the beginning of the append may be what is missing: the others say at which position it began.
-Rule 3: anything else is damage to what was acknowledged: CorruptError, with the offset.
+        order, so the beginning of the append may be missing: its other records name the position of the first.
+Rule 3: anything else is damage to acknowledged records: CorruptError, with the offset.
 
 Latest: a frame with the card alone, small enough to be read for a list of sessions, then a frame with the body, if
 there is one, and a check frame.
@@ -46,7 +46,7 @@ from treering.format.record import decode_record, mark_behind
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""
 RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
-"""Of that, for what was erased: the list of it, and tombstones that are longer than what they stand for."""
+"""Part of that reserved for erasures: their list, and tombstones longer than the payloads they replace."""
 CARD_BYTES_MAX: Final = 8192
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
@@ -75,12 +75,12 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     erasures: tuple[Erasure, ...] | UnsetType = UNSET
     """What was erased there, one act after the other; left out if nothing was."""
     before: tuple[int, str] | UnsetType = UNSET
-    """(`base`, the mark there). Says nothing if it names another position: an older version wrote the tail anew."""
+    """(`base`, the mark there). Ignored if it names another position: then an older version rewrote the tail."""
     unknown: Unknown | UnsetType = msgspec.field(default=UNSET, name=UNKNOWN)
-    """Fields of a later version; kept where the tail is written anew."""
+    """Fields of a later version; kept when the tail is rewritten."""
 
     def erased_mark(self, epoch: int) -> str:
-        """Return what tells what was erased up to an epoch; empty if nothing was."""
+        """Return the erased mark of an epoch, see `format.erasure.erased_mark`; empty if nothing was erased."""
         return erased_mark(self.erased, self.erasures or (), epoch)
 
     @property
@@ -90,7 +90,7 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
-    """What a tail says."""
+    """The contents of the tail."""
 
     header: TailHeader
     lines: Sequence[bytes] = ()
@@ -104,7 +104,7 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
         return self.header.base + len(self.lines)
 
     def mark_at(self, position: int) -> str:
-        """Return the mark of a position; empty if the tail does not tell."""
+        """Return the mark of a position; empty if the tail does not contain it."""
         base, before = self.header.base, self.header.before
         if base < position <= self.end:
             return mark_behind(self.lines[position - base - 1])
@@ -112,12 +112,12 @@ class Tail(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="card"):
-    """What a list of sessions shows, and where `latest` stands. All of it is small."""
+    """The facts that a list of sessions shows, and the positions that `latest` covers; small."""
 
     session: str
     life: str
     write: str
-    """Random: names this write of `latest`."""
+    """Random id of this write of `latest`."""
     epoch: int = 0
     covers: int = 0
     """The checkpoint accounts for the records below this position."""
@@ -126,7 +126,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     mark: str = ""
     """The mark of the position `covers`; empty if an older version wrote this."""
     born: int = 0
-    """How many records the life began with, in segments, before there was a tail."""
+    """How many records were loaded into segments before the life had a tail."""
     dead: bool = False
     lines: int = 0
     """Lines in the body."""
@@ -163,7 +163,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
 
 
 class Latest(msgspec.Struct, frozen=True, kw_only=True):
-    """What `latest` says."""
+    """The contents of `latest`."""
 
     card: Card
     lines: tuple[bytes, ...] = ()
@@ -186,7 +186,7 @@ L = TypeVar("L", TailHeader, _Erased)
 
 
 def _encode_with_acts(line: L) -> bytes:
-    """Return a line as JSON, with what later versions said of its acts of erasing."""
+    """Return a line as JSON, with fields of later versions in its acts of erasing."""
     encoded = encode_object(replace(line, erasures=UNSET))
     if isinstance(line.erasures, UnsetType):
         return encoded
@@ -194,7 +194,7 @@ def _encode_with_acts(line: L) -> bytes:
 
 
 def _decode_with_acts(data: bytes, decoder: msgspec.json.Decoder[L], *, key: str) -> L:
-    """Return what `_encode_with_acts` was given."""
+    """Decode what `_encode_with_acts` returned."""
     line = decode_object(data, decoder, key=key)
     if isinstance(line.erasures, UnsetType):
         return line
@@ -206,7 +206,7 @@ def _encode_header(header: TailHeader) -> bytes:
 
 
 def header_bytes(header: TailHeader) -> int:
-    """Bytes of a tail's header: most of it is what was erased, which is in `latest` as well."""
+    """Bytes of a tail's header; most of them list erasures, which `latest` lists as well."""
     return len(_encode_header(header))
 
 
@@ -224,7 +224,7 @@ def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
     """Return the bytes of a tail.
 
     Raises:
-        UsageError: It is too large to be read again.
+        UsageError: It is larger than a reader accepts.
     """
     data = _encode_header(tail.header) + b"".join(tail.lines)
     _check_writable(len(data), "tail")
@@ -237,7 +237,7 @@ def _check_writable(size: int, name: str) -> None:
 
 
 def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
-    """Return what a tail says.
+    """Decode a tail.
 
     Args:
         data: The whole object.
@@ -269,7 +269,7 @@ def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[lis
     """Return the lines of all whole appends from `start` on, up to the first line that is not good, and their end.
 
     Raises:
-        CorruptError: A good line is at the wrong position, or an append is mixed with another.
+        CorruptError: A valid line has the wrong position, or the records of two appends are mixed.
     """
     lines: list[bytes] = []
     count, complete, open_append = 0, start, ""
@@ -314,7 +314,7 @@ def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
 def _begins_at(by: str, first: int) -> bool:
     """Tell whether an append says that its first record is the one at position `first`.
 
-    If it does, a hole in front of its lines belongs to it: nothing else ever stood between it and the complete part.
+    If so, a hole in front of its lines belongs to it: nothing else was ever between it and the complete part.
     """
     return by.count(".") == 2 and by.endswith(f".{first}")  # writer, number, position
 
@@ -322,8 +322,8 @@ def _begins_at(by: str, first: int) -> bool:
 def _is_torn(pieces: Sequence[bytes], index: int) -> bool:
     """Tell whether a power cut can leave this piece behind the complete part.
 
-    That is a hole, what stands beside one, and a last line that is cut off. A single NUL inside a line, or a whole line
-    whose last byte is not a line break, is a flipped bit.
+    It can leave a hole, a piece beside a hole, and a last line that is cut off. A single NUL inside a line, or a whole
+    line whose last byte is not a line break, is a flipped bit.
     """
     piece, is_last = pieces[index], index == len(pieces) - 1
     if _is_hole(piece):
@@ -346,7 +346,7 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
         lines: Any JSON lines, line breaks included.
 
     Raises:
-        UsageError: The card would not fit into what a listing reads, or the body is too large to be read again.
+        UsageError: The card is larger than a list reads, or the body is larger than a reader accepts.
     """
     if any(not line or line.find(b"\n") != len(line) - 1 for line in lines):
         raise UsageError("each line must end in a line break and hold no other")
@@ -371,7 +371,7 @@ def card_bytes(card: Card) -> int:
 
 
 def longest_of(card: Card) -> str:
-    """Which field of a card takes most of it."""
+    """The name of the longest field of a card."""
     sizes = {name: len(str(value)) for name, value in asdict(card).items() if name not in ("erased", "erasures")}
     return max(sizes, key=sizes.__getitem__)
 
@@ -396,7 +396,7 @@ def _require_session(session: str, *, key: str) -> None:
 
 
 def decode_latest(data: bytes, *, key: str) -> Latest:
-    """Return what `latest` says.
+    """Decode `latest`.
 
     Raises:
         CorruptError: Damage. Offsets count in the object, or in the content of its frame.

@@ -1,12 +1,12 @@
-"""What can still be read of damaged objects: every line whose own checksum holds, wherever it lies.
+"""Read what is left of damaged objects: every line whose own checksum holds, wherever it lies.
 
-Rule 1: a line counts only if it is whole. Where it lies, what stands beside it and whether the frame around it is sound
-        do not matter: a record says itself at which position it belongs.
-Rule 2: nothing is guessed. A line that is not whole is lost, also if most of it could be read.
+Rule 1: a line counts only if it is whole. Its place, its neighbours and damage of the frame around it do not matter: a
+        record contains its own position.
+Rule 2: nothing is guessed. A line that is not whole is lost, even if most of it could be read.
 Rule 3: an object that names another session as its owner is not damaged: nothing is taken from it.
-Rule 4: damage must not cost more than reading. What is decompressed of one object is bounded, whatever it declares.
+Rule 4: damage must not cost more than a read. How much of one object is decompressed is bounded, whatever it declares.
 
-This is for repairs alone. Sound objects are read with the strict readers, which notice missing parts.
+Only repairs use this. Everything else reads with the strict readers, which notice missing parts.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decod
 from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
-_STEP_BYTES: Final = 64  # fed at a time, so that what comes out before the damage is not lost, nor unbounded
-_STARTS_MAX: Final = 16  # tried in one line; each is a checksum of all that follows
+_STEP_BYTES: Final = 64  # fed at a time, so that output before the damage is kept, and bounded
+_STARTS_MAX: Final = 16  # candidates tried in one line; each takes a checksum of the rest of the line
 _record_start = re.compile(rb'\{"at":[0-9]+,"by":"')
 _header_decoder = msgspec.json.Decoder(TailHeader)
 
 
 class Salvaged(msgspec.Struct, frozen=True):
-    """What was read of one damaged object."""
+    """The result of reading one damaged object."""
 
     lines: dict[int, bytes]
     """Record lines by position."""
     errors: tuple[CorruptError, ...] = ()
     """What is wrong with it, frame by frame."""
     lost: dict[int, str] = {}
-    """Ids of records that are known to have been there, by position."""
+    """Ids of lost records that the index still lists, by position."""
 
 
 def salvage_lines(content: bytes) -> dict[int, bytes]:
@@ -58,10 +58,10 @@ def salvage_lines(content: bytes) -> dict[int, bytes]:
         tries += 1
         if tries > _STARTS_MAX or not is_whole(line := content[start:end]):
             continue
-        tries = _STARTS_MAX  # what looks like a record inside is a part of this one
+        tries = _STARTS_MAX  # anything inside that looks like a record is part of this one
         try:
             found[decode_record(line).at] = line
-        except CorruptError:  # whole, and yet no record
+        except CorruptError:  # a whole line that is no record
             continue
     return found
 

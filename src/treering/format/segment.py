@@ -1,10 +1,10 @@
-"""A segment: records that never change again, readable as a whole, by frames, or without their bodies.
+"""A segment: an immutable object with sealed records, readable as a whole, by frames, or without the bodies.
 
     frame | frame | ... | index (skippable frame) | seek table (skippable frame)
 
 Rule 1: frames hold whole lines, up to about 1 MiB of them, so `zstdcat | jq .` and any seekable reader can use them.
-Rule 2: the index holds the skeletons of all records, and where each frame lies. It is found from the end of the
-        object, so a graph is read without a single body.
+Rule 2: the index holds the skeletons of all records and the place of each frame. It is at the end of the object, so a
+        graph is read without any body.
 Rule 3: every byte is covered. The index carries a CRC-32 of each compressed frame; a CRC-32 before it covers the index
         and the seek table; the sizes must add up to the size of the object.
 
@@ -42,9 +42,9 @@ from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, sk
 FRAME_BYTES: Final = 1024 * 1024
 """Most content of a frame of several lines. Smaller frames compress worse, larger ones cost more to read one line."""
 SEGMENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Most content of a segment: what a merge or a whole read holds in memory."""
+"""Most content of a segment; a merge or a whole read holds that much in memory."""
 FOOTER_GUESS_BYTES: Final = 32 * 1024
-"""What to read from the end at first: the footer of some 2,000 records."""
+"""Bytes to read from the end at first: the footer of some 2,000 records."""
 
 _INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 _INDEX_KIND: Final = 4
@@ -89,7 +89,7 @@ class _Index(msgspec.Struct, kw_only=True):
     treering: int
     first: int
     owner: str | UnsetType = UNSET
-    """Whose it is, see `owner_of`; segments of early versions do not say."""
+    """See `owner_of`; unset in segments of early versions."""
     frames: list[tuple[int, int, int, int]]
     columns: Columns
 
@@ -100,7 +100,7 @@ _index_decoder = msgspec.msgpack.Decoder(_Index)
 
 
 class Footer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the end of a segment says about all of it."""
+    """The end of a segment: its index, decoded."""
 
     key: str
     """For messages."""
@@ -145,8 +145,9 @@ def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skele
 
     Args:
         lines: At least one.
-        key: Where it is to lie. The segment says whose it is, so that it is not taken for another session's.
-        skeletons: Theirs, if the caller made both of the same records; else each line is checked and read.
+        key: Its key. The segment stores its owner, so that it is refused under the key of another session.
+        skeletons: Those of the lines, if the caller made both from the same records; by default each line is checked
+            and decoded.
 
     Raises:
         UsageError: There are none, too many bytes of them, or positions do not follow each other.
@@ -212,7 +213,7 @@ def _encode_table(frames: Iterable[tuple[bytes, int]], index_size: int) -> bytes
 
 
 def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
-    """Return what the end of a segment says, or how many of its last bytes are needed to tell.
+    """Decode the footer of a segment, or return how many of its last bytes are needed for that.
 
     Args:
         suffix: The last bytes of the segment, best `FOOTER_GUESS_BYTES` or more; all of it if it is shorter.
@@ -318,7 +319,7 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
 
 
 def read_segment(data: bytes, *, key: str) -> list[bytes]:
-    """Return all lines of a segment, after everything in it was checked against everything else.
+    """Return all lines of a segment, after its frames, index and seek table were checked against each other.
 
     Raises:
         CorruptError: Damage, with the offset of the frame it is in.

@@ -1,8 +1,8 @@
-"""What a model is shown in place of an erased message: whose it was, and which tool calls it makes or answers.
+"""The message that a model sees in place of an erased one: its role, and the tool calls it makes or answers.
 
 Providers refuse a conversation in which a tool call has no result or a result no call. The other half of such a pair
-names the call anyway, so the id says nothing that was not there before; and the name of a tool is the agent's, not the
-user's. So these stay, if they are short words, and nothing else does.
+names the call anyway, so its id reveals nothing new; and the name of a tool comes from the agent, not from the user. So
+ids and names of tools stay, if they are short words, and nothing else.
 
 The shapes are those of the chat APIs of OpenAI (`tool_calls`, `tool_call_id`, `function_call_output`), of Anthropic
 (`tool_use`, `tool_result`), and in camel case (`toolCall`, `toolResult`).
@@ -31,7 +31,7 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
 
     Args:
         body: Of the record: its payload as JSON.
-        role: Of the record, which counts where the payload names none.
+        role: Of the record; used if the payload has none.
     """
     try:
         payload = decode(split_source(body)[1])
@@ -52,7 +52,7 @@ def stub_of(body: bytes, role: str) -> dict[str, object]:
 
 
 def _edited(payload: dict[Any, object]) -> dict[Any, object]:
-    """The message that another content is for, if the payload is such an edit; else the payload."""
+    """Return the edited message, if the payload is an edit of one; otherwise the payload."""
     message, replacement = payload.get("message"), payload.get("replacement")
     if not isinstance(message, dict) or not isinstance(replacement, dict):
         return payload

@@ -17,8 +17,8 @@ JSON values stand for themselves. What JSON lacks is a tag, an object whose firs
 | `{"$timedelta":[1,0,500]}`                  | days, seconds, microseconds                                           |
 | `{"$blob":"<sha256>",...}`                  | a part stored elsewhere, see `treering.format.blobs`                  |
 
-A datetime or time in the second of two equal hours (`fold`) is `[text, 1]`. Everything else is refused, subclasses
-too: whoever stores an IntEnum and gets back an int was not told that it changed.
+A datetime or time in the second of two equal hours (`fold`) is `[text, 1]`. Everything else is refused, also subclasses
+of these types: an IntEnum that came back as an int would have changed without an error.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The transcript: all that happened, as a graph of nodes that only grows."""
+"""The transcript: all steps of a conversation, as a graph of nodes that only grows."""

@@ -1,6 +1,6 @@
-"""What was said about nodes afterwards: notes hang beside them, edits change how they are seen.
+"""Records about nodes: notes annotate them, edits change how they are shown.
 
-Neither ever moves a head. Of several labels, titles or edits of one kind the last one counts.
+Neither moves a head. Of several labels, titles or edits of one kind the last one counts.
 
 | record               | brief                            | effect                                                     |
 |----------------------|----------------------------------|------------------------------------------------------------|
@@ -13,8 +13,8 @@ Neither ever moves a head. Of several labels, titles or edits of one kind the la
 | either of these      | `{"undo": true}`                 | takes the edit of that kind back                           |
 | edit `amend`         | `{"erased": true}`               | likewise: its target is erased, too, and is shown as that  |
 
-Notes of other kinds are kept and can be asked for. Edits of other kinds are left alone. A note whose target does not
-exist stays with that name; a note without a target is about the session as a whole.
+Notes of other kinds are kept and can be listed. Edits of other kinds have no effect. A note keeps its target even if
+that does not exist; a note without a target is about the session as a whole.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from treering.format.record import Skeleton, read_brief
 
 
 class Annotations:
-    """Notes and edits in the order of their positions, and what follows from them."""
+    """Notes and edits in the order of their positions, and the labels, titles and sums that follow from them."""
 
     def __init__(self) -> None:
         self.labels: dict[str, str] = {}
@@ -38,7 +38,7 @@ class Annotations:
         self._of: dict[str, list[Skeleton]] = {}
 
     def add(self, skeleton: Skeleton) -> None:
-        """Take in the next record; what is neither note nor edit is passed over."""
+        """Add the next record; records that are neither note nor edit are ignored."""
         if skeleton.type == "note":
             self._add_note(skeleton)
         elif skeleton.type == "edit" and skeleton.target is not None:
@@ -59,11 +59,11 @@ class Annotations:
     def _add_edit(self, skeleton: Skeleton, target: str) -> None:
         brief = read_brief(skeleton)
         undo = brief.get("undo") is True
-        if skeleton.kind == "retract":  # also one that was erased: what is hidden stays so
+        if skeleton.kind == "retract":  # also an erased edit: a hidden node stays hidden
             (self.retracted.discard if undo else self.retracted.add)(target)
         elif skeleton.kind == "amend":
             self.amended.pop(target, None)
-            if not undo and brief.get("erased") is not True:  # else its target is erased, and shown as that
+            if not undo and brief.get("erased") is not True:  # otherwise its target is erased, and shown as erased
                 self.amended[target] = skeleton.at
 
     def of(self, target: str) -> list[Skeleton]:

@@ -1,14 +1,14 @@
-"""The graph of all that happened, over skeletons: payloads are neither needed nor kept.
+"""The graph of all nodes, built from skeletons: payloads are neither needed nor kept.
 
 Rule 1: inside, the graph is a forest. A parent that does not exist (yet) makes a root; an edge that would close a cycle
-is left out. So every walk ends, without counting or remembering where it was, and none of them recurses.
-Rule 2: nothing is refused. Imported sessions hold orphans, cycles, self parents and ids used twice; they are shown as
-well as can be and listed by `problems`.
-Rule 3: records come in the order of their positions. That order decides among children, labels, titles and edits; the
-writers' clocks decide nothing.
+is left out. So every walk ends without a visited set, and none of them recurses.
+Rule 2: nothing is refused. Imported sessions contain orphans, cycles, nodes that are their own parents, and duplicate
+ids; these are shown as far as possible, and listed by `problems`.
+Rule 3: records come in the order of their positions. That order decides among children, labels, titles and edits;
+writers' clocks never do.
 
 Memory: per node three machine integers and one dictionary entry besides the skeleton itself. Rows (indices in order of
-position) stand for nodes; children are chained from the first to the next, so that a row needs no list of its own.
+position) stand for nodes; children form a linked list, so that a row needs no list of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NONE = -1
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something odd about a node, worth a warning and never an error."""
+    """A problem with a node: a warning, never an error."""
 
     kind: str
     """`orphan`: the parent does not exist. `cycle`: the parent is the node itself or descends from it. `duplicate`: a
@@ -51,7 +51,7 @@ class Page(msgspec.Struct, frozen=True):
 
     rows: tuple[PageRow, ...]
     before: str | None
-    """Give this to `Graph.page` for the page above; None: the root was reached."""
+    """Pass this to `Graph.page` for the next page, towards the root; None: the root was reached."""
 
 
 class Graph:
@@ -59,7 +59,7 @@ class Graph:
 
     def __init__(self, skeletons: Iterable[Skeleton] = ()) -> None:
         self.annotations = Annotations()
-        """Notes and edits, and what follows from them: labels, title, usage, what is retracted and amended."""
+        """Notes and edits, with the labels, title, usage, retracted and amended nodes that follow from them."""
         self._nodes: list[Skeleton] = []
         self._rows: dict[str, int] = {}
         self._parent = array("i")
@@ -75,7 +75,7 @@ class Graph:
             self.add(skeleton)
 
     def add(self, skeleton: Skeleton) -> None:
-        """Take in the next record. Heads, checkpoints and unknown types are no part of the graph and are passed over.
+        """Add the next record. Heads, checkpoints and unknown types are no part of the graph and are ignored.
 
         Raises:
             UsageError: The record's position is not above the one before.
@@ -152,7 +152,7 @@ class Graph:
         """Return the skeleton of `node`.
 
         Raises:
-            NotFoundError: There is no such node; so do all methods that are given one.
+            NotFoundError: There is no such node. All methods that take a node raise this.
         """
         return self._nodes[self._row(node)]
 
@@ -163,7 +163,7 @@ class Graph:
         return row
 
     def view(self, node: str, payload: object | None = None) -> Node:
-        """Return `node` as callers see it, with its label and edits; `payload` is passed on as it is."""
+        """Return `node` as callers see it, with its label and edits; `payload` is used unchanged."""
         notes = self.annotations
         return node_of(
             self.node(node),
@@ -231,7 +231,7 @@ class Graph:
 
         Args:
             node: Where to begin, usually a head's node; None gives an empty page.
-            before: The cursor of the page below; `node` is then of no account.
+            before: The cursor of the previous page; `node` is then ignored.
             limit: Greatest number of rows, at least 1.
             retracted: Show retracted nodes too; else they are left out, also when siblings are counted.
 
@@ -262,7 +262,7 @@ class Graph:
         return PageRow(self._nodes[row], index, count)
 
     def problems(self) -> list[Problem]:
-        """Return what is odd, in the order of positions."""
+        """Return all problems, in the order of positions."""
         orphans = [self._nodes[row] for rows in self._awaited.values() for row in rows]
         found = [Problem("orphan", node.id, node.at) for node in orphans]
         return sorted([*self._oddities, *found], key=lambda problem: problem.at)

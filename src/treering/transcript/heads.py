@@ -1,4 +1,4 @@
-"""Where each branch ends, and which branch is being worked on.
+"""The heads of a session: names for the ends of its branches, one of which is current.
 
 A head is a name for a node: `main`, `main-2`, ... Heads move in three ways, all of them durable records:
 
@@ -8,10 +8,9 @@ A head is a name for a node: `main`, `main-2`, ... Heads move in three ways, all
 | `head` with a head and a target        | the head moves to the target; no target means before the first node     |
 | `head` of kind `drop`                  | the head is forgotten; the nodes stay                                   |
 
-`head` records also make their head the current one, unless their brief says `{"current": false}`. Nodes never do: an
-append to another branch must not change where the user is. Where the current head does not exist (yet, or any more),
-`main` or else the oldest head is current.
-Notes, edits, checkpoints and records of unknown types move nothing.
+A `head` record also makes its head the current one, unless its brief is `{"current": false}`. A node never does: an
+append to another branch must not change the user's branch. If the current head does not exist, `main` or else the
+oldest head is current. Notes, edits, checkpoints and records of unknown types move nothing.
 """
 
 from __future__ import annotations
@@ -28,16 +27,16 @@ _MOVERS = frozenset({"node", "head"})
 
 
 class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
-    """All heads of a session; a value: `apply` returns new heads and leaves these alone."""
+    """All heads of a session. Immutable: `apply` returns new heads."""
 
     heads: dict[str, str | None] = {}
     """Node by name of the head, in the order they were made; None is the place before the first node."""
     current: str = FIRST_HEAD
-    """The head being worked on; it has an entry in `heads` unless there is none at all."""
+    """The current head; it has an entry in `heads` unless there is no head at all."""
 
     @property
     def tip(self) -> str | None:
-        """The node the current head stands on."""
+        """The node that the current head points to."""
         return self.heads.get(self.current)
 
     def apply(self, skeleton: Skeleton) -> Heads:

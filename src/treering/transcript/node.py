@@ -1,8 +1,8 @@
 """The node as callers see it, and the drafts from which nodes are made.
 
-A `Draft` is a node to be recorded; a `Node` is a recorded one. Kinds are open words: a kind nobody here knows
-is kept and shown, and stays out of the model's context. What readers need without opening a payload goes into the
-`brief`, a small JSON object; the conventions for the kinds we know are the constructors below.
+A `Draft` is a node to be recorded; a `Node` is a recorded one. Kinds are open: an unknown kind is kept and shown, and
+is left out of the model's context. The `brief`, a small JSON object, holds what readers need without the payload; the
+constructors below define it for the known kinds.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from treering.format.record import Skeleton, read_brief
 
 
 class Here(enum.Enum):
-    """The type of `HERE`, so that a parent of None (a new root) and no choice at all are told apart."""
+    """The type of `HERE`, which differs from None: a parent of None makes a new root."""
 
     HERE = "here"
 
 
 HERE: Final = Here.HERE
-"""As a draft's parent: go on from where the head is."""
+"""As a draft's parent: the node that the head points to."""
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     parent: str | None
-    """None starts a root; may name a node that does not exist in an imported session."""
+    """None for a root; in an imported session it may name a node that does not exist."""
     kind: str
     role: str = ""
     time_ms: int
@@ -47,7 +47,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     retracted: bool = False
     amended: bool = False
     erased: bool = False
-    """Its payload is gone; in its place is what `treering.format.erasure.Erased` says."""
+    """The payload was erased and replaced by a tombstone, see `treering.format.erasure.Erased`."""
 
 
 def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, retracted: bool, amended: bool) -> Node:
@@ -72,24 +72,24 @@ def node_of(skeleton: Skeleton, payload: object | None, *, label: str | None, re
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """What a caller or importer wants recorded. Ids, times and parents left open are filled in when it is."""
+    """A record that a caller or importer wants written. Missing ids, times and parents are filled in then."""
 
     kind: str = "message"
     role: str = ""
     payload: Any = None
     id: str | None = None
-    """A foreign id, kept verbatim; unique within its session only. None: a new one of ours."""
+    """A foreign id, kept verbatim; unique only within its session. None: a new id is made."""
     parent: str | Here | None = HERE
     time_ms: int | None = None
     brief: dict[str, object] | None = None
     links: dict[str, str] | None = None
     type: str = "node"
-    """`node` continues a branch, `note` hangs on `target` and moves no head, `edit` changes how `target` is seen. An
-    importer also makes a `checkpoint`, see `treering.session.foreign`."""
+    """`node` continues a branch, `note` annotates `target` and moves no head, `edit` changes how `target` is shown.
+    Importers also make a `checkpoint`, see `treering.session.foreign`."""
     target: str | None = None
     """The node a note or an edit is about; a note without one is about the whole session."""
     source: dict[str, object] | None = None
-    """Fields of a foreign record that have no place here, kept for writing it back."""
+    """Fields of a foreign record that no field here can hold, kept so that it can be written back."""
 
 
 def user(
@@ -105,8 +105,8 @@ def user(
         content: Text, or a list of parts.
         id: One of your own, unique in the session; by default a new one. `append` takes the same id and content twice
             without recording it twice, so a call can be repeated after an error.
-        parent: A node to add it below, on a head of its own; by default it goes on from where the session stands.
-        fields: Join the payload.
+        parent: Its parent, on a head of its own; by default the node that the current head points to.
+        fields: Further fields of the payload.
     """
     return _message("user", content, id, parent, fields)
 
@@ -141,7 +141,7 @@ def system(
     parent: str | Here | None = HERE,
     **fields: object,
 ) -> Draft:
-    """Return instructions that stand in the conversation itself; arguments as for `user`."""
+    """Return instructions that are part of the conversation; arguments as for `user`."""
     return _message("system", content, id, parent, fields)
 
 
@@ -162,9 +162,9 @@ def compaction(
     """Return a compaction: from here on the model sees `summary`, then the messages from node `kept` on.
 
     Args:
-        summary: What stands for the messages left out.
-        kept: The first node still shown verbatim; None keeps nothing. A node that is not before the compaction on its
-            own path keeps nothing either, but has to be in the session.
+        summary: Replaces the messages that are left out.
+        kept: The first node still shown verbatim; None keeps nothing. A node that is not on the path before the
+            compaction keeps nothing either, but it must exist in the session.
         tokens_before: Size of the context that was compacted.
         tokens_after: Size of what it became.
         details: Anything else to remember in the payload, for example `files_read` and `files_changed`.
@@ -175,7 +175,7 @@ def compaction(
 
 
 def branch_summary(summary: str, *, source: str | None = None, **details: object) -> Draft:
-    """Return a summary of the branch that ended in node `source`, for the branch that goes on; empty shows nothing."""
+    """Return a summary of the branch that ended in node `source`, for another branch; an empty one is not shown."""
     return Draft(
         kind="branch_summary",
         payload={"summary": summary, **details},

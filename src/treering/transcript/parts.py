@@ -1,7 +1,6 @@
-"""What a message says, part by part. A payload is whatever an agent recorded.
+"""The parts of a message: text, thinking, calls, results and other data, whatever shape the agent recorded.
 
-Known are the shapes of common APIs, and of the programs whose sessions are imported (`treering.messages`).
-
+The shapes of common APIs are known, and those of the programs whose sessions are imported (`treering.messages`).
 Unknown parts are shown as JSON, never left out.
 """
 
@@ -23,7 +22,7 @@ class Part(NamedTuple):
     kind: str
     """`text`, `thinking`, `call`, `result` or `data`."""
     title: str
-    """What was called, what kind of data it is, or empty."""
+    """The name of the tool, the kind of data, or empty."""
     text: str
 
 
@@ -37,7 +36,7 @@ _TEXTS: Final = {
 
 
 def parts_of(message: object) -> list[Part]:
-    """Return what a message, or the payload of another node, says."""
+    """Return the parts of a message, or of the payload of another node."""
     if isinstance(message, Erased):
         message = message.message
     if isinstance(message, str):

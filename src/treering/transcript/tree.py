@@ -1,7 +1,7 @@
-"""The graph as rows for a terminal: long runs without anything special about them become one row.
+"""The graph as rows for a terminal; a long run of ordinary nodes is one row.
 
-A row goes one level in where the conversation branches, and stays on its level otherwise, so that the width needed is
-the number of branchings and not the number of messages.
+Rows are indented one level at each branching, and not at each node, so that the width depends on the number of
+branchings and not of messages.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _TURNING_POINTS = frozenset({"compaction", "branch_summary"})
 
 
 class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One node worth a row of its own, or a run of nodes that follow each other."""
+    """A row: one marked node, or a run of consecutive nodes."""
 
     level: int
-    """How many branchings lie above, counting several roots as one."""
+    """The number of branchings above; several roots count as one."""
     first: str
     last: str
     """The same as `first` unless the row is a run."""
@@ -40,7 +40,7 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
     retracted: bool = False
     amended: bool = False
     problem: str | None = None
-    """What is odd about the node, see `treering.transcript.graph.Problem`."""
+    """The kind of a problem with the node, see `treering.transcript.graph.Problem`."""
 
 
 def outline(
@@ -50,7 +50,7 @@ def outline(
 
     Args:
         graph: What happened.
-        heads: Marked at the nodes they stand on.
+        heads: Marked at the nodes that they point to.
         checkpoints: The node of every checkpoint, once for each checkpoint.
     """
     marks = _Marks(graph, heads or Heads(), checkpoints)
@@ -64,7 +64,7 @@ def outline(
 
 
 class _Marks:
-    """What outlines mark, by node."""
+    """The marks of an outline, by node."""
 
     def __init__(self, graph: Graph, heads: Heads, checkpoints: Iterable[str | None]) -> None:
         self.annotations = graph.annotations

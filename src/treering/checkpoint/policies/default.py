@@ -1,4 +1,4 @@
-"""Our own policy, `default@1`.
+"""The default policy, `default@1`.
 
 For a path from a root to the newest node:
 
@@ -36,7 +36,7 @@ class DefaultPolicy(Walk):
     shown = {"message": "", "branch_summary": "branch_summary@1", "custom_message": "custom_message@1"}  # noqa: RUF012
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings behind a node: all that a change names, under its names."""
+        """Return the settings after a node: those that a change names, under its names."""
         if skeleton.kind not in _CHANGES:
             return settings
         changed = settings | read_brief(skeleton)

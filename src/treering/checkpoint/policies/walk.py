@@ -1,13 +1,13 @@
-"""One way along a path for all policies; what differs between programs is written down in tables.
+"""The walk along a path that all policies share; what differs between programs is data in tables.
 
-Rule 1: the latest compaction on the path replaces what came before it. It leaves its own items and those of the nodes
-it keeps. Older compactions contribute nothing, neither their summaries nor what they kept.
-Rule 2: settings are folded over the whole path. No compaction takes them back.
-Rule 3: `extend` gives what `build` would give, or None. It is called for every append, so it looks at the new node and
-at the items, never at the path.
+Rule 1: the latest compaction on the path replaces all items before it by its own items and those of the nodes it keeps.
+Older compactions contribute nothing, neither their summaries nor what they kept.
+Rule 2: settings are folded over the whole path. No compaction removes them.
+Rule 3: `extend` returns what `build` would return, or None. It is called for each append, so it reads the new node and
+the items, never the path.
 
-A policy of another program is a subclass that fills in the tables below. Where a program differs in a rule and not in a
-word, it overrides the one method that holds the rule.
+A policy of another program is a subclass that fills in the tables below. Where a program differs in a rule and not only
+in a name, its subclass overrides the one method that holds the rule.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Walk:
 
     A field that the brief does not have, or has as null, sets null."""
     own: ClassVar[frozenset[str]] = frozenset({""})
-    """Views that show the message of a node itself; what others show was made or altered by the program."""
+    """Views that show the message of a node itself; the other views show messages that the program made or altered."""
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
         """Return the context at the end of `path`, which runs from a root to the newest node."""
@@ -58,8 +58,8 @@ class Walk:
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
         """Return `build` of the longer path, or None if a compaction keeps from a node that shows no item.
 
-        Such a node may be none of the path, one that never shows (a change of model), or one that an earlier compaction
-        left out; only the path can tell.
+        Such a node may be outside the path, never shown (a change of model), or left out by an earlier compaction; only
+        the path tells which.
         """
         settings = self.settle(context.settings, skeleton)
         if skeleton.kind != "compaction":
@@ -83,13 +83,13 @@ class Walk:
         latest: int,
         recorded: Recorded | None,  # noqa: ARG002  # for those that override it
     ) -> Sequence[Skeleton]:
-        """Return the nodes before the compaction at `latest` that stay: from the one it names, which is on the path."""
+        """Return the nodes that the compaction at `latest` keeps: from the one it names, if that is on the path."""
         kept = read_brief(path[latest]).get("kept")
         first = next((index for index in range(latest) if path[index].id == kept), latest)
         return path[first:latest]
 
     def items(self, skeleton: Skeleton) -> tuple[Item, ...]:
-        """Return what a node shows: usually one item or none."""
+        """Return the items of a node: usually one or none."""
         view = self.shown.get(skeleton.kind)
         if view is None or (skeleton.brief != _NO_BRIEF and self.hides(skeleton)):
             return ()
@@ -103,19 +103,19 @@ class Walk:
     def edited(self, items: tuple[Item, ...], shown: Sequence[Skeleton]) -> tuple[Item, ...]:  # noqa: ARG002  # likewise
         """Return the items as some of the `shown` nodes change them.
 
-        A policy that overrides this must see to it that its `extend` says None to such nodes.
+        If a policy overrides this, its `extend` must return None for such nodes.
         """
         return items
 
     def settings(self, path: Iterable[Skeleton]) -> dict[str, object]:
-        """Return what the nodes of a path set, the last one counts."""
+        """Return the settings at the end of a path; of several values the last one counts."""
         settings: dict[str, object] = {}
         for skeleton in path:
             settings = self.settle(settings, skeleton)
         return settings
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings behind a node; the same object if it changes none."""
+        """Return the settings after a node; the same object if it changes none."""
         names = self.changes.get(skeleton.kind)
         if names is None:
             return settings
@@ -127,14 +127,14 @@ class Walk:
         return dict(settings)
 
     def sent(self, messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
-        """Return what goes to a model of the messages of a context, in the order in which it goes.
+        """Return those messages of a context that are sent to a model, in the order of sending.
 
         Args:
             messages: As they were recorded.
-            keep_open: Leave in the calls that a next message can answer.
+            keep_open: Keep calls that a next message can answer.
         """
         return sent(messages, keep_open=keep_open)
 
     def is_own(self, item: Item) -> bool:
-        """Tell whether an item is the message of its node, and not one that the program made or altered."""
+        """Tell whether an item is the unaltered message of its node."""
         return item.message is None and item.view.partition(":")[0] in self.own
