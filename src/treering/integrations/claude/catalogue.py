@@ -1,7 +1,7 @@
-"""Lists of sessions: who is there, when they were written, and what their summaries say.
+"""Lists of transcripts: their names, times of writing, and summaries.
 
-A card may lag behind the tail of its session. Times are those of whichever was written last, by the store's clock; and
-where the tail may be newer than the card, a summary is read from both.
+A card may be older than the tail of its session. The time of a transcript is that of the newer of both, by the store's
+clock. If the tail may be newer, the summary is read from both.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from treering.store.catalogue import CARDS_AT_ONCE_MAX
 
 
 class Listed(NamedTuple):
-    """One transcript that is there."""
+    """One transcript of a list."""
 
     address: Address
     card: Card
     written_ms: int
-    """When something of it was last written, in milliseconds since 1970, by the store's clock."""
+    """When it was last written, in milliseconds since 1970, by the store's clock."""
     lags: bool
-    """Its tail may hold what its card does not tell."""
+    """Its tail may hold records that its card does not cover."""
 
 
 def listed(prefix: str, project: str, *, below: str | None = None) -> Steps[list[Listed]]:
@@ -37,7 +37,7 @@ def listed(prefix: str, project: str, *, below: str | None = None) -> Steps[list
     Args:
         prefix: The namespace of the project.
         project: Its key.
-        below: The conversation whose subagents are meant.
+        below: The conversation whose subagents are listed.
     """
     entries = yield from list_all(f"{prefix}{LATEST}")
     tails = yield from _tails(prefix)
@@ -62,7 +62,7 @@ def _tails(prefix: str) -> Steps[dict[str, int]]:
 
 
 def _may_be_wanted(entry: Entry, prefix: str, project: str, below: str | None) -> bool:
-    """Whether a key is of a transcript that is asked for; the name of a long one stands on its card only."""
+    """Whether a key may be of a wanted transcript; long names are hashed, and only the card has them."""
     encoded = session_of_latest(entry.key, prefix)
     name = decode_id(encoded) if encoded else None
     return bool(encoded) and (name is None or _is_wanted(parse_name(project, name), below))
@@ -78,18 +78,18 @@ def _cards(entries: Sequence[Entry]) -> Steps[list[Card | None]]:
 
 
 def _card(entry: Entry, answer: Answer) -> Card | None:
-    """What a card says; of one that cannot be read, its name. None if there is none any more."""
+    """Return a card; of one that cannot be read, only its name. None if it no longer exists."""
     if isinstance(answer, NotFoundError):
         return None
     try:
         return decode_card(checked(answer, Found).data, key=entry.key)
-    except (CorruptError, FormatVersionError):  # loading the session will tell
+    except (CorruptError, FormatVersionError):  # loading the session raises the error
         name = decode_id(session_of_latest(entry.key, entry.key.rpartition(LATEST)[0]) or "")
         return Card(session=name, life="", write="") if name else None
 
 
 def summaries(rows: Iterable[Listed], prefix: str, *, appends: bool) -> Steps[list[tuple[Listed, dict[str, Any]]]]:
-    """Return what the summary of each says; none of one that is too large for a card, or was never made."""
+    """Return the summaries of transcripts; none for one that is too large for a card, or was never made."""
     found = []
     for row in rows:
         card: Card | None = row.card
@@ -102,7 +102,7 @@ def summaries(rows: Iterable[Listed], prefix: str, *, appends: bool) -> Steps[li
 
 
 def _newest_card(keys: SessionKeys) -> Steps[Card | None]:
-    """The card as it would be written now; None if it cannot be read."""
+    """The card that would be written now; None if the session cannot be read."""
     reader = Reader(keys)
     try:
         yield from reader.replica.load()

@@ -1,4 +1,4 @@
-"""Which records of a session are entries of Claude's, and those entries as the SDK handed them over."""
+"""Records that hold entries of the Claude Agent SDK, and these entries as the SDK passed them."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from treering.session.payload import decode_payload, decode_source
 from treering.transcript.node import Draft
 
 OURS: Final = frozenset({"card", "damage", "exported", "import", "label", "link", "origin", "place", "status", "usage"})
-"""Kinds of notes that say something about a session. The entry of such a type, if there is one, is recorded as another
-kind, see `treering.programs.claude.entries`."""
+"""Kinds of notes that are not entries. An entry of such a type is recorded as another kind, see
+`treering.programs.claude.entries`."""
 
 
 def is_entry(row: Skeleton) -> bool:
-    """Tell whether a record may be an entry, as far as can be told without its body."""
+    """Tell from its skeleton whether a record may be an entry."""
     return row.type == "node" or (row.type == "note" and row.kind not in OURS)
 
 
 def uuid_of(row: Skeleton) -> str:
-    """Return the uuid of an entry, empty if it has none: then its record has an id of ours."""
+    """Return the uuid of an entry; empty if its record has a generated id."""
     named = read_brief(row).get("uuid")
     if isinstance(named, str):
         return named
@@ -38,7 +38,7 @@ def uuid_of(row: Skeleton) -> str:
 
 
 def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None:
-    """Return the entry that a record was made of, None if it was made of something else.
+    """Return the entry of which a record was made; None if it was not made of one.
 
     Args:
         record: Any record.
@@ -51,7 +51,7 @@ def entry_of(record: Record, blobs: Mapping[str, bytes | None]) -> Fields | None
     if isinstance(payload, Erased):
         return _stub(record, payload) if _is_message(record) else None
     if _is_message(record) and source is None:
-        return None  # somebody else's
+        return None  # not made by the SDK
     entry = write_entry(_draft(record, payload, fields_of(source)))
     return entry if "type" in entry or record.kind.startswith("claude:") else None
 
@@ -82,7 +82,7 @@ def as_text(draft: Draft, entry: Fields) -> Draft:
 
 
 def _stub(record: Record, erased: Erased) -> Fields:
-    """What stands for an erased message, so that those behind it still have something to follow."""
+    """The stub of an erased message, so that the parents of later messages still exist."""
     said = record.role == "assistant"
     return {
         "type": "assistant" if said else "user",

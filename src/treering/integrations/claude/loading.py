@@ -1,13 +1,13 @@
-"""Read a transcript back: its entries as they came, one segment at a time.
+"""Load a transcript: its entries as they were appended, one segment in memory at a time.
 
-All of it is given back as it was appended, but for what somebody did with Treering since:
+All entries are returned as they were appended, except for later changes made with Treering:
 
-Rule 1: whoever goes elsewhere (`checkout`, `switch`, `branch`, `rewind`) wants Claude to go on from there, and Claude
-Code goes on from the last message of a transcript. So what the last such move left behind is left out, unless what was
-said after it builds on that. Moves that the transcript itself tells of, by messages that follow an earlier one, are
-Claude's own and leave out nothing.
-Rule 2: an amended message is given back as amended. A retracted one is left out, and what followed it follows what it
-followed. In place of an erased one stands a stub, so that those behind it still have something to follow.
+Rule 1: a move of the head (`checkout`, `switch`, `branch`, `rewind`) means that Claude shall continue from there, and
+Claude Code continues from the last message of a transcript. So the messages after the target of the last move are left
+out, unless later messages descend from them. Moves that Claude Code made itself, where a message follows an earlier
+one, leave out nothing.
+Rule 2: an amended message is returned as amended. A retracted one is left out, and its children get its parent. An
+erased one is replaced by a stub, so that the parents of later messages still exist.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from treering.storage.requests import Steps
 
 
 def load(reader: Reader) -> Steps[list[Fields] | None]:
-    """Return the entries of a session that was not looked at yet; None if there are none.
+    """Open a session and return its entries; None if there are none.
 
     Raises:
         CorruptError: Some of it is missing or damaged.
@@ -42,7 +42,7 @@ def load(reader: Reader) -> Steps[list[Fields] | None]:
 
 
 def walk(reader: Reader, take: Callable[[Record], None]) -> Steps[None]:
-    """Give all records of a session that was looked at to `take`, in order, with their large parts at hand."""
+    """Call `take` with each record of an opened session, in order, after its blobs were fetched."""
     end, known = 0, None
     while True:
         known, lines = yield from read_lines(reader.keys, end, known, life=reader.replica.view.life)
@@ -57,12 +57,12 @@ def walk(reader: Reader, take: Callable[[Record], None]) -> Steps[None]:
 class _Row(NamedTuple):
     at: int
     node: str | None
-    """The node that it is, or is about."""
+    """The node that the entry is, or its target."""
     entry: Fields
 
 
 class _Found:
-    """What was read so far."""
+    """The records that were read so far."""
 
     def __init__(self) -> None:
         self._rows: list[_Row] = []
@@ -72,7 +72,7 @@ class _Found:
         self._moved: Record | None = None
 
     def add(self, record: Record, blobs: Mapping[str, bytes | None]) -> None:
-        """Take in the next record, whose large parts are at hand."""
+        """Add the next record, whose blobs were fetched."""
         if record.type == "head" and _is_move(record):
             self._moved = record
         elif record.type == "edit" and record.target is not None:
@@ -94,7 +94,7 @@ class _Found:
                 self._amended[target] = payload
 
     def entries(self) -> list[Fields]:
-        """Return the entries as they are to be seen now."""
+        """Return the entries with all changes applied."""
         seen = [row for row in self._rows if row.node not in self._retracted]
         if self._moved is not None:
             path, at = self._path(self._moved), self._moved.at
@@ -104,7 +104,7 @@ class _Found:
         return [row.entry for row in seen]
 
     def _path(self, moved: Record) -> set[str]:
-        """The nodes above that to which somebody moved, and above those recorded since."""
+        """The ancestors of the target of a move, and of the nodes recorded after it."""
         path: set[str] = set()
         since = [parent for at, parent in self._parents.values() if at > moved.at]
         for start in (moved.target, *since):
@@ -132,6 +132,6 @@ class _Found:
 
 
 def _is_move(record: Record) -> bool:
-    """Whether somebody went elsewhere with Treering."""
+    """Whether a record moves the head, and was made with Treering."""
     brief = read_brief(skeleton_of_record(record, 0))
     return record.kind != "drop" and "by" not in brief and brief.get("current") is not False

@@ -1,8 +1,8 @@
-"""Where the transcripts of the Claude Agent SDK are: its keys, and the namespaces and names of sessions.
+"""Keys of the Claude Agent SDK, and the namespaces and names of the sessions that hold the transcripts.
 
 A project key is a namespace. A session id is the name of a session in it. A transcript of a subagent is a session
-beside it, named `<session id>/<subpath>`. What would make that ambiguous, a `/` in a session id, is escaped; real ids
-are UUIDs and have none.
+beside it, named `<session id>/<subpath>`. A `/` in a session id would make that ambiguous and is escaped; real ids are
+UUIDs and have none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Address(NamedTuple):
 
 
 def address_of(key: SessionKey) -> Address:
-    """Return what a key of the SDK names."""
+    """Return the transcript of a key of the SDK."""
     return Address(key["project_key"], key["session_id"], key.get("subpath") or "")
 
 

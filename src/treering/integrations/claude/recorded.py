@@ -1,6 +1,6 @@
-"""What a transcript holds already: where the next entry stands, and which entries came before.
+"""The recorded entries of a transcript: which entries are duplicates, and where the next one belongs.
 
-It is known from skeletons alone, so opening a transcript to append to it reads no messages.
+Built from skeletons alone, so that opening a transcript for an append reads no messages.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Row(NamedTuple):
 
 
 class Recorded:
-    """The entries of one session in the order in which they came. Rebuilt whenever it may not be true any more."""
+    """The entries of one session in the order of their records. Rebuilt whenever it may be out of date."""
 
     def __init__(self, index: Index, writer: Writer) -> None:
         self.index = index
@@ -34,29 +34,30 @@ class Recorded:
         self.end = 0
         self.course = Course(self._new_id)
         self.has_main = False
-        """Some of it is the conversation itself. Else all of it is by a subagent, and ends where that stopped."""
+        """Whether there are messages of the main conversation. Otherwise all messages are a subagent's, and the last
+        one is the end."""
         self.ahead: Spot | None = None
-        """The place of the next entry, if it was asked for already."""
+        """The place of the next entry, if it was computed already."""
         self._rows: list[_Row] = []
         self._places: dict[str, int] = {}  # of each uuid in `_rows`
-        self._repeated: int | None = None  # all that came with the last batch came before; what stands behind that
+        self._repeated: int | None = None  # rows after the entries of the last batch
 
     @property
     def count(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self._rows)
 
     def _new_id(self) -> str:
         return self._writer.replica.state.new_id()
 
     def catch_up(self) -> None:
-        """Take in what was recorded since."""
+        """Add the entries recorded since the last call."""
         for row in _rows_since(self.index, self.end):
             self.take(row)
         self.end = self.index.end
 
     def take(self, row: Skeleton) -> None:
-        """Take in one entry that was recorded."""
+        """Add one recorded entry."""
         brief = read_brief(row)
         note = row.type == "note"
         self.course.recall(
@@ -65,7 +66,7 @@ class Recorded:
         self.note_down(row)
 
     def note_down(self, row: Skeleton) -> None:
-        """Remember an entry whose place the course gave."""
+        """Remember an entry at the place that was computed for it."""
         uuid = uuid_of(row)
         if uuid:
             self._places.setdefault(uuid, len(self._rows))
@@ -73,14 +74,14 @@ class Recorded:
         self.has_main = self.has_main or (row.type == "node" and "side" not in read_brief(row))
 
     def stands_aside(self, entry: Entry) -> bool:
-        """Tell what a subagent said in the midst of a conversation: no head moves there."""
+        """Tell whether an entry is a subagent's inside a main conversation: such entries move no head."""
         return self.has_main and is_side(entry)
 
     def repeats(self, entries: Sequence[Entry]) -> Steps[list[bool]]:
-        """Tell which entries came before.
+        """Tell for each entry whether it is recorded already.
 
-        An entry with a `uuid` did if that is known. One without did if it stands in the same place: beside entries
-        that came before, in this batch or the last one, where an equal one was recorded.
+        An entry with a `uuid` is recorded if its uuid is. One without is recorded if an equal entry is recorded at the
+        same place: next to recorded entries of this batch or the last one.
         """
         known = [self._places.get(uuid) if (uuid := _uuid(entry)) else None for entry in entries]
         found = [place is not None for place in known]

@@ -1,9 +1,9 @@
 """A store for the transcripts of the Claude Agent SDK: one session of Treering for each conversation and subagent.
 
-Rule 1: calls for one transcript are served one after the other, in the order in which they came; others do not wait.
-Rule 2: work is done in threads, so it goes on with asyncio and with trio alike, and a large transcript does not stop
-the event loop. A caller who gives up leaves its thread to finish: what it was writing may be recorded.
-Rule 3: an open transcript holds nothing that keeps others out, on disk or in a bucket. Their number is bounded.
+Rule 1: calls for one transcript run one after the other, in their order; calls for other transcripts do not wait.
+Rule 2: work is done in threads, so it works with asyncio and trio, and a large transcript does not block the event
+loop. If a call is cancelled, its thread continues: what it was writing may be recorded.
+Rule 3: an open transcript holds no lock, on disk or in a bucket. The number of open transcripts is bounded.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ from treering.storage.run import run
 T = TypeVar("T")
 
 OPEN_MAX: Final = 128
-"""Transcripts kept open for appending; each takes some hundred bytes for every entry, and what its model sees."""
+"""Transcripts kept open for appending; each takes some hundred bytes per entry, and its context."""
 THREADS_MAX: Final = 32
-"""Calls at work at a time: S3 clients keep 64 connections, and opening a transcript takes two."""
+"""Concurrent calls: S3 clients keep 64 connections, and opening a transcript takes two."""
 
 
 class TreeringSessionStore(SessionStore):
     """Keeps the transcripts of the Claude Agent SDK in a store of Treering.
 
     Pass it as `ClaudeAgentOptions(session_store=...)`. Close it when the program ends, or use it as an asynchronous
-    context manager; a process that is killed loses nothing that was appended, and the next one reads a little more.
+    context manager. A process that is killed loses nothing that was appended; the next one reads a little more.
 
     Several processes and hosts may use one store at a time, also for the same session.
     """
@@ -68,7 +68,7 @@ class TreeringSessionStore(SessionStore):
         """Nothing is read or written yet.
 
         Args:
-            store: As `treering.open` returns it. It stays open when this one is closed.
+            store: As `treering.open` returns it. Closing this object does not close it.
             open_max: Transcripts kept open for appending.
         """
         self._place = store.place
@@ -79,12 +79,13 @@ class TreeringSessionStore(SessionStore):
         self._locks: RunVar[dict[Address, anyio.Lock]] = RunVar(f"treering {id(self)}")
         self._threads: RunVar[anyio.CapacityLimiter] = RunVar(f"treering threads {id(self)}")
 
-    # what the SDK calls
+    # methods that the SDK calls
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Record entries: durable when it returns, in one request.
 
-        An entry whose `uuid` is recorded already is left out. The same call again after an error adds what is missing.
+        An entry whose `uuid` is recorded already is skipped. Repeating the call after an error adds the missing
+        entries.
         """
         if entries:
             address = address_of(key)
@@ -102,7 +103,7 @@ class TreeringSessionStore(SessionStore):
         return [SessionStoreListEntry(session_id=row.address.session, mtime=row.written_ms) for row in rows]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """Return what the SDK shows in lists, from cards alone, and from tails that are newer than their cards."""
+        """Return the summaries for lists of the SDK, from cards, and from tails that are newer than their cards."""
         found = await self._in_thread(partial(self._summaries, project_key))
         return [
             SessionSummaryEntry(session_id=row.address.session, mtime=row.written_ms, data=data) for row, data in found
@@ -112,7 +113,7 @@ class TreeringSessionStore(SessionStore):
         """Delete a conversation with its subagents, or one subagent's transcript. There may be none."""
         address = address_of(key)
         below = [] if address.subpath else await self._in_thread(partial(self._below, address))
-        for each in [*below, address]:  # so one that is cut short is found again by what is left
+        for each in [*below, address]:  # so an interrupted deletion can be repeated
             await self._in_turn(each, partial(self._delete, each))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
@@ -122,7 +123,7 @@ class TreeringSessionStore(SessionStore):
         return [each.subpath for each in below]
 
     async def close(self) -> None:
-        """Let the cards of all open transcripts tell what was appended. The store may be used again."""
+        """Update the cards of all open transcripts, and close them. The store may be used again."""
         with self._mutex:
             addresses = list(self._open)
         for address in addresses:
@@ -137,10 +138,10 @@ class TreeringSessionStore(SessionStore):
         with anyio.CancelScope(shield=True):
             await self.close()
 
-    # where the work is done
+    # internals
 
     async def _in_turn(self, address: Address, work: Callable[[], T]) -> T:
-        """Do something with one transcript, behind what was asked for before."""
+        """Run work on one transcript after the earlier calls for it."""
         locks = self._locks.get(None)
         if locks is None:
             self._locks.set(locks := {})
@@ -165,17 +166,17 @@ class TreeringSessionStore(SessionStore):
                 try:
                     return self._run(opened.transcript.append(entries))
                 except SessionDeletedError:
-                    self._forget(address, opened)  # and begin anew: what is appended to is there
+                    self._forget(address, opened)  # and begin again: the session exists now
                 except UnavailableError:
-                    raise  # the transcript remembers what is in doubt
+                    raise  # the transcript remembers appends with unknown outcome
                 except BaseException:
                     self._forget(address, opened)
                     raise
 
     def _opened(self, key: SessionKey, address: Address, entries: Sequence[Entry]) -> _Open:
-        """Return the transcript, opened if need be; it is used by one call at a time."""
+        """Return the transcript, opened if necessary; one call uses it at a time."""
         with self._mutex:
-            if self._pid != os.getpid():  # a forked child goes its own way
+            if self._pid != os.getpid():  # a forked process opens its own
                 self._open.clear()
                 self._pid = os.getpid()
             if (found := self._open.get(address)) is not None:
@@ -206,21 +207,21 @@ class TreeringSessionStore(SessionStore):
         return Writer(place.keys(address.name), find_policy(NAME), card, options, place.prepare)
 
     def _link(self, key: SessionKey, address: Address) -> None:
-        """Let the conversation name a subagent that is about to begin, if there is a conversation."""
+        """Record in the conversation, if there is one, that a subagent begins."""
         parent = address._replace(subpath="")
         opened = self._opened(key, parent, ())
         with opened.lock:
             self._run(opened.transcript.link(address.name))
 
     def _give_up(self, address: Address, opened: _Open) -> None:
-        """Close a transcript that was not used for long, unless it is in use or in doubt."""
+        """Close a transcript that was not used for long, unless it is in use or an append has an unknown outcome."""
         if opened.lock.acquire(blocking=False):
             try:
                 if not opened.transcript.writer.appender.is_unsettled:
                     self._forget(address, opened)
                     self._run(opened.transcript.close())
             except TreeringError:
-                return  # what was appended is safe; only its card lags
+                return  # the appends are durable; only the card is behind
             finally:
                 opened.lock.release()
 
@@ -260,7 +261,7 @@ class TreeringSessionStore(SessionStore):
 
 
 def _forked_from(entries: Sequence[Entry]) -> tuple[str | None, str | None]:
-    """The session that these are copies from, by the SDK's way to fork, and the last node copied."""
+    """The session from which the SDK copied these entries in a fork, and the last copied node."""
     copied = [fields_of(entry.get("forkedFrom")) for entry in entries]
     session, node = next(
         ((fields.get("sessionId"), fields.get("messageUuid")) for fields in reversed(copied) if fields), (None, None)
@@ -276,4 +277,4 @@ class _Open:
     def __init__(self, transcript: Transcript) -> None:
         self.transcript = transcript
         self.lock = threading.Lock()
-        """Held by whoever works with it: a caller who gave up may leave a thread at work behind."""
+        """Held during a call: after a cancelled call its thread may still be running."""

@@ -1,8 +1,8 @@
-"""What lists of the SDK show of a session: a fold that the SDK defines, kept on the card of the session.
+"""Summaries for lists of the SDK: a fold over entries that the SDK defines, kept on the card of the session.
 
-The card is not written with every append. Each change of the fold is a note behind the entry that made it, so whoever
-writes the card next takes it over, whether or not they know what it means. The note names the entry as what it is a
-copy of, so that erasing the entry erases the note.
+The card is not written with every append. So each change of the fold is a note after the entry that caused it, and
+every writer of the card copies it there without knowing its meaning. The note names the entry as its original, so that
+erasing the entry erases the note.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from treering.session.tally import CARD
 from treering.transcript.node import Draft
 
 FACTS: Final = "claude"
-"""Where the summary is among the further facts of a card."""
+"""The key of the summary among the extra facts of a card."""
 BYTES_MAX: Final = 3000
-"""As JSON. A card is small, since lists read all of it; usual summaries take 400 bytes."""
+"""Bytes of JSON. Cards are small, since lists read each of them; usual summaries take 400 bytes."""
 _LARGE: Final = "too_large"
 """In place of a summary that is larger: the SDK then makes one from the transcript whenever it lists the session."""
 
 
 class Summary:
-    """The summary of one session, carried on entry by entry."""
+    """The summary of one session, updated entry by entry."""
 
     def __init__(self, key: SessionKey, data: Mapping[str, Any] | None = None) -> None:
         self._key = key
         self.data: dict[str, Any] = dict(data or {})
 
     def add(self, entry: Entry) -> dict[str, Any] | None:
-        """Take in one entry; return what it changed, with null for what is gone; None if nothing."""
+        """Add one entry; return the changed fields, null for removed ones; None if none changed."""
         if _LARGE in self.data:
             return None
         before = SessionSummaryEntry(session_id=self._key["session_id"], mtime=0, data=self.data)
@@ -47,7 +47,7 @@ class Summary:
 
 
 def caught_up(key: SessionKey, rows: Iterable[tuple[str, Entry]]) -> tuple[dict[str, Any], list[Draft]]:
-    """Return the summary of entries that were recorded without one, and the notes that put it on the card.
+    """Return the summary of entries recorded without one, and the notes that put it on the card.
 
     Args:
         key: Of the session.
@@ -74,11 +74,11 @@ def changed_card(changed: Mapping[str, Any], entry: str) -> Draft:
 
 
 def summary_on(extra: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the summary among the further facts of a card, None if there is none."""
+    """Return the summary among the extra facts of a card; None if there is none."""
     found = extra.get(FACTS)
     return dict(found) if isinstance(found, dict) else None
 
 
 def is_complete(data: Mapping[str, Any]) -> bool:
-    """Tell whether a summary says all that the SDK would say."""
+    """Tell whether a summary has all fields that the SDK would make."""
     return _LARGE not in data

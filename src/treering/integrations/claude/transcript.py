@@ -1,13 +1,13 @@
-"""One transcript, open for appending: entries in, one durable append out.
+"""One transcript, open for appending: a batch of entries becomes one durable append.
 
-Rule 1: a `uuid` is recorded once, whoever comes with it and however often. It is looked for each time an append is
-planned, in all that was recorded until then; so also behind what somebody else wrote in between.
-Rule 2: an append that had no answer is settled before the next one. If the next one is of the same entries it is a
-retry, and what is settled as recorded is not recorded again: that counts for entries without a `uuid`.
-Rule 3: the session stands at what was said last in the conversation itself. If that follows something else, the user
-went back: the head moves there in the same append, and what was left stays as a branch.
-Rule 4: an append takes what fits into one request. Large batches take several; so does one in which the user goes back
-to what it began with.
+Rule 1: a `uuid` is recorded once, however many processes append it. Each attempt of an append looks for it in all
+records so far, so also in those that another writer added in between.
+Rule 2: before the next append, the outcome of an unanswered one is determined. If the next one has the same entries it
+is a retry, and recorded entries are not recorded again; this matters for entries without a `uuid`.
+Rule 3: the head points to the last message of the main conversation. If a new message has another parent, the user went
+back: the head moves there in the same append, and the old messages stay as a branch.
+Rule 4: an append holds what fits into one request. A large batch takes several; so does one in which the user goes back
+to a message of the same batch.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ BYTES_PER_APPEND = 2 * 1024 * 1024  # of record lines; the SDK flushes at 1 MiB,
 
 
 class _Tried(NamedTuple):
-    """What was last asked for, and how far it came."""
+    """The last batch, and how much of it is recorded."""
 
     entries: tuple[Entry, ...]
     done: int
-    """So many are recorded."""
+    """The number of recorded entries."""
     planned: int
-    """So many are recorded if the last append was."""
+    """The number of recorded entries if the last append succeeded."""
 
 
 class Transcript:
     """Appends the entries of one key of the SDK to its session."""
 
     def __init__(self, writer: Writer, listed: SessionKey | None) -> None:
-        """Begin with a writer that has looked.
+        """Begin with a writer that has read the registers.
 
         Args:
             writer: Of the session, shared with others.
@@ -65,7 +65,7 @@ class Transcript:
         self._tried: _Tried | None = None
 
     def append(self, entries: Sequence[Entry]) -> Steps[None]:
-        """Record entries behind those before; durable when it returns. Those that came before are left out.
+        """Append entries; durable when it returns. Entries that are recorded already are skipped.
 
         Raises:
             TreeringError: Some of them are not recorded. Call again with the same entries.
@@ -81,19 +81,21 @@ class Transcript:
             yield from self._tidy()
 
     def _settle(self) -> Steps[None]:
-        """Find out how far what was last asked for came."""
+        """Determine how much of the last batch is recorded."""
         landed = yield from self.writer.appender.settle()
         if self._tried is not None:
             done = self._tried.planned if landed else self._tried.done
             self._tried = _Tried(self._tried.entries, done, done)
 
     def _tidy(self) -> Steps[None]:
-        """Merge segments: the SDK closes nothing, and a load reads every segment. What was appended is safe already."""
+        """Merge segments: the SDK never closes a transcript, and a load reads every segment. Appends are durable
+        already.
+        """
         with suppress(TreeringError):
             yield from self.writer.upkeep.optimize()
 
     def link(self, child: str) -> Steps[None]:
-        """Say where in this conversation a subagent began; nothing if there is no conversation yet."""
+        """Record where in this conversation a subagent began; nothing if there is no conversation yet."""
         if not self.writer.replica.exists:
             return
         yield from self._settle()
@@ -108,7 +110,7 @@ class Transcript:
         yield from self.writer.appender.write(plan)
 
     def close(self) -> Steps[None]:
-        """Let the card tell what was appended, and merge segments if there are many."""
+        """Update the card, and merge segments if there are many."""
         writer = self.writer
         yield from self._settle()
         if writer.replica.exists and writer.replica.view.end > writer.replica.view.covers:
@@ -129,7 +131,7 @@ class Transcript:
         planned.done = first
         if self._listed is not None:
             planned.summary = yield from self._summary_so_far(self._listed, planned)
-        self._recorded = None  # until it is known that this was recorded, the course is ahead of the journal
+        self._recorded = None  # until this append is known to be recorded, the course is ahead of the journal
         for entry, repeated in zip(rest, repeats, strict=True):
             if not repeated and not (yield from planned.add(entry)):
                 break
@@ -139,7 +141,7 @@ class Transcript:
         return planned
 
     def _summary_so_far(self, key: SessionKey, planned: _Append) -> Steps[Summary]:
-        """The summary on the card; made of all entries if others recorded them without one, as an import does."""
+        """The summary on the card; made of all entries if they were recorded without one, as by an import."""
         data = summary_on(self.writer.replica.state.card.extra)
         if data is None and planned.recorded.count:
             rows = yield from self._entries()
@@ -163,14 +165,14 @@ class Transcript:
     def _up_to_date(self) -> Steps[Recorded]:
         index = yield from self.writer.replica.index()
         recorded = self._recorded
-        if recorded is None or recorded.index is not index:  # records that were seen before may be gone
+        if recorded is None or recorded.index is not index:  # records that were read before may be gone
             recorded = Recorded(index, self.writer)
         if recorded.end < index.end:
             recorded.catch_up()
         return recorded
 
     def _take(self, planned: _Append) -> None:
-        """Go on from what was recorded, if nobody else wrote before it."""
+        """Continue from this append, if no other writer was first."""
         writer, recorded = self.writer, planned.recorded
         end = recorded.end + len(planned.records)
         if writer.replica.state.end != end:
@@ -199,7 +201,7 @@ class _Append(Recording):
         self._beside = False
 
     def add(self, entry: Entry) -> Steps[bool]:
-        """Take one entry in; false if it must wait for the next append."""
+        """Add one entry; false if it must wait for the next append."""
         uuid = entry.get("uuid")
         if isinstance(uuid, str) and uuid in self._uuids:
             return True
@@ -227,13 +229,13 @@ class _Append(Recording):
         except UsageError as error:
             if error.kind != "value":
                 raise
-            self.draft(as_text(draft, entry))  # else the SDK would drop it, with all that came with it
+            self.draft(as_text(draft, entry))  # otherwise the SDK would drop the whole batch
         self._bytes += len(self.records[-1].body)
         if self.summary is not None and (changed := self.summary.add(entry)):
             self.draft(changed_card(changed, spot.id))
 
     def finish(self) -> Steps[None]:
-        """Keep what the model sees where only the whole path tells it; and at first, by which policy that is known."""
+        """Record the context where only the whole path determines it; and at first, the policy."""
         if self.compacts and self.context is None:
             self.context = yield from rebuilt(self.writer, self, as_it_is=True)
             self.keep(Change(navigated=True))
@@ -244,7 +246,7 @@ class _Append(Recording):
         return parent != self.node and (self.node is not None or len(self.recorded.index.graph) > 0)
 
     def _go_back(self, parent: str | None) -> Steps[None]:
-        """Move the head to what is gone on from; two reads resume it also if nothing else is recorded any more."""
+        """Move the head to the parent of the next message, so that two reads resume there even if no record follows."""
         writer, node = self.writer, parent if parent in self.recorded.index.graph else None
         restored = Restored(None, writer.replica.policy.build([]), {}, None)
         if node is not None:

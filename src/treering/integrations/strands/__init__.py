@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 del _strands
 
-# Each is imported when it is first asked for: who needs one of them loads none of the others.
+# Each class is imported on first use, so that a program loads only those that it needs.
 _MODULES = {
     "TreeringSessionManager": "treering.integrations.strands.session_manager",
     "TreeringSessionRepository": "treering.integrations.strands.repository",

@@ -1,4 +1,4 @@
-"""What an agent knows besides its messages, as the state of a session: one value per key, so that only changes cost."""
+"""The state of an agent besides its messages, as state of a session: one value per key, so only changes are written."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from treering.format import values
 from treering.programs.strands.keys import OURS, inward, outward
 
 STASH: Final = "strands:stash:"
-"""In front of a reference: what a context manager put aside under it. Alone: the kind of storage that keeps it all."""
+"""Key prefix for content that a context manager offloaded, followed by its reference; the bare key holds the kind of
+storage that keeps the content instead."""
 SYSTEM: Final = "strands:system"
-"""Where the digest of the system prompt and tools is that were recorded last."""
+"""Key of the digest of the system prompt and tools that were recorded last."""
 _FIELDS: Final[Mapping[str, object]] = {
     "interrupt_state": {"interrupts": {}, "context": {}, "activated": False},
     "model_state": {},
 }
-"""Of a snapshot: what is kept under keys of ours, with what it is where nothing is kept."""
+"""Fields of a snapshot that are stored under our own keys, with the value of a field that is not stored."""
 SCOPE: Final = "agent"
 SCHEMA: Final = "1.0"
 
 
 class Known(NamedTuple):
-    """What an agent knows besides its messages."""
+    """The state of an agent besides its messages."""
 
     state: dict[str, bytes]
     """By key of the session's state, encoded."""
@@ -34,23 +35,23 @@ class Known(NamedTuple):
 
 
 class Stash(NamedTuple):
-    """What a context manager put aside, to be shown again when the model asks for it."""
+    """Content that a context manager offloaded, and shows again when the model asks for it."""
 
     entries: Mapping[str, object] = {}
-    """By reference; empty if it is kept elsewhere."""
+    """By reference; empty if another storage keeps it."""
     elsewhere: str = ""
-    """The kind of storage that keeps it durably by itself."""
+    """The kind of the durable storage that keeps the content, if one does."""
 
 
 NO_STASH: Final = Stash()
 
 
 def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
-    """Copy what an agent knows.
+    """Copy the state of an agent.
 
     Args:
         agent: The agent.
-        stash: What its context manager put aside.
+        stash: The content that its context manager offloaded.
         system: Digest of its system prompt and tools.
 
     Raises:
@@ -70,10 +71,10 @@ def capture(agent: LocalAgent, *, stash: Stash, system: str) -> Known:
 
 
 def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]) -> Snapshot:
-    """What is to be loaded into an agent: all that it takes but its conversation manager's state.
+    """The snapshot to load into an agent, without the state of its conversation manager.
 
     Args:
-        agent: It tells which fields there are.
+        agent: Its fields are those of the snapshot.
         state: Of the session.
         messages: What the model sees.
     """
@@ -84,27 +85,27 @@ def snapshot_of(agent: LocalAgent, state: Mapping[str, Any], messages: list[Any]
 
 
 def application_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The state of the application, without what Strands keeps."""
+    """The state of the application, without keys of Strands."""
     return {name: value for key, value in state.items() if (name := outward(key)) is not None}
 
 
 def is_interrupted(state: Mapping[str, Any]) -> bool:
-    """Whether calls of the last message wait for somebody's answer."""
+    """Whether calls of the last message wait for an answer to an interrupt."""
     kept = state.get(OURS + "interrupt_state")
     return isinstance(kept, dict) and bool(kept.get("activated"))
 
 
 def stash_keys(state: Iterable[str], names: Collection[str]) -> list[str]:
-    """Keys of what a context manager put aside under some names; see `put_aside_as`."""
+    """Keys of the content that a context manager offloaded under some names; see `put_aside_as`."""
     return [key for key in state if key.startswith(STASH) and is_named(key[len(STASH) :], names)]
 
 
 def is_named(reference: str, names: Collection[str]) -> bool:
-    """Whether something was put aside under one of these names."""
+    """Whether a reference is to content offloaded under one of these names."""
     return reference.rpartition("_")[0] in names
 
 
 def stash_of(state: Mapping[str, Any]) -> Stash:
-    """What a context manager had put aside."""
+    """The content that a context manager had offloaded."""
     entries = {key[len(STASH) :]: value for key, value in state.items() if key.startswith(STASH) and key != STASH}
     return Stash(entries, state.get(STASH, ""))

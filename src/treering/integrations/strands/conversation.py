@@ -1,7 +1,7 @@
-"""What became of an agent's list of messages since it was recorded, said in nodes and a context.
+"""The differences between an agent's list of messages and its recorded context, as nodes and a new context.
 
-Strands tells of most messages when they are added. Behind its back the list is cut by a sliding window, summaries are
-put into it, tool results are shortened, and users append to it. So the list is compared with what is recorded:
+Strands calls a hook for most added messages. It calls none when a sliding window shortens the list, when a summary is
+inserted, when tool results are shortened, or when users change the list. So the list is compared with what is recorded:
 
 | found in the list                       | becomes                                                           |
 |-----------------------------------------|-------------------------------------------------------------------|
@@ -12,7 +12,7 @@ put into it, tool results are shortened, and users append to it. So the list is 
 | nothing where a recorded message was    | nothing: the node stays in the transcript and leaves the context  |
 
 Rule 1: a message is known by its `tracking_id`, never by its place.
-Rule 2: what is kept here for comparing is a copy: agents and plugins change messages in place.
+Rule 2: messages are copied before they are compared later: agents and plugins change them in place.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from strands.types.content import Message
 from treering import ContextItem, Draft
 
 INJECTED: Final = "injected"
-"""In the brief of a node: nobody said this; a conversation manager put it between what was said."""
+"""In the brief of a node: a conversation manager inserted the message; nobody said it."""
 
 
 class Shown(NamedTuple):
@@ -36,32 +36,32 @@ class Shown(NamedTuple):
 
     node: str
     message: Message | None
-    """None: it was erased, and the agent shows another one."""
+    """None: the message was erased, and the agent shows another one."""
 
     @property
     def tracking_id(self) -> str:
-        """What Strands knows it by."""
+        """The tracking id that Strands gave the message."""
         return tracking_id(self.message) if self.message else ""
 
 
 class Difference(NamedTuple):
-    """What to record, so that the session shows what the agent shows."""
+    """The records after which the session shows the same messages as the agent."""
 
     drafts: tuple[Draft, ...]
     context: tuple[ContextItem | str, ...] | None
-    """None: what is shown grew at its end, by `drafts`, and did not change otherwise."""
+    """None: `drafts` were appended, and nothing else changed."""
     shown: tuple[Shown, ...]
-    """What the session shows when that is recorded."""
+    """The messages that the session shows afterwards."""
 
 
 def difference(
     shown: Sequence[Shown], messages: Sequence[Message], *, elsewhere: Collection[str] = (), taken: Collection[str] = ()
 ) -> Difference:
-    """Compare an agent's messages with what is recorded of them.
+    """Compare an agent's messages with the recorded ones.
 
     Args:
-        shown: What the session shows.
-        messages: What the agent shows. Every one needs a tracking id.
+        shown: The messages that the session shows.
+        messages: The messages that the agent shows; each needs a tracking id.
         elsewhere: Tracking ids of messages that are not shown, but whose nodes are in the session.
         taken: Tracking ids that cannot be the names of new nodes.
     """
@@ -89,7 +89,7 @@ def difference(
 
 
 def _by_tracking_id(shown: Sequence[Shown]) -> Mapping[str, deque[Shown]]:
-    """What is shown, by tracking id, in order: a list may hold one message twice."""
+    """The shown messages by tracking id, in order: a list may hold one message twice."""
     known: defaultdict[str, deque[Shown]] = defaultdict(deque)
     for each in shown:
         known[each.tracking_id].append(each)
@@ -104,13 +104,13 @@ def _free_name(name: str, used: set[str]) -> str:
 
 
 def draft_of(message: Message, node: str | None, *, injected: bool = False) -> Draft:
-    """A message as it is to be recorded."""
+    """The draft of a message."""
     brief: dict[str, object] | None = {INJECTED: True} if injected else None
     return Draft(role=str(message.get("role", "")), payload=message, id=node, brief=brief)
 
 
 def tracking_id(message: Message) -> str:
-    """What Strands knows a message by; empty if nobody gave it a name yet."""
+    """The tracking id of a message; empty if it has none yet."""
     return message.get("tracking_id") or ""
 
 
@@ -125,7 +125,7 @@ def name_all(messages: Sequence[Message]) -> list[str]:
 
 
 def put_aside_as(message: Message) -> set[str]:
-    """Under which names context managers put blocks of a message aside, with a number behind."""
+    """The names, followed by a number, under which context managers offload blocks of a message."""
     answered = {block["toolResult"]["toolUseId"] for block in message["content"] if "toolResult" in block}
     return {tracking_id(message), *answered}
 

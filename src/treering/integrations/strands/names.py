@@ -1,4 +1,4 @@
-"""What may be the id of a Strands session, and which sessions of a store belong to one; see `strands_keys`."""
+"""Valid ids of Strands sessions, and the names of the sessions of a store that belong to one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 EXTRA: Final = "strands"
-"""Where the card of a session says what it keeps."""
+"""The field of a card that says what the session keeps."""
 
 
 def require_session_id(session_id: str) -> str:
@@ -23,5 +23,5 @@ def require_session_id(session_id: str) -> str:
 
 
 def belongs_to(session_id: str, name: str) -> bool:
-    """Whether a session of the store keeps something of a Strands session."""
+    """Whether a session of the store is part of a Strands session."""
     return name == session_id or name.startswith(f"{session_id}/")

@@ -1,8 +1,8 @@
-"""What an agent in a node of a graph or swarm says: a session of its own, linked with that of the orchestrator.
+"""Sessions for agents in nodes of a graph or swarm, each linked with the session of the orchestrator.
 
-Strands lets no agent in a node have a session manager, so these are hooks beside it. An orchestrator makes its agents
-forget: a node that runs again begins with an empty conversation. So each run is a branch of its own, which begins where
-the agent's list of messages begins to differ from what is recorded.
+Strands allows no session manager for an agent in a node, so hooks record it. An orchestrator resets its agents: a node
+that runs again begins with an empty conversation. So each run is a branch, which begins where the agent's list of
+messages differs from the recorded one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from strands.types.content import Message
 
 TASK_CHARACTERS_MAX: Final = 200
-"""Of what a node is there for, on the card of its session."""
+"""Of the task of a node, on the card of its session."""
 
 
 class Above(Protocol):
@@ -40,7 +40,7 @@ class Above(Protocol):
 
 
 class Node:
-    """Listens to one agent, while its orchestrator is at work.
+    """Records one agent while its orchestrator runs.
 
     Args:
         store: Where its session is.
@@ -58,24 +58,24 @@ class Node:
         self._recorder: Recorder | None = None
         self._system: System | None = None
         self._listens = False
-        """An agent may be asked by others, too; what it says then belongs to somebody else."""
+        """Whether the orchestrator runs; invocations of the agent by other callers are not recorded."""
         self._asked: Message | None = None
-        """A copy of the message that the model is answering."""
+        """A copy of the message to which the model replies."""
         agent.add_hook(self._on_message_added, MessageAddedEvent)
         agent.add_hook(self._on_model_asked, BeforeModelCallEvent)
         agent.add_hook(self._on_model_answered, AfterModelCallEvent)
         agent.add_hook(self._on_invocation_ended, AfterInvocationEvent)
 
     def begin(self) -> None:
-        """The orchestrator begins: prompt and tools may have changed."""
+        """The orchestrator starts; the prompt and the tools may have changed."""
         self._listens, self._system = True, None
 
     def end(self) -> None:
-        """The orchestrator is done."""
+        """The orchestrator has finished."""
         self._listens = False
 
     def close(self) -> None:
-        """Give back the session."""
+        """Close the session."""
         if self._recorder is not None:
             self._worker.run(self._recorder.session.close)
         self._worker.close()
@@ -89,7 +89,7 @@ class Node:
         self._asked = copy.deepcopy(messages[-1]) if self._listens and messages else None
 
     async def _on_model_answered(self, event: AfterModelCallEvent) -> None:
-        """Erase what a guardrail took back while the model answered: no hook tells of it."""
+        """Erase a message that a guardrail redacted while the model answered: Strands calls no hook for that."""
         asked, self._asked = self._asked, None
         if asked is None or self._recorder is None:
             return
@@ -106,7 +106,7 @@ class Node:
                 await self._worker.arun(recorder.end)
 
     def _facts(self) -> tuple[list[Any], Known, System]:
-        """What there is to record of the agent now."""
+        """The messages, state, prompt and tools of the agent now."""
         agent = self._agent
         if self._system is None:
             self._system = System.of(agent.system_prompt_content, agent.tool_registry.get_all_tools_config())
@@ -122,14 +122,14 @@ class Node:
         self._recorder.add(message, messages, known, system, drawn=True)
 
     def _go_along(self, recorder: Recorder, before: set[str]) -> None:
-        """Stand at the last message of those that the agent had before, or in front of the first one."""
+        """Move to the last recorded message that the agent still has, or to the place before the first one."""
         shown = [each.node for each in recorder.shown]
         kept = [each.node for each in recorder.shown if each.tracking_id in before]
         if shown and (not kept or kept[-1] != shown[-1]):
             recorder.go(lambda session: session.checkout(kept[-1] if kept else None))
 
     def _opened(self) -> Session:
-        """The session of this node: as it was left, or a new one that is linked with the orchestrator's."""
+        """The session of this node: the existing one, or a new one that is linked with that of the orchestrator."""
         try:
             return self._store.session(self._name, create=False, hold=False)
         except NotFoundError:

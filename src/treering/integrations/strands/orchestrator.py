@@ -1,4 +1,4 @@
-"""Graphs and swarms: how far one had come, and what each of its nodes said, which Strands keeps nowhere.
+"""Graphs and swarms: their progress, and the conversations of their nodes, which Strands does not store.
 
 | Strands says                     | we do                                                                  | requests |
 |----------------------------------|------------------------------------------------------------------------|----------|
@@ -7,10 +7,11 @@
 | an agent in a node spoke         | append that to the node's session, linked with the orchestrator's one  | 1        |
 | an agent in a node ended         | a checkpoint in the session of the node                                | 0 or 1   |
 
-Rule 1: states are copied on the event loop and recorded in the order in which they were copied, by one thread for each
-orchestrator: nodes that end at once cannot put an older state behind a newer one.
-Rule 2: what was not loaded is never written. A state that cannot be loaded raises before there is an orchestrator.
-Rule 3: a session keeps one orchestrator. That of another id or kind is refused.
+Rule 1: states are copied on the event loop and recorded in that order, by one thread for each orchestrator: nodes that
+end at the same time cannot record an older state after a newer one.
+Rule 2: an orchestrator whose state was not loaded is never written. A state that cannot be loaded raises an error when
+the orchestrator is made.
+Rule 3: a session keeps one orchestrator. An orchestrator of another id or kind is refused.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from treering.integrations.strands.worker import Worker
 from treering.programs.strands.keys import node_session, orchestrator_session, orchestrator_state, serialized_state
 
 _IDENTITY: Final = ("id", "type")
-"""Of a serialized state: what must be the same in the orchestrator that it is loaded into."""
+"""Fields of a serialized state that must be equal in the orchestrator that loads it."""
 
 
 class Orchestrators:
@@ -56,9 +57,10 @@ class Orchestrators:
         self._kept: dict[str, _Kept] = {}
 
     def register_hooks(self, registry: HookRegistry) -> None:
-        """Ask to be told of all that is to be recorded."""
+        """Register the hooks that record."""
         registry.add_callback(MultiAgentInitializedEvent, self._on_initialized)
-        # Not when the invocation begins: that may still be refused, for a wrong answer, and then nothing tells its end.
+        # Not at the begin of the invocation: that may still be refused for a wrong answer, and then no hook marks its
+        # end.
         registry.add_callback(BeforeNodeCallEvent, self._on_node_begins)
         registry.add_callback(AfterNodeCallEvent, self._on_node_ended)
         registry.add_callback(AfterMultiAgentInvocationEvent, self._on_invocation_ended)
@@ -87,12 +89,12 @@ class Orchestrators:
         self._kept[source.id] = kept
 
     def sync(self, source: MultiAgentBase) -> None:
-        """Record what changed of an orchestrator's state."""
+        """Record the changes of an orchestrator's state."""
         kept = self._found(source)
         kept.worker.run(kept.save, _copied(source))
 
     def close(self) -> None:
-        """Give back what orchestrators and their nodes hold."""
+        """Close the sessions of orchestrators and nodes."""
         while self._kept:
             self._kept.popitem()[1].close()
 
@@ -125,7 +127,7 @@ class Orchestrators:
 
 
 class _Kept:
-    """One orchestrator's session, the thread that records in it, and what it is known to hold."""
+    """One orchestrator's session, the thread that records in it, and the state it is known to hold."""
 
     def __init__(self, session: Session, worker: Worker) -> None:
         self.session = session
@@ -135,7 +137,7 @@ class _Kept:
         self._known: dict[str, bytes] = {key: values.encode(value) for key, value in session.state.items()}
 
     def load(self, source: MultiAgentBase) -> None:
-        """Load what the session holds into an orchestrator."""
+        """Load the state of the session into an orchestrator."""
         if not self._known:
             return
         found, own = serialized_state(self.session.state), source.serialize_state()
@@ -153,13 +155,13 @@ class _Kept:
             node.begin()
 
     def end(self) -> None:
-        """The invocation is over."""
+        """The invocation has ended."""
         self.at_work = False
         for node in self.nodes:
             node.end()
 
     def save(self, state: Mapping[str, bytes]) -> None:
-        """Record what changed, with a checkpoint; nothing if nothing did."""
+        """Record the changes, with a checkpoint; nothing if there are none."""
         changed = {key: values.decode(value) for key, value in state.items() if self._known.get(key) != value}
         dropped = [key for key in self._known if key not in state]
         if changed or dropped:
@@ -168,7 +170,7 @@ class _Kept:
             self._known = dict(state)
 
     def close(self) -> None:
-        """Give back the session, and those of the nodes."""
+        """Close the session, and those of the nodes."""
         for node in self.nodes:
             node.close()
         self.worker.run(self.session.close)
@@ -176,14 +178,14 @@ class _Kept:
 
 
 def _copied(source: MultiAgentBase) -> dict[str, bytes]:
-    """A copy of an orchestrator's state as it is now: what it is made of changes while it is recorded."""
+    """A copy of an orchestrator's state: the objects in it change while it is recorded."""
     return {key: values.encode(value) for key, value in orchestrator_state(source.serialize_state()).items()}
 
 
 def _agents_in(name: str, source: MultiAgentBase) -> Iterator[tuple[str, Agent]]:
-    """The agents in an orchestrator's nodes, also inside of nodes, with the names of their sessions.
+    """The agents in an orchestrator's nodes, nested ones included, with the names of their sessions.
 
-    An orchestrator inside of a node that has a session manager of its own keeps its nodes itself.
+    A nested orchestrator with a session manager of its own records its nodes itself.
     """
     for node_id, node in getattr(source, "nodes", {}).items():
         executor, own = node.executor, node_session(name, node_id)

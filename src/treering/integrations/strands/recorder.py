@@ -1,9 +1,10 @@
-"""One agent and the session that keeps it: what to record when, and what comes back. It blocks; see `worker`.
+"""One agent and its session: what is recorded when, and what is loaded. Calls block; see `worker`.
 
-Rule 1: what the agent shows and what the session shows are compared, never counted. Whatever happened behind our back
-is recorded at the next occasion.
-Rule 2: what is remembered here changes only when the session has it: an append that failed is tried again by the next.
-Rule 3: loading writes nothing. Repairs are part of what the agent shows, and so of the next append.
+Rule 1: the messages of the agent and of the session are compared, never counted. Changes for which Strands called no
+hook are recorded by the next call.
+Rule 2: the memory of what is recorded changes only after a durable append, so a failed append is repeated by the next
+one.
+Rule 3: loading writes nothing. Repairs change the messages of the agent, and are recorded by the next append.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class System(NamedTuple):
 
     @classmethod
     def of(cls, prompt: object, tools: Collection[str]) -> System:
-        """Take them down; of tools whose description is no plain data, the names."""
+        """Copy them; of tools whose description is not plain data, only the names."""
         try:
             digest = hashlib.sha256(values.encode([prompt, tools])).hexdigest()
         except UsageError:
@@ -58,18 +59,18 @@ class System(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """What an agent is to go on with."""
+    """The messages and state with which an agent continues."""
 
     messages: list[Message]
-    """Ours: to be copied before anybody changes them."""
+    """Must be copied before they are changed."""
     state: Mapping[str, Any]
-    """Of the session, keys of ours included."""
+    """State of the session, our own keys included."""
     manager: object
     """State of the conversation manager, or None."""
 
 
 class Recorder:
-    """Keeps one agent in one session. Not for several threads at once."""
+    """Records one agent in one session. Not thread-safe."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -78,46 +79,46 @@ class Recorder:
         self._unfinished = False
         """Something was recorded since the last checkpoint."""
         self._works = False
-        """An invocation is going on, for which the session is held."""
+        """An invocation is running, which holds the session's lock."""
         self._unlisted = self.is_new
-        """The card that lists read says nothing of what was recorded yet."""
+        """The card does not show the recorded messages yet."""
         self._made: set[str] = set()
-        """Tracking ids of repairs: no record of the session has one, until it is recorded."""
+        """Tracking ids of repairs that are not recorded yet."""
         self._erased: set[str] = set()
-        """Tracking ids whose nodes are known to be erased: a message that has one is recorded under another name."""
+        """Tracking ids of erased nodes: a new message with one of them is recorded under another id."""
         self._look()
 
     @property
     def is_new(self) -> bool:
-        """There is nothing to go on from."""
+        """The session has no records to continue from."""
         return self.session.node is None and self.session.checkpoint_id is None
 
     @property
     def shown(self) -> tuple[Shown, ...]:
-        """What the session shows to the model."""
+        """The messages that the session shows to the model."""
         return self._shown
 
     def begin(self) -> None:
-        """Keep others from the session until `end`, where the store knows such a thing.
+        """Lock the session until `end`, if the store has locks.
 
         Raises:
-            SessionHeldError: Somebody else has it.
+            SessionHeldError: Another process holds the lock.
         """
         self.session.claim()
         self._works = True
 
     def end(self) -> None:
-        """Let others have the session. Whoever goes on second from one place is told so when they record something."""
+        """Release the lock. Of two writers that continue from one place, the second gets an error when it records."""
         self._works = False
         if self._unlisted and not self.is_new:
             self._unlisted = False
-            with suppress(TreeringError):  # what was recorded is safe, and the next seal shows it
+            with suppress(TreeringError):  # the records are durable, and the next seal updates the card
                 self.session.perform(_listed)
         self.session.release()
 
     @contextmanager
     def held(self) -> Iterator[Session]:
-        """The session, held at least for this block."""
+        """The session, locked at least for this block."""
         self.session.claim()
         try:
             yield self.session
@@ -126,7 +127,7 @@ class Recorder:
                 self.session.release()
 
     def load(self) -> Loaded:
-        """What an agent is to go on with; open tool calls are closed."""
+        """Return the messages and state with which an agent continues; open tool calls are closed."""
         state = self.session.state
         messages = close_open_calls(
             [each.message for each in self._shown if each.message], pending=is_interrupted(state)
@@ -135,14 +136,14 @@ class Recorder:
         return Loaded(messages, state, self.session.manager)
 
     def add(self, message: Message, messages: Sequence[Message], known: Known, system: System, *, drawn: bool) -> None:
-        """Record a message that was added to the agent's; durable when it returns.
+        """Record a message that was added to the agent; durable when it returns.
 
         Args:
-            message: The message, a copy of how it was when it was added.
-            messages: All that the agent has now.
-            known: What else it knows.
+            message: A copy of the message, made when it was added.
+            messages: All messages of the agent.
+            known: Its other state.
             system: Its prompt and tools.
-            drawn: Its tracking id was made up when it was added: no record can have it.
+            drawn: Its tracking id was generated when it was added, so no record has it.
         """
         name = tracking_id(message)
         before = [each.tracking_id for each in self._shown]
@@ -151,14 +152,14 @@ class Recorder:
             self.revise(message)
         if now == before:
             found = Difference((), None, self._shown)
-        elif drawn and now == [*before, name]:  # what else changed waits for the end of the turn
+        elif drawn and now == [*before, name]:  # other changes are recorded at the end of the turn
             found = Difference((draft_of(message, name),), None, (*self._shown, Shown(name, message)))
         else:
             found = self._difference(messages, {name} if drawn else set())
         self._record(found, self._with_stash(known), system)
 
     def revise(self, message: Message) -> None:
-        """Record that a message is another one now; the first version stays readable."""
+        """Record a new version of a message; the first one stays readable."""
         name = tracking_id(message)
         found = next((place for place, each in enumerate(self._shown) if each.tracking_id == name), None)
         if found is None or self._shown[found].message == message:
@@ -172,7 +173,7 @@ class Recorder:
     def checkpoint(
         self, messages: Sequence[Message], known: Known, system: System, *, label: str | None = None
     ) -> str | None:
-        """Record all that changed, and a checkpoint; nothing if nothing did. Returns the newest checkpoint."""
+        """Record all changes, with a checkpoint; nothing if there are none. Returns the newest checkpoint."""
         drawn = set(name_all(messages))
         self._record(self._difference(messages, drawn), known, system, ends=True, label=label)
         return self.session.checkpoint_id
@@ -182,7 +183,7 @@ class Recorder:
         name = tracking_id(message)
         old = next((each for each in self._shown if each.tracking_id == name), None)
         if old is None:
-            return  # it was not recorded yet
+            return  # not recorded yet
         aside = stash_keys(self._known.state, put_aside_as(message))
         with self.held() as session:
             receipt = session.erase(old.node, state=aside, reason=REDACTED)
@@ -198,13 +199,13 @@ class Recorder:
         return next((each.node for each in self._shown if each.tracking_id == name), name)
 
     def go(self, move: Callable[[Session], None]) -> None:
-        """Take the session elsewhere, and see what it shows there."""
+        """Move the session to another place, and read the messages it shows there."""
         with self.held() as session:
             move(session)
         self._look()
 
     def _look(self) -> None:
-        """See what the session shows where it stands."""
+        """Read the messages that the session shows at its current place."""
         session = self.session
         self._shown = tuple(Shown(item.node, message_of(item)) for item in session.recorded_context)
         state = {key: values.encode(value) for key, value in session.state.items()}
@@ -212,7 +213,7 @@ class Recorder:
         self._unfinished = False
 
     def _with_stash(self, known: Known) -> Known:
-        """What the agent knows, with the stash as it was: looking through that for every message takes too long."""
+        """The state of the agent with the stash of the last look: comparing it for each message takes too long."""
         kept = {key: value for key, value in self._known.state.items() if key.startswith(STASH)}
         return Known(kept | known.state, known.manager)
 
@@ -242,7 +243,7 @@ class Recorder:
         if not (drafts or says_more or (ends and self._unfinished)):
             return
         with self.held() as session:
-            if says_more or ends:  # the agent shows this context already, whatever providers will say to it
+            if says_more or ends:  # the agent shows this context already, even if providers refuse it
                 change = Change(state=changed, drop=dropped, label=label, as_it_is=True, **more)
                 session.perform(record, drafts, change, new_ids=True)
             else:
@@ -252,12 +253,12 @@ class Recorder:
 
 
 def _listed(writer: Writer) -> Steps[bool]:
-    """Let lists show what was recorded."""
+    """Write a card that shows the recorded messages."""
     return (yield from writer.upkeep.cover(seal=False))
 
 
 def _recorded(writer: Writer, names: Collection[str]) -> Steps[tuple[Collection[str], Collection[str]]]:
-    """Which of these are nodes of the session that can be shown, and which are nodes that were erased."""
+    """Return those of the names that are visible nodes of the session, and those that are erased nodes."""
     index = yield from writer.replica.index()
     there = {name for name in names if name in index.graph}
     erased = there & writer.replica.burials.names

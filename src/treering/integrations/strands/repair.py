@@ -1,7 +1,7 @@
-"""Close tool calls that a kill left open: models refuse a conversation in which a call has no result, for ever.
+"""Close tool calls that a kill left open, since models refuse a conversation in which a call has no result.
 
-Rule 1: every call is answered in the message behind it, and nothing else is answered there.
-Rule 2: what is in order stays as it is, the same objects; only what changed is new.
+Rule 1: each call has its result in the next message, which has no other results.
+Rule 2: valid messages stay the same objects; only changed ones are new.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import Final
 from strands.types.content import ContentBlock, Message
 
 INTERRUPTED: Final = "Tool was interrupted."
-"""What Strands itself says where a result is missing."""
+"""The text that Strands itself uses for a missing result."""
 
 
 def close_open_calls(messages: Sequence[Message], *, pending: bool = False) -> list[Message]:
     """Return a conversation in which every tool call has its result, and every result its call.
 
     Args:
-        messages: The conversation; left as it is.
+        messages: The conversation; not changed.
         pending: The calls of the last message wait for somebody's answer to an interrupt: they stay open.
     """
     closed: list[Message] = []
@@ -38,7 +38,7 @@ def close_open_calls(messages: Sequence[Message], *, pending: bool = False) -> l
 
 
 def _answered(message: Message, wanted: Sequence[str]) -> Message | None:
-    """A message with results for these calls and for no others; None if nothing is left of it."""
+    """The message with results for exactly these calls; None if nothing is left of it."""
     given = _results(message)
     missing = [call for call in wanted if call not in given]
     if set(given) <= set(wanted) and not missing and len(set(given)) == len(given):

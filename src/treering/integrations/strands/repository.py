@@ -1,13 +1,13 @@
 """Strands' `SessionRepository` on a Treering store, for code that is written against one.
 
 A session is a session of the store, with the states of its orchestrators. Each of its agents has a session of its own,
-`<session>/agents/<agent>`, linked with it: the agent's messages are its nodes, named by their numbers, and what the
-agent knows is its state. `TreeringSessionManager` does more with fewer requests.
+`<session>/agents/<agent>`, linked with it: the agent's messages are its nodes, named by their numbers, and the agent's
+state is its state. `TreeringSessionManager` does more with fewer requests.
 
-Rule 1: what replaces a redacted message is a note beside its node, and the node is erased first. So there is no moment
-at which a message looks redacted and its words are still stored.
-Rule 2: sessions are not held between calls. If somebody else wrote meanwhile, the call is made again on what there is
-now, so that nobody is shut out or undone, and the transcript is one line.
+Rule 1: a redacted message is replaced by a note about its node, after the node was erased. So a message never appears
+redacted while its text is still stored.
+Rule 2: sessions are not locked between calls. If another writer was first, the call is repeated on the new end of the
+session, so that no write is lost, and the transcript has no branches.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from treering.api.store import Store
 
 OPEN_MAX: Final = 64
-"""Sessions kept open: the one not used for longest is closed."""
+"""Sessions kept open; the least recently used one is closed."""
 
 _MARK: Final = {"keeps": "repository"}
 _REVISION: Final = "revision"
@@ -52,7 +52,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _told(method: F) -> F:
-    """One call at a time, and errors as users of Strands expect them."""
+    """Run one call at a time, and raise the errors that users of Strands expect."""
 
     @functools.wraps(method)
     def call(self: TreeringSessionRepository, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +92,7 @@ class TreeringSessionRepository(SessionRepository):
         """Make a session.
 
         Raises:
-            SessionException: There is one of that name.
+            SessionException: A session of that name exists.
         """
         name = require_session_id(session.session_id)
         if self._look(name) is None:
@@ -162,7 +162,7 @@ class TreeringSessionRepository(SessionRepository):
 
     @_told
     def update_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
-        """Replace what an agent knows; the time of its creation stays.
+        """Replace the state of an agent; the time of its creation stays.
 
         Raises:
             SessionException: There is no such agent.
@@ -175,7 +175,7 @@ class TreeringSessionRepository(SessionRepository):
 
     @_told
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
-        """Add a message, in one request but for sealing. If it was redacted, only what replaces it is stored.
+        """Add a message, in one request unless a seal is due. Of a redacted message only the replacement is stored.
 
         Raises:
             SessionException: There is no such agent, or it has another message of that number.
@@ -183,7 +183,7 @@ class TreeringSessionRepository(SessionRepository):
         revision = [_revision(session_message)] if session_message.redact_message is not None else []
         session = self._agent(session_id, agent_id)
         session.append(_draft(session_message), *revision)
-        with contextlib.suppress(TreeringError):  # what was appended is safe already
+        with contextlib.suppress(TreeringError):  # the append is durable already
             session.perform(_tidied)
 
     @_told
@@ -198,14 +198,14 @@ class TreeringSessionRepository(SessionRepository):
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
         """Replace a message; the time of its creation stays.
 
-        If it was redacted, what it said before is erased; else that stays in the journal, and is shown no more.
+        If it was redacted, the old text is erased; otherwise it stays in the journal and is no longer shown.
 
         Raises:
             SessionException: There is no such message.
         """
         name = _node_name(session_message.message_id)
         session = self._agent(session_id, agent_id)
-        if not session.perform(_exists, name):  # perhaps somebody else made it
+        if not session.perform(_exists, name):  # another process may have made it
             session.refresh()
         if not session.perform(_exists, name):
             raise SessionException(f"message does not exist. message_id={session_message.message_id!r}")
@@ -229,7 +229,7 @@ class TreeringSessionRepository(SessionRepository):
             session_id: The session.
             agent_id: The agent.
             limit: Most messages; None for all.
-            offset: How many to pass over.
+            offset: How many to skip.
 
         Raises:
             SessionException: There is no such agent.
@@ -273,11 +273,11 @@ class TreeringSessionRepository(SessionRepository):
     # sessions of the store
 
     def _look(self, name: str) -> OpenSession | None:
-        """A session as it is now, whoever wrote to it; None if there is none."""
+        """Return a session with the records of all writers; None if there is none."""
         if name in self._open:
             try:
                 self._open[name].refresh()
-            except NotFoundError:  # deleted by somebody else, and perhaps made again
+            except NotFoundError:  # deleted by another process, and perhaps made again
                 self._let_go(name)
         return self._opened(name)
 
@@ -309,11 +309,11 @@ class TreeringSessionRepository(SessionRepository):
 
     def _let_go(self, name: str) -> None:
         if name in self._open:
-            with contextlib.suppress(ConflictError, NotFoundError):  # somebody else writes to it, or deleted it
+            with contextlib.suppress(ConflictError, NotFoundError):  # another process writes to it, or deleted it
                 self._open.pop(name).close()
 
     def let_go(self) -> None:
-        """Close the sessions that are open; whoever needs one opens it again."""
+        """Close the open sessions; later calls open them again."""
         for name in tuple(self._open):
             self._let_go(name)
 
@@ -361,7 +361,7 @@ def _draft(message: SessionMessage) -> Draft:
 
 
 def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Draft:
-    """The note beside a node that says what became of its message, with its words if the node was erased."""
+    """The note about a node with the new version of its message, with the text if the node was erased."""
     payload: dict[str, object] = {"created_at": message.created_at, "updated_at": message.updated_at}
     if message.redact_message is not None:
         payload["redacted"] = True
@@ -371,7 +371,7 @@ def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Dra
 
 
 def _tidied(writer: Writer) -> Steps[None]:
-    """Merge segments if there are many new ones: managers of Strands close nothing, and a list reads every segment."""
+    """Merge segments if there are many new ones: Strands never closes a manager, and a list reads every segment."""
     if writer.upkeep.should_optimize:
         yield from writer.upkeep.optimize()
 
@@ -391,13 +391,13 @@ def _exists(reader: Reader, name: str) -> Steps[bool]:
 
 
 def _revisions(reader: Reader, name: str) -> Steps[list[str]]:
-    """The notes beside a message."""
+    """The notes about a message."""
     index = yield from reader.replica.index()
     return [row.id for row in index.graph.annotations.of(name) if row.kind == _REVISION]
 
 
 def _read(reader: Reader, choose: Callable[[list[str]], list[str]]) -> Steps[list[SessionMessage]]:
-    """The messages that are chosen among the names of all, each as its last revision has it."""
+    """The messages chosen by their names, each in its last revision."""
     index = yield from reader.replica.index()
     chosen = choose(_names(index))
     nodes = yield from reader.content.nodes([index.graph.node(name) for name in chosen])
@@ -410,9 +410,9 @@ def _message(node: Node, revision: Note | None) -> SessionMessage:
     facts: Any = node.brief if revision is None else revision.payload
     said: Any = facts.get("message", node.payload)
     redacted = facts.get("redacted", False)
-    if isinstance(said, Erased):  # and nothing took its place: a redaction was cut short
+    if isinstance(said, Erased):  # and was not replaced: a redaction was interrupted
         said, redacted = {"role": node.role, "content": [{"text": str(said.message.get("content", ""))}]}, True
-    then = time_text(node.time_ms, "auto")  # erased with the words
+    then = time_text(node.time_ms, "auto")  # erased with the text
     return SessionMessage(
         message=said,
         message_id=int(node.id),

@@ -1,4 +1,4 @@
-"""`TreeringSessionManager`: what Strands calls when something happens to an agent, and what is done then.
+"""`TreeringSessionManager`: the hooks that Strands calls, and what each of them records.
 
 | Strands says                              | we do                                                       | requests |
 |-------------------------------------------|-------------------------------------------------------------|----------|
@@ -11,8 +11,8 @@
 | a live connection stops or restarts       | the same                                                    | 0 or 1   |
 | a guardrail redacted what the user said   | erase it wherever it is stored, and append what it says now | several  |
 
-Rule 1: a hook that returned has recorded. What the store still refuses after all retries is raised into the turn of the
-user: an agent that goes on with a message nobody has kept would promise what it cannot keep.
+Rule 1: when a hook has returned, its records are durable. An error that remains after all retries is raised into the
+user's turn, so that no agent continues with a message that is not stored.
 Rule 2: the event loop never waits for the store in a hook that Strands awaits.
 Rule 3: no two agents share a session.
 """
@@ -70,17 +70,17 @@ _log: Final = logging.getLogger(__name__)
 
 
 class _Attached:
-    """One agent, what records it, and the thread that does so."""
+    """One agent, its recorder, and the thread of the recorder."""
 
     def __init__(self, recorder: Recorder, worker: Worker) -> None:
         self.recorder = recorder
         self.worker = worker
         self.brought: set[str] = set()
-        """Tracking ids that the caller gave to messages of this invocation: they may have been used before."""
+        """Tracking ids that the caller gave to messages of this invocation, and that may have been used before."""
         self._system: System | None = None
 
     def begin(self, messages: list[Message] | None) -> None:
-        """An invocation begins: prompt and tools may have changed."""
+        """An invocation starts; the prompt and the tools may have changed."""
         self._system = None
         self.brought = {name for message in messages or () if (name := message.get("tracking_id"))}
 
@@ -91,19 +91,19 @@ class _Attached:
         return self._system
 
     def facts(self, agent: LocalAgent, stash: Stash = NO_STASH) -> tuple[list[Any], Known, System]:
-        """What there is to record of an agent now."""
+        """The messages, state, prompt and tools of an agent now."""
         system = self.system(agent)
         return list(agent.messages), capture(agent, stash=stash, system=system.digest), system
 
 
 class TreeringSessionManager(SessionManager[LocalAgent]):
-    """Keeps agents in a Treering store: every message when it is added, and what it takes to go on.
+    """Keeps agents in a Treering store: every message when it is added, and the state needed to continue.
 
     Args:
         store: Where to keep them.
-        session_id: Names the conversation; agents of one id come back with what they had.
+        session_id: Names the conversation; an agent made with the same ids continues where it was.
         title: Of a new session, for lists.
-        project: Of a new session; any word to find it by. By default the session id.
+        project: Of a new session, for filters of lists; by default the session id.
         cwd: Of a new session; the folder it is about.
 
     Raises:
@@ -120,11 +120,11 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._orchestrators = Orchestrators(self._store, session_id, self._options)
 
     def __repr__(self) -> str:
-        """Name the session and who has it."""
+        """Name the session, its store and its agents."""
         return f"<TreeringSessionManager {self.session_id!r} of {self._store!r}, agents {sorted(self._agents)}>"
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:  # noqa: ARG002  # of Strands
-        """Ask to be told of all that is to be recorded."""
+        """Register the hooks that record."""
         registry.add_callback(AgentInitializedEvent, self._on_agent_initialized)
         registry.add_callback(BeforeInvocationEvent, self._on_invocation_begins)
         registry.add_callback(MessageAddedEvent, self._on_message_added)
@@ -135,7 +135,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         )
         self._orchestrators.register_hooks(registry)
 
-    # what Strands says
+    # hooks
 
     def _on_agent_initialized(self, event: AgentInitializedEvent[LocalAgent]) -> None:
         self.initialize(event.agent)
@@ -169,10 +169,10 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         finally:
             await attached.worker.arun(attached.recorder.end)
 
-    # what Strands calls
+    # methods that Strands calls
 
     def initialize(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Load an agent from its session, if there is one. Two reads, and nothing is written.
+        """Load an agent from its session, if it has one: two reads, no write.
 
         Raises:
             SessionException: Another agent of this manager has the same id.
@@ -188,12 +188,12 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._agents[agent.agent_id] = attached
 
     def append_message(self, message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record a message that was added to the agent's."""
+        """Record a message that was added to the agent."""
         attached, message = self._attached(agent), copy.deepcopy(message)
         attached.worker.run(attached.recorder.add, message, *attached.facts(agent), drawn=False)
 
     def sync_agent(self, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record what changed, with a checkpoint; nothing if nothing did."""
+        """Record the changes, with a checkpoint; nothing if there are none."""
         self.checkpoint(agent)
 
     def redact_latest_message(self, redact_message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
@@ -203,7 +203,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         attached.worker.run(attached.recorder.redact, message, *attached.facts(agent))
 
     def initialize_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
-        """Load a graph or a swarm from its session, if there is one. Two reads, and nothing is written.
+        """Load a graph or a swarm from its session, if it has one: two reads, no write.
 
         Raises:
             SessionException: Another one of this manager has the same id, or the session keeps something else.
@@ -211,17 +211,17 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._orchestrators.initialize(source)
 
     def sync_multi_agent(self, source: MultiAgentBase, **kwargs: Any) -> None:  # noqa: ARG002
-        """Record what changed of a graph's or a swarm's state; nothing if nothing did."""
+        """Record the changes of a graph's or a swarm's state; nothing if there are none."""
         self._orchestrators.sync(source)
 
     # time travel
 
     def checkpoint(self, agent: LocalAgent, *, label: str | None = None) -> str | None:
-        """Record what changed, with a checkpoint; without a label nothing if nothing did.
+        """Record the changes, with a checkpoint; without changes and label nothing.
 
         Args:
             agent: Of this manager.
-            label: A name to find the checkpoint by.
+            label: A name for the checkpoint.
 
         Returns:
             The newest checkpoint; None if there is none yet.
@@ -240,7 +240,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         return self._attached(agent).recorder.session.heads
 
     def restore_checkpoint(self, agent: LocalAgent, checkpoint: str) -> None:
-        """Take an agent back to a checkpoint: its messages and all it knew. What came after stays as a branch.
+        """Restore an agent to a checkpoint: its messages and its state. Later messages stay as a branch.
 
         Raises:
             NotFoundError: There is none.
@@ -249,12 +249,12 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._travel(agent, lambda session: session.rewind(checkpoint))
 
     def branch(self, agent: LocalAgent, head: str, *, at: str | None = None) -> None:
-        """Go on with the agent from a message, on a branch of its own; the old one stays where it is.
+        """Continue the agent from a message on a new branch; the old branch stays.
 
         Args:
             agent: Of this manager.
             head: A name for the branch.
-            at: The tracking id of the message it goes on from; by default the last one.
+            at: The tracking id of the message to continue from; by default the last one.
 
         Raises:
             NotFoundError: There is no such message.
@@ -265,7 +265,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._travel(agent, lambda session: session.branch(head, at=node))
 
     def switch(self, agent: LocalAgent, head: str) -> None:
-        """Go on with the agent where another branch ends.
+        """Continue the agent at the end of another branch.
 
         Raises:
             NotFoundError: There is no such branch.
@@ -276,16 +276,16 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
     def fork(
         self, agent: LocalAgent, session_id: str, *, at: str | None = None, title: str | None = None
     ) -> TreeringSessionManager:
-        """Make a new session of the conversation up to a message. This agent stays as it is.
+        """Fork a new session from the conversation up to a message. This agent does not change.
 
         Args:
             agent: Of this manager.
             session_id: Of the new session.
-            at: The tracking id of the last message to be copied; by default the last one there is.
+            at: The tracking id of the last message to copy; by default the last one.
             title: Of the new session.
 
         Returns:
-            A manager of the new session: an agent of the same id that is made with it goes on from there.
+            A manager of the new session: an agent of the same id that is made with it continues from there.
 
         Raises:
             ConflictError: There is a session of that id.
@@ -304,7 +304,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         return other
 
     def view(self, agent_id: str = DEFAULT_AGENT) -> View:
-        """Look at all that an agent ever did, without ever writing.
+        """Return a read-only view of all that an agent did.
 
         Raises:
             NotFoundError: There is no such agent in this session.
@@ -314,14 +314,14 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
     # the whole session
 
     def delete_session(self) -> None:
-        """Delete everything that is kept under this session id. Its agents cannot go on."""
+        """Delete all sessions with this session id. Its agents cannot continue."""
         self.close()
         for row in list(self._store.each_session()):
             if belongs_to(self.session_id, row.id):
                 self._store.delete(row.id)
 
     def close(self) -> None:
-        """Give back what agents hold. Their sessions are left as if nothing had to be read again but two objects."""
+        """Close the sessions of all agents, so that resuming each takes two reads."""
         self._orchestrators.close()
         agents, self._agents = self._agents, {}
         for attached in agents.values():
@@ -354,7 +354,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         return attached
 
     def _travel(self, agent: LocalAgent, move: Callable[[Session], None]) -> None:
-        """Take a session elsewhere, and its agent with it."""
+        """Move a session to another place, and load its agent from there."""
         agent.load_snapshot(_snapshot({}))  # raises now if the agent cannot be loaded
         attached = self._attached(agent)
         self.sync_agent(agent)
@@ -386,7 +386,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
 
 
 def _about(session_id: str, agent_id: str) -> dict[str, object]:
-    """What the card of an agent's session says."""
+    """The facts about an agent on the card of its session."""
     return {EXTRA: {"session": session_id, "agent": agent_id}}
 
 
@@ -395,7 +395,7 @@ def _snapshot(data: dict[str, Any]) -> Snapshot:
 
 
 async def _stash(agent: LocalAgent) -> Stash:
-    """What an agent's context manager put aside."""
+    """The content that an agent's context manager offloaded."""
     manager = agent.context_manager
     if manager is None or manager.stash is None:
         return NO_STASH
@@ -405,7 +405,7 @@ async def _stash(agent: LocalAgent) -> Stash:
 
 
 async def _unstash(agent: LocalAgent, stash: Stash) -> None:
-    """Put back what was put aside."""
+    """Restore offloaded content."""
     manager = agent.context_manager
     if manager is None or manager.stash is None:
         return
@@ -415,7 +415,7 @@ async def _unstash(agent: LocalAgent, stash: Stash) -> None:
 
 
 async def _forget(agent: LocalAgent, message: Message) -> None:
-    """Let the context manager keep nothing of a message."""
+    """Remove the offloaded content of a message from the context manager."""
     manager = agent.context_manager
     if manager is None or manager.stash is None:
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from strands.storage.search.keyword import KeywordSearchStrategy
 
-# What tells the rest of Strands that a storage was given a namespace, or ends with its process, has no public name.
+# Strands has no public names for the facts that a storage has a namespace, or ends with its process.
 from strands.storage.storage import _EPHEMERAL, _NAMESPACED
 from strands.types.exceptions import StorageError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from treering.api.store import Store
 
 SEEN_MAX = 10_000
-"""Versions that a storage remembers of what it read and wrote; about 200 bytes each."""
+"""Versions of values read or written that a storage remembers; about 200 bytes each."""
 
 T = TypeVar("T")
 
@@ -43,10 +43,10 @@ class TreeringStorage:
 
     Args:
         store: Where to keep values. A namespace of it keeps those of one tenant.
-        search_strategy: Told of every write, and asked by `search`. By default `search` reads every value there is.
-        overwrite: A write replaces whatever is there, as in all storages of Strands. If false it replaces only what
-            this storage has read or written itself; if somebody else wrote since, it raises `StorageError`, whose
-            cause is a `treering.ConflictError`. Then two processes with one session do not undo each other.
+        search_strategy: Called for every write and by `search`. By default `search` reads every value.
+        overwrite: A write replaces any value, as in all storages of Strands. If false, it replaces only the version
+            that this storage has read or written itself; after a write by another it raises `StorageError`, whose cause
+            is a `treering.ConflictError`, so that two processes with one session lose no update.
     """
 
     _namespaced: object = None
@@ -69,7 +69,7 @@ class TreeringStorage:
         """Store a value under a key; durable when it returns.
 
         Raises:
-            StorageError: The key is not one, the store did not take it, or somebody else wrote there; see `overwrite`.
+            StorageError: The key is invalid, the store failed, or another writer was first; see `overwrite`.
         """
         name = self._prefix + _normal_key(key)
         expect = None if self._seen is None else self._seen.get(name, ABSENT)
@@ -87,7 +87,7 @@ class TreeringStorage:
         """Return the value under a key; None if there is none.
 
         Raises:
-            StorageError: The key is not one, the store did not answer, or the value is damaged.
+            StorageError: The key is invalid, the store did not answer, or the value is damaged.
         """
         name = self._prefix + _normal_key(key)
         found = await self._do(f"Failed to read '{key}'", get_parcel(self._place, name))
@@ -99,7 +99,7 @@ class TreeringStorage:
         """Remove the value under a key, if there is one.
 
         Raises:
-            StorageError: The key is not one, or the store did not do it.
+            StorageError: The key is invalid, or the store failed.
         """
         name = self._prefix + _normal_key(key)
         await self._do(f"Failed to delete '{key}'", delete_parcel(self._place, name))
@@ -110,18 +110,18 @@ class TreeringStorage:
         """Return the keys that start with `query`, sorted: one LIST for each thousand.
 
         Raises:
-            StorageError: The query is no beginning of a key, or the store did not answer.
+            StorageError: The query is no valid prefix of keys, or the store did not answer.
         """
         start = self._prefix + _normal_prefix(query)
         names = await self._do(f"Failed to list '{query}'", parcel_names(self._place, start))
         return [name[len(self._prefix) :] for name in names]
 
     async def search(self, query: str) -> builtins.list[StorageSearchResult]:
-        """Return what matches, best first: by the search strategy, or by words in keys and values."""
+        """Return the matching values, best first: by the search strategy, or by words in keys and values."""
         return await (self._search_strategy or KeywordSearchStrategy()).search(self, query)
 
     def namespace(self, prefix: str) -> Self:
-        """Return this storage for the keys below `prefix`, which it adds and takes off."""
+        """Return a storage for the keys below `prefix`, which it adds to keys and removes from results."""
         scoped = copy.copy(self)
         normal = _normal_prefix(prefix).rstrip("/")
         scoped._prefix = f"{self._prefix}{normal}/" if normal else self._prefix  # noqa: SLF001  # of the same class
@@ -135,11 +135,11 @@ class TreeringStorage:
             raise StorageError(f"{failed}: {error}") from error
 
     async def _scrub(self, name: str) -> None:
-        """Remove what the driver keeps of a value that was replaced or deleted."""
+        """Remove old versions that the driver keeps of a value that was replaced or deleted."""
         await asyncio.to_thread(self._place.driver.scrub, parcel_key(self._place.prefix, name))
 
     def _saw(self, name: str, version: Version) -> None:
-        """Remember what a later write may replace; who is forgotten must be read again."""
+        """Remember the version that a later write may replace; a forgotten value must be read again."""
         if self._seen is not None:
             self._seen[name] = version
             self._seen.move_to_end(name)
@@ -148,10 +148,10 @@ class TreeringStorage:
 
 
 def _normal_key(key: str) -> str:
-    """Return a key as the storages of Strands do: without superfluous slashes.
+    """Return a key without superfluous slashes, as the storages of Strands do.
 
     Raises:
-        StorageError: It is empty, or looks like a path that leads elsewhere.
+        StorageError: It is empty, or a path out of the storage.
     """
     normal = _normal_prefix(key).rstrip("/")
     if not normal:
@@ -160,7 +160,7 @@ def _normal_key(key: str) -> str:
 
 
 def _normal_prefix(prefix: str) -> str:
-    """Return the beginning of a key, likewise; it may be empty, and a slash at its end counts."""
+    """Return a prefix of keys in the same way; it may be empty, and a final slash is kept."""
     normal = re.sub("/+", "/", prefix).lstrip("/")
     if "\\" in prefix or ".." in normal.split("/"):
         raise StorageError(f"A key must not have backslashes or '..' in it. key={prefix!r}")

@@ -1,8 +1,8 @@
-"""One thread for all that is done to one session, so that nobody's event loop waits for a store.
+"""One thread for all work on one session, so that no event loop waits for a store.
 
 Strands calls a session manager from event loops, a new one for each invocation of a blocking caller, and in a few
-places without awaiting. Work in one thread is in order whoever asks for it, belongs to no loop, and cannot wait for
-itself: a blocking call finds the thread at work for a task of its own loop, and the thread goes on.
+places without awaiting. Work in one thread is in order for all callers, and belongs to no loop. It cannot deadlock: a
+blocking call may wait for a task of its own loop, since the thread does that task without the loop.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Worker:
         return self._submit(function, *args, **kwargs).result()
 
     async def arun(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function and wait without blocking the event loop. What was begun ends, whatever becomes of us."""
+        """Call a function and wait without blocking the event loop. It runs to its end even if this is cancelled."""
         return await asyncio.wrap_future(self._submit(function, *args, **kwargs))
 
     def close(self) -> None:
-        """Let the thread end when it has done what it was given."""
+        """Let the thread end when its queue is empty."""
         self._threads.shutdown(wait=False)
 
     def _submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        if os.getpid() != self._pid:  # the thread is the parent's, so nobody would ever answer
+        if os.getpid() != self._pid:  # the thread exists only in the parent, so no call would ever be answered
             raise UsageError("this session manager was made before a fork", kind="forked", remedy="make another one")
         return self._threads.submit(function, *args, **kwargs)
