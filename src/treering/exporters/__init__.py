@@ -1,4 +1,4 @@
-"""Exporters: sessions written as files of other programs, which these take up where the session stands."""
+"""Exporters: sessions written as files of other programs, in which these programs continue at the session's head."""
 
 from treering.exporters.export import Exported, export
 from treering.programs.common.target import LeftOut

@@ -1,8 +1,8 @@
 """Write a session as a file of another program.
 
-Rule: a file is there whole and right, or not at all. It is written beside its place and read again as its program
-would read it; its entries, its labels, the place where it goes on and what a model sees there must be those of the
-session. Only then it gets its name.
+Rule: a file exists whole and verified, or not at all. It is written under a temporary name and read again as its
+program would read it; its entries, its labels, the leaf and the context there must be those of the session. Only then
+it is renamed.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ from treering.programs.formats import blobs_folder, find_format
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
-_MISSED: Final = "the session shows them to the model there, and by its own rules the program does not"
-_AMBIGUOUS: Final = "several entries have one id or come round in a circle, and the program may mean others than we do"
-_REFUSED: Final = "it stands in the file, but the program opens no file with such an entry"
-_PASSED_OVER: Final = "it stands in the file, but the program passes over such an entry and loses what is above it"
-_ADDED: Final = "the session does not show them to the model there, and by its own rules the program does"
+_MISSED: Final = "the session sends them to the model there, and by its own rules the program does not"
+_AMBIGUOUS: Final = "several entries share one id or form a cycle, and the program may resolve them in another way"
+_REFUSED: Final = "it is in the file, but the program opens no file with such an entry"
+_PASSED_OVER: Final = "it is in the file, but the program skips such an entry and loses its ancestors"
+_ADDED: Final = "the session does not send them to the model there, and by its own rules the program does"
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of an export."""
+    """The result of an export."""
 
     path: str
     format: str
     entries: int
     left_out: list[LeftOut]
-    """What the format cannot say."""
+    """Records that the format cannot hold."""
     same_context: bool
-    """The program sends to the model what the session would; else `left_out` tells why not."""
+    """The program sends the same context to the model as the session; otherwise `left_out` says why not."""
 
 
 def export(
@@ -54,7 +54,7 @@ def export(
     format: str,  # noqa: A002  # as it is called everywhere here
     overwrite: bool = False,
 ) -> Exported:
-    """Write a session as a file of another program, which then goes on where the session stands.
+    """Write a session as a file of another program, which continues at the session's head.
 
     Args:
         view: The session.
@@ -64,7 +64,7 @@ def export(
 
     Raises:
         UsageError: The file exists, or there is no exporter for the format.
-        CorruptError: What was written is not what the session says, and was removed again; please report it.
+        CorruptError: The file differs from the session and was removed; please report this.
     """
     place, exporter = Path(path), find_exporter(format)
     expected = view.perform(_expected, find_format(format).POLICIES[0])
@@ -90,7 +90,7 @@ def export(
 
 
 def _write_parts(place: Path, program: str, composed: Composed) -> Iterator[Path]:
-    """Write what goes into files of their own, where the program will look for it; yield those that are new."""
+    """Write parts that the program keeps in files of their own; yield the new files."""
     folder = blobs_folder(program, place)
     if not composed.parts or folder is None:
         return
@@ -115,17 +115,17 @@ def _write_beside(place: Path, data: Iterable[bytes]) -> Path:
 
 
 def _check_messages(file: SessionFile, composed: Composed) -> None:
-    """Compare the words of a file with those of its session, as is done where entries have no ids."""
+    """Compare the messages of a file with those of its session, for formats without ids."""
     _require("messages", composed.messages, [message.message for message in file.context(file.leaf).messages])
 
 
 def _check(view: View, file: FileOutline, composed: Composed, expected: list[str]) -> tuple[list[LeftOut], bool]:
-    """Compare a file with its session; tell what is left out, and whether the model sees the same."""
+    """Compare a file with its session; return what is left out, and whether the context is the same."""
     by_name = file.version > 1 and not composed.ambiguous
     if composed.entry_ids is not None and file.version > 1:
         _require("entries", _named(composed.entry_ids), _named(file.entry_ids))
     if composed.labels is not None and by_name:
-        # The store cuts labels to what a brief may hold. What was imported is written whole.
+        # The store cuts labels to the limit of a brief; imported ones are written whole.
         labels = {name: label[: len(composed.labels.get(name, label))] for name, label in file.labels.items()}
         _require("labels", composed.labels, labels)
     shown = [name for name in file.shown() if name not in composed.pieces]
@@ -140,7 +140,7 @@ def _check(view: View, file: FileOutline, composed: Composed, expected: list[str
 
 
 def _unread(file: FileOutline) -> list[LeftOut]:
-    """Tell of entries that the program cannot read, though they are its own: with them it loses more."""
+    """Return the program's own entries that it cannot read: with them it loses their ancestors."""
     rules = file.rules
     if rules.reads is None:
         return []
@@ -156,13 +156,13 @@ def _unread(file: FileOutline) -> list[LeftOut]:
 
 
 def _unseen(composed: Composed, expected: list[str]) -> list[LeftOut]:
-    """Tell of which messages the program shows nothing, and whether the model would see them here."""
+    """Return the messages that the program does not show, and whether the session shows them to the model."""
     found = Counter((*what, node in expected) for node, what in composed.unseen.items())
     return [LeftOut(kind, count, reason, seen) for (kind, reason, seen), count in found.items()]
 
 
 def _otherwise(view: View, expected: list[str]) -> list[LeftOut]:
-    """Tell how many messages the program sends or does not send by its own rules, unlike those of the session."""
+    """Count the messages that the program sends and the session does not, and the other way round."""
     here, there = {item.node for item in view.recorded_context}, set(expected)
     counts = {_MISSED: len(here - there), _ADDED: len(there - here)}
     return [LeftOut("message", count, reason, seen=True) for reason, count in counts.items() if count]
@@ -181,7 +181,7 @@ def _require(what: str, expected: object, got: object) -> None:
 
 
 def _expected(reader: Readable, policy: str) -> Steps[list[str]]:
-    """The nodes that a model sees by the policy of the program, edits included."""
+    """The nodes in the context by the policy of the program, edits included."""
     index = yield from reader.replica.index()
     context = find_policy(policy).build(index.graph.path(reader.replica.state.tip), index.graph)
     context = yield from reader.content.edited(index, Context(context.items, context.settings))

@@ -1,4 +1,4 @@
-"""Importers: session files of other programs, read as drafts, and as their programs see them."""
+"""Importers: session files of other programs, read as drafts, and as these programs see them."""
 
 from treering.importers.discovery import discover, find_sessions, recent
 from treering.importers.file_repair import Repaired, diagnose, repair

@@ -1,8 +1,8 @@
 """Find the session files that other programs left on this computer.
 
-Rule 1: names and times are looked at first, and heads of files only where these do not tell. No file is read whole
-that is not taken.
-Rule 2: nothing is written, and a folder that cannot be read is passed over.
+Rule 1: names and times are checked first, and the beginnings of files only where these are not enough. Only the result
+is read whole.
+Rule 2: nothing is written, and a folder that cannot be read is skipped.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from treering.programs.formats import Breadcrumb, Breadcrumbs, detect_format, fi
 ENDINGS: Final = (".jsonl", ".jsonl.gz", ".json", ".json.gz")
 """Names of session files end like this in all formats that are known."""
 HEADS_MAX: Final = 1000
-"""So many files are opened in search of the last session about a folder; the newest come first."""
+"""Most files to open in search of the last session about a folder, newest first."""
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -64,13 +64,13 @@ def find_sessions(
     A file yields itself, or the folder whose session it is part of.
 
     Args:
-        place: A folder, a file, or the URL of a bucket, in which only sessions are found that are folders.
-        format: Only what may be of this format.
-        storage_options: For a URL: what the client needs.
+        place: A folder, a file, or the URL of a bucket; in a bucket only sessions that are folders are found.
+        format: Only files that may be of this format.
+        storage_options: For a URL: options of the client.
 
     Raises:
         NotFoundError: There is no such file or folder.
-        UsageError: There is no such format, or nothing is known that is at such a URL.
+        UsageError: There is no such format, or no driver for the URL.
         UnavailableError: The store does not answer.
     """
     found = find_locator(format) if format is not None else None
@@ -101,12 +101,12 @@ def discover(home: Path, environ: Mapping[str, str]) -> list[Folder]:
 
 
 def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[tuple[str, Breadcrumb]]:
-    """Return what terminals had open last, of each program that notes it the newest first, and the program's name."""
+    """Return the sessions that terminals had open, newest first, with the names of the programs that recorded it."""
     return [(name, crumb) for name, found in _noting() for crumb in found.breadcrumbs(home, environ)]
 
 
 def _noting() -> Iterator[tuple[str, Breadcrumbs]]:
-    """The programs that note what terminals have open."""
+    """The programs that record which session a terminal has open."""
     found = ((name, find_locator(name)) for name in known_programs())
     return ((name, cast(Breadcrumbs, each)) for name, each in found if hasattr(each, "breadcrumb"))
 
@@ -122,7 +122,7 @@ def recent(
 ) -> Recent | None:
     """Return the last session of any program about a folder; None if there is none.
 
-    Where a program noted for this terminal what was open in the folder, that is its session, as it is for the program.
+    If a program recorded which session this terminal had open in the folder, that is its last session.
 
     Args:
         cwd: The folder.
@@ -130,7 +130,7 @@ def recent(
         environ: The environment.
         tty: Path of the terminal's device, if there is one.
         after_ms: Only files that were written after this time, in milliseconds since 1970.
-        known: Tells files that need not be looked at.
+        known: Tells whether a file can be skipped.
     """
     crumbs = ((name, found.breadcrumb(home, environ, tty)) for name, found in _noting())
     of_cwd = ((name, crumb) for name, crumb in crumbs if crumb is not None and crumb.is_of(cwd))
@@ -157,7 +157,7 @@ def recent(
 
 
 def _claims(home: Path, environ: Mapping[str, str]) -> dict[Path, list[str]]:
-    """Folders and the programs that use them: one variable may lead two programs to one folder."""
+    """Folders and the programs that use them: one environment variable may give two programs the same folder."""
     load_installed()
     claims: dict[Path, list[str]] = {}
     for name in known_programs():
@@ -171,7 +171,7 @@ def _in(folder: Path) -> Iterator[Path]:
 
 
 def _folder(name: str, folder: Path, only: str | None) -> Folder:
-    """Count the sessions of a program; of `only` this one, if others use the folder as well."""
+    """Count the sessions of a program; only those of `only`, if other programs use the folder as well."""
     count = size = newest_ns = 0
     newest: Path | None = None
     for path in find_locator(name).find(folder):
@@ -199,7 +199,7 @@ def _is_of(path: Path, name: str) -> bool:
 
 
 def _look(path: Path, name: str | None, modified_ms: int, cwd: Path | None) -> Recent | None:
-    """Return what the head of a file says, if it is a session about a folder."""
+    """Return the session that the beginning of a file describes, if it is about the folder."""
     try:
         found = find_format(name) if name is not None else detect_format(path)
         header = found.open_source(path).header

@@ -1,4 +1,4 @@
-"""Say what is wrong with a session file, and make a repaired copy. `treering.importers.parsed_file` has the rules."""
+"""Diagnose a session file and write a repaired copy. `treering.importers.parsed_file` has the rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GZIP: Final = 31
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a file."""
+    """The result of a repair."""
 
     diagnosis: Diagnosis
     path: str
@@ -36,19 +36,19 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Plan:
-    """What changes in the records of the copy."""
+    """The changes of records in the copy."""
 
     def __init__(self, parsed: ParsedFile, tree: _TreeRepair | None) -> None:
         self.parsed = parsed
         self._tree = tree
 
     def records(self) -> Iterator[tuple[Entry, Fields]]:
-        """Read the file again; yield its entries, and their records as they stand in the copy, one at a time."""
+        """Read the file again; yield its entries with their records in the copy, one at a time."""
         for at, entry in enumerate(each_entry(self.parsed)):
             yield entry, entry.record if self._tree is None else self._tree.record(at, entry)
 
     def lines(self) -> Iterator[bytes]:
-        """Yield the lines of the copy: by the bytes of a record if it is unchanged and they are text."""
+        """Yield the lines of the copy: the original bytes of each record that is unchanged and valid UTF-8."""
         for entry, record in self.records():
             raw = entry.raw.strip()
             if record is not entry.record or not _is_text(raw):
@@ -59,12 +59,12 @@ class Plan:
 
 
 def plan(parsed: ParsedFile) -> Plan:
-    """Decide what stands in the copy of a file, and report what is wrong with its tree."""
+    """Decide the contents of the copy, and report the problems of the tree."""
     return Plan(parsed, None if parsed.tree is None else _TreeRepair(parsed, parsed.tree))
 
 
 class _TreeRepair:
-    """Gives every entry an id of its own and a parent that is there."""
+    """Gives every entry a unique id and an existing parent."""
 
     def __init__(self, parsed: ParsedFile, tree: TreeRules) -> None:
         self._parsed = parsed
@@ -76,7 +76,7 @@ class _TreeRepair:
         self._parents = self._resolved()
         self._lost = self._named_by_damage()
         self._attached: dict[str, str | None] = {}
-        """The new parent of the children of each entry that is lost."""
+        """By lost entry: the new parent of its children."""
         for at, named in enumerate([*self._parents]):
             if named is not None and named not in self._places:
                 self._parents[at] = self._attach(at, named)
@@ -109,10 +109,10 @@ class _TreeRepair:
                 return name
 
     def _resolved(self) -> list[str | None]:
-        """The parents in terms of the new ids: an id that is used twice means the later one from there on."""
+        """The parents by their new ids: after the second entry with an id, the id means that entry."""
         names: dict[str, str] = {}
         self._names = list[dict[str, str]]()
-        """What ids mean at each entry, where that is another one."""
+        """By entry: the ids of the file that mean an entry with a new id there."""
         parents: list[str | None] = []
         for at, entry in enumerate(self._entries):
             named = entry.parent or entry.above
@@ -126,12 +126,12 @@ class _TreeRepair:
     # parents
 
     def _named_by_damage(self) -> dict[str, str | None]:
-        """What damaged bytes say of entries that are lost: their ids and parents."""
+        """Ids of lost entries and their parents, as far as the damaged bytes show them."""
         found = (names_in(raw, self._rules) for _, raw in self._parsed.lost)
         return {pair[0]: pair[1] for pair in found if pair is not None}
 
     def _attach(self, at: int, lost: str) -> str | None:
-        """Find a parent for an entry whose own is lost, the same for all of its children, and report it."""
+        """Report an entry with a lost parent, and return a new one: the same for all children of the lost entry."""
         if lost not in self._attached:
             self._attached[lost] = self._above_damage(lost) or self._before(at)
         entry, parent = self._entries[at], self._attached[lost]
@@ -142,7 +142,7 @@ class _TreeRepair:
         return parent
 
     def _above_damage(self, lost: str) -> str | None:
-        """The parent that damaged bytes name, or that of other damaged bytes if this is lost, too."""
+        """The nearest existing ancestor of a lost entry by what damaged bytes show."""
         seen: set[str] = set()
         name: str | None = lost
         while name is not None and name not in self._places and name not in seen:
@@ -151,7 +151,7 @@ class _TreeRepair:
         return name if name is not None and name in self._places else None
 
     def _before(self, at: int) -> str | None:
-        """The last entry of the conversation in front of the nearest damage above, or else in front of this one."""
+        """The last entry of the conversation before the nearest damage above, or else before this entry."""
         cut = max((place for place, _ in self._parsed.lost if place <= at), default=at) or at
         for place in chain(range(cut - 1, -1, -1), range(at - 1, cut - 1, -1)):
             if self._is_attachable(place, at) and not self._is_below(place, at):
@@ -159,14 +159,14 @@ class _TreeRepair:
         return None
 
     def _is_attachable(self, place: int, at: int) -> bool:
-        """Tell whether an entry may be the parent of another, as far as its kind tells that."""
+        """Tell by their types whether an entry may be the parent of another."""
         entry, below = self._entries[place], self._entries[at]
         if entry.type in self._unattachable or (self._rules.loose and not entry.id):
             return False
         return entry.lane == below.lane
 
     def _is_below(self, place: int, top: int) -> bool:
-        """Tell whether an entry is another one, or below it."""
+        """Tell whether an entry is `top` or a descendant of it."""
         at: int | None = place
         seen: set[int] = set()
         while at is not None and at not in seen:
@@ -177,7 +177,7 @@ class _TreeRepair:
         return False
 
     def _break_cycles(self) -> None:
-        """Attach the first entry of each cycle to what stands in front of it."""
+        """Attach the first entry of each cycle to the entry before it."""
         done: set[int] = set()
         for start in range(len(self._entries)):
             path: dict[int, None] = {}
@@ -193,16 +193,14 @@ class _TreeRepair:
         entry = self._entries[at]
         alone = self._parents[at] == self._ids[at]
         parent = self._parents[at] = self._before(at)
-        kind, message = (
-            ("self_parent", "entry is its own parent") if alone else ("cycle", "parents lead round in circles")
-        )
+        kind, message = ("self_parent", "entry is its own parent") if alone else ("cycle", "parents form a cycle")
         remedy = f"it is attached to {parent!r}" if parent is not None else "it begins a branch of its own"
         self._parsed.report(entry.line, entry.offset, kind, f"{message}. id={self._ids[at]!r}", remedy)
 
     # records
 
     def _look_at_type(self, entry: Outline) -> None:
-        """Report a type that the program does not know, and what becomes of it."""
+        """Report an unknown type, and what the copy has in its place."""
         if entry.type in self._rules.types:
             return
         carrier = self._rules.carrier
@@ -214,10 +212,10 @@ class _TreeRepair:
             self._parsed.report(entry.line, entry.offset, "unknown_type", message)
 
     def record(self, at: int, entry: Entry) -> Fields:
-        """Return the record as it stands in the copy; the entry's own one if nothing changes.
+        """Return the record for the copy; the entry's own record if nothing changes.
 
         Args:
-            at: Its place among the entries.
+            at: Its index among the entries.
             entry: The whole entry.
         """
         changed: Fields = {}
@@ -236,7 +234,7 @@ class _TreeRepair:
         return self._carried(entry, record)
 
     def _carried(self, entry: Entry, record: Fields) -> Fields:
-        """Put a record of a type that the program refuses into one that it takes."""
+        """Wrap a record of a type that the program refuses in one that it accepts."""
         carrier = self._rules.carrier
         if carrier is None or entry.type in self._rules.types:
             return record
@@ -247,7 +245,7 @@ class _TreeRepair:
 
 
 def _merged(record: Fields, changed: Fields) -> Fields:
-    """Change fields of a record; an id or parent that is new stands behind the type. A parent that is none is null."""
+    """Change fields of a record; a new id or parent comes after the type. No parent is null."""
     missing = {name: value for name, value in changed.items() if name not in record}
     kept = {name: changed.get(name, value) for name, value in record.items()}
     if not missing:
@@ -257,7 +255,7 @@ def _merged(record: Fields, changed: Fields) -> Fields:
 
 
 def diagnose(path: str | os.PathLike[str], *, format: str | None = None) -> Diagnosis:  # noqa: A002
-    """Say what is wrong with a session file, which is not changed.
+    """Return what is wrong with a session file, which is not changed.
 
     Args:
         path: The file, compressed by gzip or not, or a pipe.
@@ -293,7 +291,7 @@ def repair(
     Raises:
         UsageError: It is no session file of a format that is known, or `out` exists.
         ConflictError: Nothing of the conversation is left.
-        CorruptError: The copy was not what it should be, and was removed again; please report it.
+        CorruptError: The copy failed its verification and was removed; please report this.
     """
     place, target = Path(path), Path(out)
     if target.exists():
@@ -306,7 +304,7 @@ def repair(
         beside, size = _write_beside(target, _pieces(made))
         try:
             _check(beside, made, place)
-            os.link(beside, target)  # fails if somebody made the file meanwhile
+            os.link(beside, target)  # fails if the file was made meanwhile
         except FileExistsError as error:
             raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
         finally:
@@ -335,7 +333,7 @@ def _lines(made: Plan) -> Iterator[bytes]:
 
 
 def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
-    """Write a file beside a place, compressed if that is; return it, and how many bytes it holds uncompressed."""
+    """Write a temporary file beside the target, compressed if the target is; return it and its uncompressed size."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix)
     packer, size = zlib.compressobj(level=9, wbits=_GZIP) if target.suffix == ".gz" else None, 0
     try:
@@ -353,7 +351,7 @@ def _write_beside(target: Path, data: Iterable[bytes]) -> tuple[Path, int]:
 
 
 def _check(copy: Path, made: Plan, beside: Path) -> None:
-    """Read a copy again: every record is in it, in order, and nothing is wrong any more."""
+    """Read the copy again and verify that it has every record, in order, and no damage."""
     parsed = examine(copy, made.parsed.format.NAME, beside)
     again = plan(parsed)
     left = [finding for finding in parsed.findings if finding.severity == "damage"]

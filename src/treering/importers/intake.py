@@ -1,16 +1,16 @@
-"""Bring files of other programs into a store, and keep up with those that grow.
+"""Import files of other programs into a store, and update sessions whose files grew.
 
-Rule 1: a file that is as it was is not opened; a card tells that.
-Rule 2: a file that has grown adds its new records. If the session was continued here meanwhile, they come as a branch
-of their own, and the head stays where it is.
-Rule 3: a file that no longer begins with what was imported is another session. It is refused unless asked for, and
-then gets another name.
-Rule 4: what a file has that was recorded here, and came into it by an export, is not recorded a second time. A session
-that stands where it stood then goes along with the program, as if it had never left.
-What has no ids is told by its words, as `treering.importers.matching` says.
+Rule 1: a file with the size and time that its card states is not opened.
+Rule 2: the new records of a file that has grown are added. If the session was continued here meanwhile, they become a
+branch, and the current head stays.
+Rule 3: a file that no longer begins with the imported records is another session. It is refused, or imported under
+another name on request.
+Rule 4: records that were made here and came into the file by an export are not recorded a second time. If the session's
+head has not moved since the export, it follows the program. Messages without ids are recognised by their contents, see
+`treering.importers.matching`.
 Rule 5: no two files share a session. A session is named by its id in the file; if that name is taken, by `<id>-2`,
-`<id>-3`, ... The name is remembered with the path, so it stays whatever is imported later. What comes out of a pipe
-has no path: it is known by its records alone.
+`<id>-3`, ... The name is stored with the path, so it stays the same on later imports. A session read from a pipe has no
+path: it is recognised by its records alone.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from treering.store.place import LoadFacts
 from treering.transcript.node import Draft
 
 DRAFTS_AT_ONCE = 256
-"""New records of a file that has grown, in one append."""
+"""Records of a file that has grown, per append."""
 TITLE_BYTES_MAX = 200
 """The card is read by every list and must stay small; the note of the import has the whole title."""
 
@@ -51,21 +51,21 @@ Outcome = Literal["new", "updated", "unchanged", "copy"]
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one file."""
+    """The result of importing one file."""
 
     path: str
     session: str
     outcome: Outcome
-    """`copy`: another file with the same records was imported; `session` is made of that."""
+    """`copy`: another file with the same records was imported as `session`."""
     records: int = 0
-    """New ones."""
+    """The number of new ones."""
     branch: str = ""
-    """The head on which new records are, if the session went on in another way."""
+    """The head of the new records, if the session was continued on another branch."""
     problems: list[Problem] = []
 
 
 class Intake:
-    """Imports files into one store. It reads all cards once, and then knows what was imported before.
+    """Imports files into one store. It reads all cards once to learn what was imported before.
 
     Use one for many files: it is made with one LIST and a ranged GET for each session. Memory grows by about a kilobyte
     for each session that was imported.
@@ -74,13 +74,13 @@ class Intake:
     def __init__(
         self, store: Store, *, project: str = "", policy: str | None = None, looks: Looks | None = None
     ) -> None:
-        """Look at what there is.
+        """Read the cards of the store.
 
         Args:
             store: Where sessions are made.
             project: Of new sessions.
             policy: Chooses what the model sees in new sessions; by default the one of the program.
-            looks: Where it is kept how far large files were read; by default in the user's cache folder.
+            looks: Where the progress of reading large files is kept; by default in the user's cache folder.
         """
         self._store = store
         self._looks = looks or Looks()
@@ -95,14 +95,14 @@ class Intake:
             if origin := origin_of(info):
                 self._remember(origin)
 
-    # what is known
+    # imported files
 
     def origin(self, session: str) -> Origin | None:
-        """The file that a session was made of."""
+        """Return the file of which a session was made."""
         return self._origins.get(session)
 
     def find(self, path: str | os.PathLike[str]) -> Origin | None:
-        """What was imported from a path, the last time that something was."""
+        """Return the last import from a path."""
         session = self._by_path.get(name_of_path(path))
         return self._origins[session] if session is not None else None
 
@@ -163,7 +163,7 @@ class Intake:
             except CorruptError as error:
                 if error.kind != DAMAGED:
                     raise
-                self._looks.drop(Path(place))  # what was recorded with it is right
+                self._looks.drop(Path(place))  # the origin recorded with it is correct
             file = _opened(place, of, format, pipe)
             return self._take(file, known, name=name, again=again, progress=progress)
 
@@ -198,7 +198,7 @@ class Intake:
         return known
 
     def _elsewhere(self, file: _File) -> Origin | None:
-        """A session with the id of a file that has the same beginning, and whose own file is gone or equal."""
+        """A session with the id of the file and the same first records, whose own file is gone or equal."""
         for session in self._by_id.get(file.source.header.session_id, ()):
             origin = self._origins[session]
             if file.is_of(origin) and (not file.name or origin.path != file.name):
@@ -253,7 +253,7 @@ class Intake:
         return Taken(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
 
     def _read_to(self, origin: Origin, file: _File, reading: Reading) -> Origin:
-        """What to remember when a file was read to its end."""
+        """The origin to store when a file was read to its end."""
         header = file.source.header
         if reading.look is not None:
             self._looks.keep(Path(file.path), reading.look)
@@ -273,16 +273,16 @@ class Intake:
         )
         return msgspec.structs.replace(found, parent_session=origin.parent_session or self._parent_of(found))
 
-    # what is new in a file
+    # new records of a file
 
     def _update(self, known: Origin, file: _File) -> Taken | None:
-        """Record what a file has gained; None if it does not begin with what was recorded."""
+        """Record the new records of a file; None if it does not begin with the recorded ones."""
         source = file.source
         if file.name not in (known.path, "") and _exists(known):
             same = Reading(source).begins_with(known)
             return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
-            known = origin_of(session.info) or known  # the card may lag behind an update that was cut short
+            known = origin_of(session.info) or known  # the card may be older than an update that was interrupted
             reading = Reading(source, file.growth(self._looks, known.units))
             begins = reading.begins_with(known)
             match = matched(session, source, file.format.POLICIES[0], known)
@@ -336,7 +336,7 @@ class Intake:
                 with self._store.session(origin.session, create=False) as session:
                     session.perform(record_foreign, [origin_note(found.facts)])
             except TreeringError:
-                continue  # it is in use, or damaged; the next import tries again
+                continue  # it is open elsewhere, or damaged; the next import tries again
             self._origins[origin.session] = found
             linked += 1
         return linked
@@ -363,14 +363,14 @@ def _all_drafts(reading: Reading) -> Iterator[Draft]:
 
 
 def _is_export_of(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file has something in it that was recorded here: an export of the session is in its place."""
+    """Tell whether a file holds records that were made here, and so is an export of the session."""
     names = {draft.id for _, drafts in source.records() for draft in drafts if _is_ours(draft.id)}
     known = len(session.perform(missing, [Draft(kind="", id=name) for name in names])) < len(names)
     return known or _only_amended(session, source)
 
 
 def _only_amended(session: Session, source: ImportSource) -> bool:
-    """Tell whether a file has all nodes of a session, and says something else only where messages were amended here."""
+    """Tell whether a file has all nodes of a session and differs only in messages that were amended here."""
     left = {node.id: node.amended for node in session.nodes()}
     if not any(left.values()):
         return False
@@ -380,19 +380,19 @@ def _only_amended(session: Session, source: ImportSource) -> bool:
 
 
 def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool) -> tuple[int, list[str | None]]:
-    """Record the new records, each part together with how far it goes: a kill in between does no harm.
+    """Record new records in parts, each with its position in the file, so that a kill in between does no harm.
 
     Args:
         session: Where they are recorded.
         known: What was read of the file before.
-        reading: The file, from where that ended.
-        all_new: What follows was not read before; else some of it was, and then it is not recorded again.
+        reading: The file, from the end of the last reading.
+        all_new: No record was read before; otherwise records that are recorded already are skipped.
 
     Returns:
-        How many they were; where the session stood when it was written to the file, if it was.
+        The number of records; and where the session stood when it was exported to the file, if it was.
     """
     done, stands, newest = 0, dict[str, str | None](), known.leaf
-    again = not all_new or hasattr(reading.source, "closing")  # there, records may be part of an earlier end
+    again = not all_new or hasattr(reading.source, "closing")  # records there may be part of an earlier ending
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
         new = session.perform(missing, [draft for draft in part if not _is_piece(draft.id)]) if again or ours else part
@@ -437,7 +437,7 @@ def _is_piece(name: str | None) -> bool:
 
 
 def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
-    """Record how a program ended, and return what of it was new: nothing if it had ended like that before."""
+    """Record the ending of a program's session, and return its new records."""
     drafts = closing_of(source)
     new = session.perform(missing, drafts) if drafts else []
     if new:
@@ -446,7 +446,7 @@ def _add_closing(session: Session, source: ImportSource) -> list[Draft]:
 
 
 def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
-    """What changed in a file besides its records: the header, which some programs rewrite, and damage at the end."""
+    """Changes in a file besides its records: the header, which some programs rewrite, and damage at the end."""
     drafts: list[Draft] = []
     header = reading.source.header
     if reading.header != known.header:
@@ -459,7 +459,7 @@ def _besides(session: Session, known: Origin, reading: Reading) -> list[Draft]:
 
 
 def _free_head(session: Session, name: str) -> str:
-    """A name for the head on which another program stands: that of its format, or that with a number."""
+    """A free name for the head of another program: that of its format, or that with a number."""
     return (
         name
         if name not in session.heads
@@ -477,7 +477,7 @@ def _id_in(path: str) -> str:
 
 
 def _opened(place: Path | StoredFolder, of: Format | None, name: str | None, pipe: Path | None) -> _File:
-    """Open a file; `pipe` is what it was copied from."""
+    """Open a file; `pipe` is the pipe from which it was copied."""
     stat = stat_of(place) if pipe is None else (0, 0)
     found = of or (find_format(name) if name is not None else detect_format(place))
     return _File(pipe or place, stat, found, found.open_source(place), lasts=pipe is None)
@@ -491,19 +491,19 @@ class _File:
     ) -> None:
         self.path = path
         self.name = name_of_path(path) if lasts else ""
-        """Empty for what came out of a pipe: nothing will be there again."""
+        """Empty for a pipe, which can be read only once."""
         self.stat = stat
-        """Size and time, from before it was opened: if it grows meanwhile, the next look sees that."""
+        """Size and time from before it was opened, so that a later growth is noticed."""
         self.format = found
         self.source = source
 
     def growth(self, looks: Looks, units_max: int = 0) -> Growth | None:
-        """Return how to read it, beginning behind so many records at most; None: from its beginning."""
+        """Return where to continue reading, after at most so many records; None: at the beginning."""
         path, source = self.path, self.source
         lasts = self.name and isinstance(path, Path) and grows(source)
         return looks.growth(Path(path), source.header.format, units_max) if lasts else None
 
     def is_of(self, origin: Origin) -> bool:
-        """Tell whether it is the same session, as far as the header says."""
+        """Tell by the header whether it is the same session."""
         header = self.source.header
         return (origin.format, origin.id) == (header.format, header.session_id)

@@ -1,10 +1,10 @@
-"""Files whose messages have no ids: what of one stands in its session already is told by what it says.
+"""Files whose messages have no ids: recorded messages are recognised by their contents.
 
-evva writes its whole document each time, and an export writes what a model sees where the session stands. So such a
-file begins with a context that the session has had, and what follows came from the program.
+evva writes its whole document each time, and an export writes the context at the session's head. So such a file begins
+with a context that the session has had, and the messages after it are new ones of the program.
 
-Rule: of the places where a session or a program may have stood, the one with the most messages in the file counts, and
-what follows in the file hangs below it. A file that begins with no such context was rewritten.
+Rule: of the nodes at which the session or the program may have been, the one whose context is the longest beginning of
+the file counts. The rest of the file descends from it. A file that begins with no such context was rewritten.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class NamelessSource(ImportSource, Protocol):
 
     @staticmethod
     def word(message: object) -> Fields:
-        """Return a message in the shape of its program, the same for all that say the same."""
+        """Return a message in the shape of its program; equal for messages with the same contents."""
 
     @staticmethod
     def write(message: Fields) -> bytes:
@@ -50,14 +50,14 @@ def is_nameless(source: ImportSource) -> TypeGuard[NamelessSource]:
 
 
 class Match(NamedTuple):
-    """How much of a file stands in a session, and where."""
+    """The part of a file that is recorded in a session, and where."""
 
     node: str | None
-    """Where the session stood when it was written."""
+    """The session's node when the file was written."""
     names: list[str]
-    """The nodes that its first messages are."""
+    """The nodes of its first messages."""
     said: list[Fields]
-    """What these say."""
+    """The messages of these nodes."""
     graph: Graph
     """The nodes of the session."""
 
@@ -65,17 +65,17 @@ class Match(NamedTuple):
 def find_match(
     writer: Writer, source: NamelessSource, entries: Sequence[Entry], policy: str, known: Origin
 ) -> Steps[Match | None]:
-    """Find the place in a session of which a file was written.
+    """Find the node of a session from which a file was written.
 
     Args:
         writer: The session.
         source: The file.
         entries: Its messages.
         policy: That of the program.
-        known: What was read of the file before.
+        known: The earlier import of the file.
 
     Returns:
-        The longest match, of several the one where the session stands; None if the file begins with no context.
+        The longest match, of several the one at the session's head; None if the file begins with no context.
     """
     index = yield from writer.replica.index()
     graph = index.graph
@@ -95,10 +95,10 @@ def find_match(
 
 
 def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
-    """Return where an export may have been written, or the program stood; first where the session stands.
+    """Return the nodes at which an export may have been written, or the program may have been; the head first.
 
-    Since the last import it stood at nodes made since and those that they follow, and at checkpoints, at first the last
-    one before.
+    Since the last import these are new nodes, their parents, and the nodes of checkpoints, beginning with the last one
+    before the import.
     """
     graph, checkpoints = index.graph, index.all_checkpoints.values()
     new = [row for row in graph if (time_of(row.id) or 0) >= known.imported_ms]
@@ -117,13 +117,13 @@ def _said(writer: Writer, index: Index, context: Context, source: NamelessSource
 
 
 def matched(session: Session, source: ImportSource, policy: str, known: Origin) -> Matched | None:
-    """Return a reading of a file without ids that gives its messages those of a session; None if none of it is there.
+    """Return a reading of a file that gives its messages the ids of a session's nodes; None without a match.
 
     Args:
-        session: What was made of the file.
-        source: The file; if its entries have ids, there is nothing to match.
+        session: The session made of the file.
+        source: The file; one whose entries have ids is not matched.
         policy: That of its program.
-        known: What was read of it before.
+        known: The earlier import of it.
     """
     if not is_nameless(source):
         return None
@@ -133,7 +133,7 @@ def matched(session: Session, source: ImportSource, policy: str, known: Origin) 
 
 
 class Matched(Reading):
-    """One reading of a file that was matched: its messages have the ids of the nodes that they are."""
+    """A reading of a matched file: its messages have the ids of their nodes."""
 
     source: NamelessSource
 
@@ -154,12 +154,12 @@ class Matched(Reading):
 
     @property
     def stood(self) -> str | None:
-        """Where the session stood when the file was written."""
+        """The session's node when the file was written."""
         return self._match.node
 
     @property
     def leaf(self) -> str | None:
-        """Where the program stands."""
+        """The program's current node."""
         return self._leaf
 
     def _note_words(self, found: Mapping[str, object]) -> None:
@@ -181,7 +181,7 @@ class Matched(Reading):
         return [*settings, msgspec.structs.replace(message, id=name)]
 
     def _free(self, name: str) -> str:
-        """Return an id that no node has: another one, if this one is taken."""
+        """Return the id, or a new one if a node has it."""
         return name if name not in self._match.graph else next(self._new)
 
     def _free_names(self, header: Imported) -> Iterator[str]:

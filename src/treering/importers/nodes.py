@@ -1,6 +1,6 @@
-"""The nodes that the entries of a session file become, for policies to walk over.
+"""The nodes made of the entries of a session file, for policies.
 
-Memory: of a node its id and some machine words. `Skeleton`s are made when they are looked at.
+Memory: an id and some machine words per node. `Skeleton`s are made on access.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Nodes:
 
     def __init__(self) -> None:
         self.index: dict[str | None, int] = {}
-        """By the ids of entries: the position of the last one that has it. An empty id is none."""
+        """By id of an entry: the position of the last one that has it. An empty id is no id."""
         self.entry_ids: list[str | None] = []
         self._starts = array("q", [0])
         self._entries = array("q")
@@ -35,14 +35,14 @@ class Nodes:
         self._links: list[dict[str, str] | None] = []
         self._briefs: list[bytes] = []
         self._named: dict[str, int] = {}
-        """Nodes by their ids, but for those with the id of their entry: these are found by that."""
+        """Nodes by their ids, except those with the id of their entry."""
 
     def add(self, name: str | None, drafts: Iterable[Draft]) -> None:
-        """Take in what the next entry becomes.
+        """Add the drafts of the next entry.
 
         Args:
             name: The id of the entry.
-            drafts: Nodes count, and nothing else.
+            drafts: Only nodes are added.
         """
         at = len(self.entry_ids)
         if name and (before := self._of_entry(self.index.get(name), name)) is not None:
@@ -59,7 +59,7 @@ class Nodes:
         row, own = len(self._ids), draft.id or ""
         parent = draft.parent if isinstance(draft.parent, str) else None
         brief = values.encode(draft.brief) if draft.brief else _NO_BRIEF
-        if row:  # texts that are the same as in the node before are in memory once
+        if row:  # texts equal to those of the node before are in memory once
             parent = self._ids[-1] if parent == self._ids[-1] else parent
             brief = next((each for each in self._briefs[:-5:-1] if each == brief), brief)
         if own != name or own in self._named or not own:
@@ -74,7 +74,7 @@ class Nodes:
         self._entries.append(at)
 
     def of_entry(self, at: int) -> range:
-        """The rows of the entry at a position: one, or none, or one more that stands in for something."""
+        """The rows of the entry at a position: none or one, or two if there is a stand-in."""
         return range(self._starts[at], self._starts[at + 1])
 
     def _of_entry(self, at: int | None, name: str) -> int | None:
@@ -92,7 +92,7 @@ class Nodes:
         return None if row is None else self._entries[row]
 
     def place_of(self, node: str) -> int:
-        """The position of the entry of a node that is known to be there."""
+        """The position of the entry of an existing node."""
         place = self.place(node)
         if place is None:
             raise KeyError(node)
@@ -104,17 +104,17 @@ class Nodes:
         return Rows(self, range(len(self._ids) if start is None else start, end or 0), {})
 
     def skeleton(self, row: int) -> Skeleton:
-        """Return a node as it would stand in a store, at its row."""
+        """Return a node's skeleton as it would be in a store."""
         return Skeleton(
             row, "node", self._kinds[row], self._ids[row], self._parents[row], "", self._roles[row], None,
             self._times[row], self._links[row], self._briefs[row], 0, False,
         )  # fmt: skip
 
     def path(self, places: Iterable[int]) -> Rows:
-        """Return the nodes on the way through some entries, from a root on.
+        """Return the nodes of a path of entries, from a root on.
 
-        Compactions on it keep from what the program finds, of two entries with one id from the later. Here the two are
-        two nodes, and what stood above the later one in the file names the earlier.
+        If two entries have the id from which a compaction keeps, the program takes the later. Here they are two nodes,
+        and compactions before the later one in the file name the earlier.
         """
         rows = array("q", (row for place in places for row in self.of_entry(place)))
         compactions = [row for row in rows if self._kinds[row] == "compaction"]
@@ -135,7 +135,7 @@ class Rows(Sequence[Skeleton]):
     """Some of the nodes of a file."""
 
     def __init__(self, nodes: Nodes, rows: Sequence[int], changed: Mapping[int, Skeleton]) -> None:
-        """Take the rows of nodes, in their order, and those nodes that look otherwise here."""
+        """Take the rows of nodes, in order, and the nodes that differ on this path."""
         self._nodes = nodes
         self._rows = rows
         self._changed = changed

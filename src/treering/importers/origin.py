@@ -1,12 +1,11 @@
-"""What a session remembers of the file it was made from: where it is, and how far it was read.
+"""The origin of a session: the file it was imported from, and how much of it was read.
 
-It stands in a note of the kind `origin`, and so on the card: a list of sessions tells which files have changed, without
-reading a session. The store itself says what was imported; there is no second place that could say otherwise.
+It is stored as a note of the kind `origin`, and so on the card: a list of sessions shows which files have changed,
+without a read of any session. The store is the only record of what was imported.
 
-Rule 1: what a file was is told by its records and not by its bytes, since programs rewrite their headers in place. A
-file has grown if it begins with the records that were read.
-Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be in the middle of a
-write.
+Rule 1: a file is identified by its records and not by its bytes, since programs rewrite their headers in place. A file
+has grown if it begins with the records that were read.
+Rule 2: a torn record at the end of a file is kept, but does not count as read: its program may be writing it.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ _SECONDS_MAX = 100_000_000_000
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file of another program, as it was when it was read."""
+    """A file of another program at the time it was read."""
 
     session: str
-    """The session made of it. In a copy or fork this is another one's name: that was not made of the file."""
+    """The session made of it. In a copy or fork this is the name of the original session."""
     format: str
     id: str
     """The session's id in the file."""
@@ -52,19 +51,19 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     units: int = 0
     """Records read, without the header."""
     digest: str = ""
-    """Of these records: each is hashed together with the digest of those before, so that one can go on anywhere."""
+    """A hash chain over these records, so that hashing can continue after any of them."""
     header: str = ""
     """Digest of the header."""
     tail: str = ""
     """Digest of the damage at the end, if there is any."""
     leaf: str | None = None
-    """Where the program stood."""
+    """The program's current node."""
     head: str = ""
-    """The head that stands there, if the session went on in another way."""
+    """The head for the program's node, if the session was continued on another branch."""
     active_ms: int | None = None
     """When the program was last active, in milliseconds since 1970."""
     parent: str = ""
-    """What the file names as its parent session: an id or a path."""
+    """The parent session that the file names: an id or a path."""
     parent_session: str | None = None
     """The session made of that, if it is known."""
     imported_ms: int = 0
@@ -75,11 +74,13 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return fields_of(msgspec.to_builtins(self))
 
 
-_decoder = msgspec.json.Decoder(Origin)  # made at import, since threads may not learn a type at once
+_decoder = msgspec.json.Decoder(
+    Origin
+)  # made at import, since two threads must not teach msgspec a type at the same time
 
 
 def origin_of(info: SessionInfo) -> Origin | None:
-    """Return which file a session was made of; None if of none, or if this is a copy of such a session."""
+    """Return the file of which a session was made; None if there is none, or the session is a copy."""
     try:
         origin = msgspec.convert(info.extra.get(KIND), _decoder.type)
     except msgspec.ValidationError:
@@ -95,14 +96,14 @@ def name_of_path(path: str | os.PathLike[str]) -> str:
 
 
 class Reading:
-    """One reading of a file: its records one after the other, counted and digested on the way."""
+    """One pass over a file, which counts and hashes its records."""
 
     def __init__(self, source: ImportSource, growth: Growth | None = None) -> None:
         """Read the header.
 
         Args:
             source: The file.
-            growth: Where to begin; what came before counts as read.
+            growth: Where to begin; earlier records count as read.
         """
         self.source = source
         program = part_of(source.header.format, "read")
@@ -110,7 +111,7 @@ class Reading:
         self.units = 0
         self.active_ms = _updated(source)
         self.look: Look | None = None
-        """What to keep for the next reading; valid at the end."""
+        """The progress to store for the next reading; valid at the end."""
         self._growth = growth
         self._records = source.records(growth) if growth is not None and grows(source) else source.records()
         _, self.header_drafts = next(self._records)
@@ -125,12 +126,12 @@ class Reading:
         self._units = self._read()
 
     def digest_of_header(self) -> str:
-        """Return what tells a header from one that was rewritten."""
+        """Return a digest of the header, which changes when the header is rewritten."""
         return blake2b(_raw_of(self.header_drafts), digest_size=_DIGEST_BYTES).hexdigest()
 
     @property
     def leaf(self) -> str | None:
-        """Where the program stands; valid at the end."""
+        """The program's current node; valid at the end."""
         return self.source.leaf
 
     @property
@@ -139,7 +140,7 @@ class Reading:
         return self._digest.hex()
 
     def begins_with(self, origin: Origin) -> bool:
-        """Read as many records as were read then; tell whether they are the same ones."""
+        """Read as many records as the origin counts; tell whether they are the same."""
         for _ in range(origin.units - self.units):
             if next(self._units, None) is None:
                 return False
@@ -147,11 +148,11 @@ class Reading:
 
     @property
     def ended(self) -> bool:
-        """Nothing is left; else a record is read, and not given out by anything else."""
+        """Tell whether no record is left; this reads one record ahead."""
         return next(self._units, None) is None
 
     def parts(self, drafts_min: int) -> Iterator[list[Draft]]:
-        """Yield the drafts of the records that were not read yet, so many at a time; `units` goes along."""
+        """Yield the drafts of the remaining records, so many at a time; `units` is updated."""
         part: list[Draft] = []
         for drafts in self._units:
             part += drafts
@@ -162,7 +163,7 @@ class Reading:
             yield part
 
     def tail(self) -> tuple[str, list[Draft]]:
-        """Return the damage at the end and its digest: none, or notes with ids of ours, valid at the end."""
+        """Return the damage at the end, as notes with generated ids, and its digest; valid at the end."""
         if not self._damage:
             return "", []
         raw = b"".join(_raw_of(drafts) for _, drafts in self._damage)
@@ -181,7 +182,7 @@ class Reading:
         self._look()
 
     def _look(self) -> None:
-        """Add to a look that was taken just now what is known here. Where damage is pending, there is none."""
+        """Complete the stored progress with the counts of this reading; there is none while damage is pending."""
         if self._growth is None or (taken := self._growth.taken) is None:
             return
         self._growth = None
@@ -208,18 +209,18 @@ def _is_torn(draft: Draft) -> bool:
 
 
 def _raw_of(drafts: list[Draft]) -> bytes:
-    """What tells a record that is no entry from another: its bytes, and the ids that its drafts got."""
+    """The identity of a record that is no entry: its bytes, and the ids of its drafts."""
     raw = [(draft.kind, draft.payload, _unframed(draft)) for draft in drafts]
     return values.encode([raw, *(draft.id for draft in drafts)]) + b"\n"
 
 
 def _unframed(draft: Draft) -> dict[str, object] | None:
-    """What is left of a record, without what follows its line: that changes when a file grows."""
+    """The source of a record without the bytes after its line, which change when a file grows."""
     return {name: value for name, value in (draft.source or {}).items() if name not in FRAMING} or None
 
 
 def _activity(draft: Draft, *, every: bool) -> int | None:
-    """Return when somebody said something, in milliseconds since 1970: as the message says, else its entry."""
+    """Return the time of a message, or else of its entry, in milliseconds since 1970."""
     if every:
         return draft.time_ms
     if draft.kind != "message" or draft.role not in _SPEAKERS:
@@ -233,7 +234,7 @@ def _activity(draft: Draft, *, every: bool) -> int | None:
 
 
 def _updated(source: ImportSource) -> int | None:
-    """Return when a file says itself that it was changed."""
+    """Return the time of the last change that a file states."""
     stamp = source.header.extra.get("updated_at")
     return rfc3339.read_time(stamp) or times.read_time(stamp)
 

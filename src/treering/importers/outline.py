@@ -1,6 +1,6 @@
-"""A session file but for what was said in it: ids, labels, and which entries a model sees.
+"""A session file without its messages: ids, labels, and which entries a model sees.
 
-Memory: ids, and what policies must know of an entry. Whatever else is asked for is read again, an entry at a time.
+Memory: ids, and the facts that policies need of an entry. All else is read again, one entry at a time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from treering.programs.formats import find_format
 
 
 class FileOutline:
-    """What `SessionFile` tells of a file of any size."""
+    """The facts of `SessionFile`, for a file of any size."""
 
     def __init__(self, path: Path, format: str) -> None:  # noqa: A002  # as it is called everywhere here
         """Read a file.
@@ -36,7 +36,7 @@ class FileOutline:
         last: Entry | None = None
         for entry, drafts in self._source.records():
             if entry is not None:
-                # a text that two have is in memory once
+                # equal texts are in memory once
                 shared = last is not None and entry.parent == last.id
                 self._parents.append(last.id if shared and last is not None else entry.parent)
                 self._nodes.add(entry.id, drafts)
@@ -75,7 +75,7 @@ class FileOutline:
         return {name for at in self._places(self._at_leaf()) if (name := self.entry_ids[at]) is not None}
 
     def shown(self) -> list[str | None]:
-        """Return the entries of which there are messages in the context at the leaf, by the program's own rules."""
+        """Return the entries whose messages are in the context at the leaf, by the program's own rules."""
         at = self._at_leaf()
         if at is None and self.leaf is not None and self._format.RULES.unknown == "last" and self.entry_ids:
             at = len(self.entry_ids) - 1

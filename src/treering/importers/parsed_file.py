@@ -1,10 +1,10 @@
-"""A session file of another program taken apart, to find what is wrong with it and to write a copy that it opens.
+"""A parsed session file of another program, to find damage in it and to write a copy that the program opens.
 
-Rule 1: the file is never written. A copy counts as written when it was read again, holds every record that it should,
-and nothing is wrong with it any more.
-Rule 2: nothing is invented. Records are kept byte for byte, but for what must change: an id that is missing or was used
-twice, a parent that is lost, bytes that are no text.
-Rule 3: an entry whose parent is lost goes on from where the conversation was cut off:
+Rule 1: the file is never written. A copy counts as written when it was read again, has every record, and is not
+damaged.
+Rule 2: nothing is invented. Records are kept byte for byte, except a missing or duplicate id, a lost parent, and bytes
+that are not UTF-8.
+Rule 3: an entry whose parent is lost gets a new parent where the conversation was cut off:
   - if the damaged bytes still say that they were the parent, below the parent that they name;
   - else below the last entry in front of the nearest damage above it;
   - else below the last entry in front of it.
@@ -39,7 +39,7 @@ from treering.transcript.node import Draft
 Severity = Literal["damage", "oddity", "harmless"]
 
 ENTRIES_GUESSED: Final = 20
-"""Without a header the format is told by so many records at the beginning."""
+"""Without a header, the format is detected by so many records at the beginning."""
 PADDING: Final = b"\0 \t\r\n"
 
 _SEVERITIES: Final[dict[str, Severity]] = {
@@ -54,20 +54,20 @@ _SEVERITIES: Final[dict[str, Severity]] = {
     ),
     **dict.fromkeys(("separator", "surrogate", "number"), "harmless"),
 }  # fmt: skip
-"""By kind; all others are oddities: the file is read, and so it is by its program, perhaps in another way."""
+"""By kind; all other kinds are oddities: the program reads such a file, perhaps in another way."""
 _LINE_ENDS: Final = {"\u2028": "U+2028", "\u2029": "U+2029", "\x85": "U+0085"}
 _SURROGATE: Final = re.compile(
     rb"(?<!\\)(?:\\\\)*(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|"
     rb"(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _HEADERS: Final = frozenset({"session", "session_header", "title"})
-"""What may stand in front of entries, right or wrong."""
+"""Types of records that may come before entries, valid or not."""
 _NAME: Final = re.compile(r'"([^"\\]{1,200})"')
 _BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong, or odd, in a file."""
+    """One problem of a file."""
 
     line: int
     """Counted from 1; 0 is the file as a whole."""
@@ -76,14 +76,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     severity: Severity
     """`damage`: the program loses something by it, or does not open the file. `oddity`: it is unusual. `harmless`: it
-    is right, though some readers fail on it."""
+    is valid, though some readers fail on it."""
     message: str
     remedy: str = ""
-    """What is done about it in a repaired copy."""
+    """How a repaired copy differs."""
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be said about a file."""
+    """The problems of a file."""
 
     path: str
     format: str
@@ -95,19 +95,19 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def damaged(self) -> bool:
-        """Something is lost, or will be if the program opens the file."""
+        """Whether something is lost, or will be if the program opens the file."""
         return any(finding.severity == "damage" for finding in self.findings)
 
 
 class Outline(msgspec.Struct, frozen=True, gc=False):
-    """What must be known of an entry to give it a place in the tree; of a long file this takes most of the memory."""
+    """The facts of an entry that decide its place in the tree; for a long file these take most of the memory."""
 
     id: str
     """As it says; empty if it does not."""
     parent: str
     """As it says; empty if it does not."""
     above: str
-    """What it is read as following, where it does not say so."""
+    """The entry that readers take for its parent, where it names none."""
     type: str
     lane: tuple[object, ...]
     """See `TreeRules`."""
@@ -116,7 +116,7 @@ class Outline(msgspec.Struct, frozen=True, gc=False):
 
 
 class ParsedFile:
-    """A file taken apart, with all that must be known of its tree: ids and the like, and nothing of payloads."""
+    """The tree of a file: ids and the like, without payloads."""
 
     def __init__(self, path: Path, found: Format) -> None:
         self.path = path
@@ -125,9 +125,9 @@ class ParsedFile:
         self.header: Fields = {}
         self.header_raw = b""
         self.header_offset: int | None = None
-        """Where the header stands, if that is not in front."""
+        """The offset of the header, if it is not the first record."""
         self.front = b""
-        """A line to be put in front, with that header or a new one."""
+        """A line to put in front, with that header or a new one."""
         self.blobs: Path | None = None
         self.slot = b""
         self.version = 0
@@ -135,12 +135,12 @@ class ParsedFile:
         self.entries: list[Outline] = []
         """`each_entry` reads them again."""
         self.lost: list[tuple[int, bytes]] = []
-        """Bytes in which there is no record, and how many entries stand in front of them."""
+        """Bytes without a record, each with the number of entries before them."""
         self.findings: list[Finding] = []
 
     @property
     def diagnosis(self) -> Diagnosis:
-        """What is to be said about it."""
+        """Its problems."""
         return Diagnosis(
             path=str(self.path),
             format=self.format.NAME,
@@ -218,7 +218,7 @@ def _is_blank(path: Path) -> bool:
 
 
 def _format_of(path: Path, head: bytes) -> Format:
-    """The format of a file; without a header that of the entries in it, and of an empty one that of its place."""
+    """The format of a file; without a header that of its entries, and for an empty file by its name."""
     try:
         return detect_format(path)
     except UsageError as error:
@@ -234,7 +234,7 @@ def _format_of(path: Path, head: bytes) -> Format:
 
 
 def _like_entries(path: Path) -> str | None:
-    """The format whose entries these are, if nothing but entries, or a header in the wrong place, comes first."""
+    """The format of the first records, if they are entries, or a header in the wrong place."""
     records = list(_first_records(path))
     if not records or not (text_at(records[0], "type") in _HEADERS or program_of_entry(records[0])):
         return None
@@ -242,7 +242,7 @@ def _like_entries(path: Path) -> str | None:
 
 
 def is_foreign(path: Path) -> bool:
-    """Tell whether a file that is of no format that is known holds something else, whole, and is no damaged session."""
+    """Tell whether a file of no known format is a valid file of another kind, and not a damaged session."""
     with open_stream(path) as stream:
         found = [*islice(read_values(stream, lambda *_: None, _is_record), ENTRIES_GUESSED)]
     records = [fields_of(value.value) for value in found]
@@ -263,7 +263,7 @@ def _is_record(value: Fields) -> bool:
 
 
 def _header(parsed: ParsedFile) -> Fields:
-    """A header for a file that has none in front: one from further down, or a new one."""
+    """A header for a file without one in front: one from further down, or a new one."""
     made = _made(parsed)
     header = _displaced(parsed, made["type"])
     if header is None:
@@ -310,7 +310,7 @@ def _displaced(parsed: ParsedFile, header_type: object) -> Fields | None:
 
 
 def _made(parsed: ParsedFile) -> Fields:
-    """A header for a file that has none; it is about no folder, since nothing in the file says which."""
+    """A new header for a file that has none; without a folder, since the file names none."""
     time = parsed.format.RULES.time
     first = next((record for record in _first_records(parsed.path) if time in record), {})
     name = parsed.path.name.removesuffix(".gz").removesuffix(".jsonl")
@@ -320,7 +320,7 @@ def _made(parsed: ParsedFile) -> Fields:
 
 
 def _read(parsed: ParsedFile, source: ImportSource) -> None:
-    """Take in all that a file holds; places are those in the file without the header that was put in front."""
+    """Read a whole file; places are those in the file without the header put in front."""
     strays: set[int] = set()
     header = source.header
     parsed.version, parsed.session = header.version, header.session_id
@@ -345,7 +345,7 @@ def _read(parsed: ParsedFile, source: ImportSource) -> None:
 
 
 def _records(parsed: ParsedFile, source: ImportSource, strays: set[int]) -> Iterator[tuple[Entry | None, list[Draft]]]:
-    """Yield the records of a file, with places in it as it is; those that stand in the wrong one become `strays`."""
+    """Yield the records of a file with their places; the offsets of misplaced ones are added to `strays`."""
     shift = len(parsed.front)
     for entry, drafts in source.records():
         if entry is None:
@@ -358,7 +358,7 @@ def _records(parsed: ParsedFile, source: ImportSource, strays: set[int]) -> Iter
 
 
 def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Outline:
-    """Return what tells of the tree. It shares with the entry before what is the same: nearly always its id."""
+    """Return the outline of an entry. It shares equal texts with the entry before."""
     if tree is None:
         return Outline("", "", "", "", (), entry.line, entry.offset)
     own, parent = text_at(entry.record, tree.id), text_at(entry.record, tree.parent)
@@ -371,10 +371,10 @@ def _outline(tree: TreeRules | None, entry: Entry, before: list[Outline]) -> Out
 
 
 def _is_ours(problem: Problem) -> bool:
-    """Tell a problem of our own store, which is none of the file: what it cuts, folds, stands in for, or joins."""
+    """Tell whether a problem is one of our store and not of the file: cut or folded values, stand-ins."""
     cut = problem.kind == "too_long" and not problem.message.startswith("line")
     folded = problem.kind == "nesting" and problem.message.startswith("parts")
-    return cut or folded or problem.kind in ("late_note", "orphan")  # the tree is looked at apart
+    return cut or folded or problem.kind in ("late_note", "orphan")  # the tree is checked separately
 
 
 _REMEDIES: Final = {
@@ -399,7 +399,7 @@ _REMEDIES: Final = {
 
 
 def _set_aside(parsed: ParsedFile, drafts: list[Draft]) -> None:
-    """Take in the header, or bytes in which there is no record."""
+    """Keep the header, or bytes without a record."""
     if drafts and drafts[0].kind == "import":
         _take_header(parsed, drafts[0])
     elif drafts and drafts[0].kind == "damage":
@@ -424,7 +424,7 @@ def _bytes_of(note: Draft) -> bytes:
 
 
 def _look_at_bytes(parsed: ParsedFile, entry: Entry) -> Iterator[Finding]:
-    """Tell what is right in a record, and yet stops some readers."""
+    """Report parts of a record that are valid and yet stop some readers."""
     raw, at = entry.raw, (entry.line, entry.offset)
     refused = parsed.tree.escaped if parsed.tree else ()
     for character, name in _LINE_ENDS.items():
@@ -447,7 +447,7 @@ def _is_infinite(value: object) -> bool:
 
 
 def names_in(raw: bytes, tree: TreeRules) -> tuple[str, str | None] | None:
-    """Return the id that damaged bytes still show, and the parent: those of the torn record, not of what is in it."""
+    """Return the id and the parent that damaged bytes still show: those of the torn record, not of nested objects."""
     text = raw.decode("utf-8", "replace")
     if text.startswith("{"):
         shown = {span.key: text[span.start : span.end] for span in members(text, 0) if span.end is not None}
@@ -459,5 +459,5 @@ def names_in(raw: bytes, tree: TreeRules) -> tuple[str, str | None] | None:
 
 
 def text_at(record: Fields, name: str) -> str:
-    """Return a field of a record that is a text; else nothing."""
+    """Return a field of a record if it is a text; otherwise an empty one."""
     return text_of(record.get(name))

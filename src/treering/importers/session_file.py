@@ -1,12 +1,11 @@
-"""A session file as its program sees it: entries, tree, paths, and what goes to the model at each place.
+"""A session file as its program sees it: entries, tree, paths, and the context at each entry.
 
-Rule 1: nothing is read or shown in a second way. Entries become the same drafts as in a store, and go through the same
+Rule 1: files and stores share one code path. Entries become the same drafts as in a store, and go through the same
 policies and views.
-Rule 2: damage costs what it destroyed, and no more. Entries that stand beside it are here, also where the program loses
-them.
-Rule 3: nothing loops. A path ends where it would come round again.
+Rule 2: damage costs only the damaged entries. Entries next to it are read, also where the program loses them.
+Rule 3: nothing loops. A path ends before an entry that is on it already.
 
-The whole file is in memory, with everything in it. A store takes files of any size, one entry at a time.
+The whole file is in memory. A store imports files of any size, one entry at a time.
 """
 
 from __future__ import annotations
@@ -44,15 +43,15 @@ class ContextMessage(NamedTuple):
     """One message that goes to the model."""
 
     source: str | None
-    """The entry whose message it is; None if the program made it, or altered it."""
+    """The entry of the message; None if the program made or altered the message."""
     message: Any
     """A JSON object, as the program sends it on."""
     entry: str | None
-    """The entry that it is about, also where the program made or altered it."""
+    """The entry that it comes from, also if the program made or altered it."""
 
 
 class FileContext(NamedTuple):
-    """What goes to the model at one place of a session."""
+    """The messages that go to the model at one place of a session."""
 
     messages: list[ContextMessage]
     state: dict[str, object]
@@ -92,7 +91,7 @@ def read(
 
 
 def _read_stream(path: Path, name: str | None, blobs: Path | None) -> SessionFile:
-    """Read what comes out of a pipe; the copy of it stays for as long as the answer may ask for it."""
+    """Read a session from a pipe; its temporary copy is kept as long as the result."""
     kept = ExitStack()
     try:
         file = read(kept.enter_context(settled(path)), format=name, blobs=blobs)
@@ -132,7 +131,7 @@ class SessionFile:
         self._nodes: Nodes | None = None
 
     def _end(self, drafts: list[Draft]) -> None:
-        """Let how a program stands be an entry behind all others, though no record says it."""
+        """Add the ending of a session as a last entry, though no record holds it."""
         last = self.entries[-1] if self.entries else None
         name, above, line = drafts[-1].id, last.id if last else None, last.line + 1 if last else 1
         self.entries.append(Entry(id=name, parent=above, type=drafts[-1].type, record={}, raw=b"", line=line, offset=0))
@@ -161,7 +160,7 @@ class SessionFile:
 
     @property
     def labels(self) -> dict[str, str]:
-        """Label by the entry that has it; the last one counts, and an empty one takes it off."""
+        """Labels by entry; the last one counts, and an empty one removes it."""
         labels: dict[str, str] = {}
         if self._format.RULES.label is not None:
             kind, target, text = self._format.RULES.label
@@ -205,7 +204,7 @@ class SessionFile:
     def tree(self) -> list[Tree]:
         """Return the roots with all below them, as the program's own tree has them.
 
-        Of two entries with one id, the later stands in the places of both.
+        Of two entries with one id, the later takes the places of both.
         """
         rules = self._format.RULES
         roots: list[int] = []
@@ -228,7 +227,7 @@ class SessionFile:
         return self._index.get(entry.parent)
 
     def _ordered(self, places: list[int]) -> list[int]:
-        """Order entries by time, as JavaScript does: what is no time is neither before nor after any other."""
+        """Order entries by time as JavaScript does: an invalid time is neither before nor after another."""
         rules = self._format.RULES
         moment = rules.moment
         if moment is None:
@@ -242,7 +241,7 @@ class SessionFile:
         return sorted(places, key=cmp_to_key(compare))
 
     def _grow(self, roots: list[int], below: dict[int, list[int]]) -> list[Tree]:
-        """Build the tree without recursion, as a session may be as deep as it is long; what comes round is left out."""
+        """Build the tree without recursion, since it may be as deep as the session is long; cycles are left out."""
         labels, labelled = self.labels, self._format.RULES.labelled_tree
         grown: list[Tree] = []
         above: set[int] = set()
@@ -266,16 +265,16 @@ class SessionFile:
         """Return what goes to the model at an entry.
 
         Args:
-            leaf: The entry; None is the place before the first one. For one that is not there, the program's own answer
-                is given: that for the last entry of the file, or none.
-            policy: Whose rules; by default those of the newest version of the program. With the rules of another
-                program the file is read as that one reads it, if it can: pi and oh-my-pi read each other's files.
+            leaf: The entry; None is the place before the first one. For a missing entry the result is that of the
+                program: the context of the last entry of the file, or none.
+            policy: By default that of the newest version of the program. With the policy of another program the file is
+                read as that program reads it, if it can: pi and oh-my-pi read each other's files.
         """
         name = policy or self._format.POLICIES[0]
         return self._as_read_for(name)._shown(leaf, find_policy(name))  # noqa: SLF001  # of the same class
 
     def _as_read_for(self, policy: str) -> SessionFile:
-        """This file, or the same as the program reads it whose policy that is."""
+        """This file, or the same file as the program of the policy reads it."""
         owner = None if policy in self._format.POLICIES or self._read_as is None else format_with(policy)
         if owner is None or self._read_as is None:
             return self
@@ -306,9 +305,9 @@ class SessionFile:
         return FileContext(messages, chosen.state(context.settings))
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
-        """Return what the program shows to a person at an entry, where that is another thing than it sends to a model.
+        """Return the messages that the program shows to a person at an entry, if they differ from those for the model.
 
-        So far only oh-my-pi does: also what stands before a compaction or a reset, and turns that failed.
+        So far only oh-my-pi shows others: also those before a compaction or a reset, and turns that failed.
         """
         shown = f"{self._format.POLICIES[0]}-transcript"
         return self.context(leaf, shown if shown in self._format.POLICIES else None).messages

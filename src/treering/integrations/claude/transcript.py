@@ -88,9 +88,7 @@ class Transcript:
             self._tried = _Tried(self._tried.entries, done, done)
 
     def _tidy(self) -> Steps[None]:
-        """Merge segments: the SDK never closes a transcript, and a load reads every segment. Appends are durable
-        already.
-        """
+        """Merge segments: the SDK never closes a transcript, and a load reads every segment."""
         with suppress(TreeringError):
             yield from self.writer.upkeep.optimize()
 
