@@ -1,12 +1,12 @@
-"""Calls of tools and their results, in every shape that messages have here, and which of them belong together.
+"""Tool calls and their results, in all message formats, and the pairing of both.
 
-Providers refuse a conversation in which a call has no result, or a result no call, for ever.
+Providers refuse a conversation in which a call has no result, or a result no call.
 
-Rule 1: a call is answered right behind it: by a result in its message, or in those that follow as long as they hold
-nothing but results. Several messages of the model behind each other are one answer of its, so their calls are too.
-Rule 2: a result belongs to the first of these calls that has its id and no result yet. So ids may come again later, and
+Rule 1: the result of a call is in the same message, or in the messages directly after it that hold only results.
+Consecutive messages of the model count as one, so their calls may be answered together.
+Rule 2: a result belongs to the first of these calls that has its id and no result yet. So ids may be reused later, and
 a second result of one call is an orphan.
-Rule 3: what is left out leaves everything else as it is, and in its order.
+Rule 3: leaving out a call or result changes nothing else, nor the order.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from treering.messages import Fields, common, shape_of
 CALLS: Final = frozenset({"toolCall", "tool_use", "tool_call", "function_call", "function"})
 """Types of blocks, and of items beside messages, that call a tool."""
 RESULTS: Final = frozenset({"tool_result", "toolResult", "function_call_output"})
-"""Types of those that say what came of a call."""
+"""Types of blocks and items that hold the result of a call."""
 RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
 """Roles of messages that are a result as a whole."""
 CALL_ID: Final = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
-"""Fields of a result in which the id of its call stands."""
+"""Fields of a result that hold the id of its call."""
 
 _MODEL_ROLES: Final = frozenset({"assistant", "ai", "model"})
 _LISTS: Final = frozenset({"content", "contents", "parts", "tool_calls", "toolcalls", "toolresults"})
-"""Fields, in small letters, that list what a message says."""
+"""Fields, in lower case, that list the parts of a message."""
 _THINKING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
@@ -41,16 +41,16 @@ class Call(NamedTuple):
     arguments: object
     """As recorded: a JSON value, or the text of one."""
     place: Place = ("", 0)
-    """Where it stands in its message."""
+    """Its place in the message."""
 
 
 class Result(NamedTuple):
-    """What came of a call, in a message."""
+    """The result of a call in a message."""
 
     id: str
     """Of the call."""
     place: Place = ("", 0)
-    """Where it stands in its message."""
+    """Its place in the message."""
 
 
 Place: TypeAlias = tuple[str, int]
@@ -85,13 +85,13 @@ class Pair(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """Which calls and results of a conversation belong together; each list in the order of the conversation."""
+    """The pairs of calls and results of a conversation; each list in the order of the conversation."""
 
     pairs: tuple[Pair, ...]
     open: tuple[Unanswered, ...]
-    """Calls that the next message can answer: only results of other calls follow them."""
+    """Calls that the next message can still answer: only results of other calls follow them."""
     passed: tuple[Unanswered, ...]
-    """Calls without a result behind which the conversation went on: no result can follow them any more."""
+    """Calls without a result after which the conversation continued: no result can follow."""
     orphans: tuple[Orphan, ...]
 
 
@@ -118,16 +118,16 @@ def parts_of(message: object) -> list[Call | Result]:
 
 
 def pairing(messages: Iterable[object]) -> Pairing:
-    """Tell which calls and results of a conversation belong together.
+    """Pair the calls and results of a conversation.
 
     Args:
-        messages: In their order; what is no message counts as one that neither calls nor answers.
+        messages: In their order; other values count as messages without calls and results.
     """
     pairs: list[Pair] = []
     passed: list[Unanswered] = []
     orphans: list[Orphan] = []
     waiting: list[Unanswered] = []
-    answering = False  # a result stands behind the calls that wait
+    answering = False  # a result comes after the open calls
     for at, message in enumerate(messages):
         parts = parts_of(message)
         for part in parts:
@@ -151,15 +151,15 @@ def pairing(messages: Iterable[object]) -> Pairing:
 
 
 def whole_pairs(messages: Sequence[object], *, keep_open: bool = False) -> list[object | None]:
-    """Return a conversation that providers take: without calls that have no result, and results that have no call.
+    """Return a conversation that providers accept: without calls that have no result, and results that have no call.
 
     Args:
         messages: In their order.
-        keep_open: Leave in the calls that a next message can answer.
+        keep_open: Keep the calls that a next message can answer.
 
     Returns:
-        For each message the same object if nothing is left out of it, a copy without what is left out, or None if then
-        it says nothing any more.
+        For each message the same object if nothing was left out, otherwise a copy without it, or None if the copy would
+        be empty.
     """
     found = pairing(messages)
     gone: dict[int, set[Place]] = {}
@@ -171,7 +171,7 @@ def whole_pairs(messages: Sequence[object], *, keep_open: bool = False) -> list[
 
 
 def interrupted(calls: Iterable[tuple[object, Call]], reason: str) -> list[dict[str, object]]:
-    """Return messages that answer calls which did not return, each in the shape of its call.
+    """Return messages that answer interrupted calls, each in the format of its call.
 
     Args:
         calls: With the message that makes each.

@@ -4,7 +4,7 @@
     ├── UsageError            fix the call; nothing was written           (also ValueError)
     ├── NotFoundError         the key, session, node or checkpoint is not there (also KeyError)
     │   └── SessionDeletedError   deleted, perhaps created again: open it anew
-    ├── ConflictError         another writer was first: look again, then decide
+    ├── ConflictError         another writer was first: read again, then decide
     │   ├── HeadMovedError    the head is not where the caller said it was
     │   └── SessionHeldError  another process holds the session: wait, or open it shared
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
@@ -64,7 +64,7 @@ class SessionDeletedError(NotFoundError):
 
 
 class ConflictError(TreeringError):
-    """Another writer was first; nothing of ours was written."""
+    """Another writer was first; nothing was written by this call."""
 
 
 class HeadMovedError(ConflictError):

@@ -1,6 +1,6 @@
-"""The programs whose sessions are read and written, one folder each; what they have in common is in `common`.
+"""The programs whose sessions are read and written, one folder each; `common` has the code that they share.
 
-A program is a package, and what is known of it are modules in that, its parts:
+A program is a package, and each of its modules is a part:
 
     read     its session files, as drafts                             `treering.programs.formats.Format`
     locate   where it keeps them                                      `treering.programs.formats.Locator`
@@ -9,11 +9,11 @@ A program is a package, and what is known of it are modules in that, its parts:
     message  messages whose fields have names of their own            `treering.messages.Shape`
     repair   what `treering doctor` must know of damaged files        `treering.programs.common.tree_rules`
 
-Only `read` and `locate` must be there. Names of its policies and views begin with the name of the program, followed by
-what is no letter: so whoever resumes a session finds them by their names.
+Only `read` and `locate` are required. Names of policies and views begin with the name of the program, followed by a
+character that is no letter, so that they are found by their names when a session is resumed.
 
-A package elsewhere names itself by an entry point of the group `treering.programs`. No part is imported before it is
-needed, and no entry point is looked for before a name, or a file, is none of those that are known.
+Other distributions register a package by an entry point of the group `treering.programs`. A part is imported when it is
+needed. Entry points are read only for a name or a file that no known program has.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ GROUP: Final = "treering.programs"
 BUILT_IN: Final = ("omp", "kit", "operator", "evva", "claude", "strands", "pi")
 """Packages here, in the order in which programs are asked whether a file is theirs.
 
-pi comes last, since its header is the plainest; the others take only what pi did not write."""
+pi comes last, since its header is the simplest; the other programs accept no file of pi."""
 
 _registered: dict[str, object] = {}
 
 
 def register_program(name: str, program: object) -> None:
-    """Make a program known in this process. It is asked before the others whether a file is its own.
+    """Register a program in this process. It is asked before the other programs whether a file is its own.
 
     A distribution can offer one to every process instead, by an entry point of the group `treering.programs`.
 
@@ -45,7 +45,7 @@ def register_program(name: str, program: object) -> None:
         program: The name of its package, or an object with the parts as attributes. One of the same name is replaced.
 
     Raises:
-        UsageError: It has the name of one that treering comes with.
+        UsageError: A built-in program has this name.
     """
     if name in BUILT_IN:
         raise UsageError(f"program has the name of one that exists. program={name!r}", kind="format")
@@ -54,12 +54,12 @@ def register_program(name: str, program: object) -> None:
 
 
 def known_programs() -> list[str]:
-    """Return the names of all programs that are known so far, in the order in which they are asked about a file."""
+    """Return the names of all registered programs, in the order in which they are asked about a file."""
     return [*_registered, *BUILT_IN]
 
 
 def part_of(name: str, part: str) -> Any:
-    """Return a part of a program, which is imported if it was not; None if there is no such program or part.
+    """Return a part of a program, imported if necessary; None if there is no such program or part.
 
     Args:
         name: Of the program.
@@ -86,12 +86,12 @@ def has_part(name: str, part: str) -> bool:
 
 
 def load_policies(name: str) -> None:
-    """Import what registers the policies and views of a program, if there is one of this name."""
+    """Import the module that registers the policies and views of a program, if there is one."""
     part_of(name, "policy")
 
 
 def load_messages() -> None:
-    """Register the messages of the programs that treering comes with."""
+    """Register the messages of the built-in programs."""
     for name in BUILT_IN:
         _load_message(name)
 
@@ -109,9 +109,9 @@ def _load_message(name: str) -> None:
 
 
 def load_installed() -> list[str]:
-    """Look for programs that other distributions offer, and return the names of those that are new.
+    """Register the programs that other distributions offer, and return the names of new ones.
 
-    One that cannot be imported is its distribution's own trouble.
+    A program that cannot be imported is ignored.
     """
     before = set(_registered)
     for name in _installed():
@@ -135,6 +135,6 @@ def _find(name: str) -> object:
 @cache
 def _installed() -> dict[str, str]:
     """Packages of programs in other distributions, by name."""
-    from importlib.metadata import entry_points  # takes as long as all else here
+    from importlib.metadata import entry_points  # slow to import
 
     return {point.name: point.value for point in entry_points(group=GROUP) if point.name not in BUILT_IN}

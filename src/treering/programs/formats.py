@@ -1,4 +1,4 @@
-"""What a program offers, and whose a file is."""
+"""The protocols of a program's parts, and the detection of a file's program."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ class Format(Importer, Protocol):
 
     @property
     def POLICIES(self) -> tuple[str, ...]:  # noqa: N802
-        """The policies of the program in its versions; the first is the one that imported sessions get."""
+        """The policies of the program, one for each of its versions; imported sessions get the first."""
 
     @property
     def RULES(self) -> Rules:  # noqa: N802
-        """How the program finds its way in a file."""
+        """How the program reads the tree of a file."""
 
     def restore(self, entries: Sequence[Entry]) -> str | None:
         """Return the id of the entry at which the program goes on; None is the place before the first one."""
 
     def listing(self, file: ReadFile) -> dict[str, object]:
-        """Return what the program's own list shows of a session, under its names."""
+        """Return the facts that the program's own list of sessions shows, under its names."""
 
     def to_record(self, draft: Draft, parent: str | None) -> Fields:
-        """Return the record of which a draft was made, without regard to bytes or order that are kept in its source.
+        """Return the record of which a draft was made; bytes and order kept in its source are ignored.
 
         Args:
             draft: As the importer made it, or made of a node, note or edit in a store.
@@ -55,11 +55,11 @@ class Format(Importer, Protocol):
 
 
 class Locator(Protocol):
-    """What the part `locate` of a program offers: where its sessions are, told without reading one.
+    """What the part `locate` of a program offers: the places of its sessions, found without reading them.
 
-    Where sessions are folders, it also has `unit_of`; see `treering.programs.common.folder.UnitOf`. A program that
-    notes what a terminal had open has `breadcrumbs` and `breadcrumb`; see `Breadcrumbs`. One that keeps parts of
-    sessions in files of their own has `blobs_folder`; see `BlobsLocator`.
+    Further methods are optional: `unit_of` if sessions are folders, see `FolderLocator`; `breadcrumbs` and `breadcrumb`
+    if the program records which session a terminal has open, see `Breadcrumbs`; `blobs_folder` if it keeps parts of
+    sessions in files of their own, see `BlobsLocator`.
     """
 
     def find(self, folder: str | os.PathLike[str]) -> Iterator[Path]:
@@ -79,7 +79,7 @@ class Locator(Protocol):
 
 
 class FolderLocator(Locator, Protocol):
-    """Where sessions are folders: `find` yields them, and the `detect` of the program takes no file."""
+    """Of a program whose sessions are folders: `find` yields folders, and `detect` accepts no file."""
 
     def unit_of(self, path: str) -> str | None:
         """Return the folder whose session a file is part of; see `treering.programs.common.folder.UnitOf`.
@@ -90,14 +90,14 @@ class FolderLocator(Locator, Protocol):
 
 
 class BlobsLocator(Locator, Protocol):
-    """Where a program keeps large parts of its sessions, such as images, in files of their own."""
+    """Of a program that keeps large parts of sessions, such as images, in files of their own."""
 
     def blobs_folder(self, file: Path) -> Path:
-        """Return the folder with those of a session file; it may not exist."""
+        """Return the folder with the parts of a session file; it may not exist."""
 
 
 class Breadcrumb(Protocol):
-    """What a terminal had open last."""
+    """The session that a terminal had open last."""
 
     @property
     def cwd(self) -> Path:
@@ -109,20 +109,20 @@ class Breadcrumb(Protocol):
 
     @property
     def fresh(self) -> bool:
-        """Nothing was said in it so far."""
+        """The session has no messages yet."""
 
     def is_of(self, cwd: Path) -> bool:
         """Tell whether it is about a folder."""
 
 
 class Breadcrumbs(Locator, Protocol):
-    """A program that notes what each terminal had open."""
+    """Of a program that records which session each terminal has open."""
 
     def breadcrumbs(self, home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
-        """Return what terminals had open, the newest first."""
+        """Return the sessions that terminals had open, newest first."""
 
     def breadcrumb(self, home: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
-        """Return what this terminal had open; None if that is not known.
+        """Return the session that this terminal had open; None if that is unknown.
 
         Args:
             home: The user's home.
@@ -132,11 +132,11 @@ class Breadcrumbs(Locator, Protocol):
 
 
 LINE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Of a first line that is looked at; no program writes a header of this size."""
+"""Bytes of a first line that are read; no program writes a header of this size."""
 
 
 def find_format(name: str) -> Format:
-    """Return what reads the files of a program.
+    """Return the reader of a program's files.
 
     Raises:
         UsageError: There is no such program.
@@ -148,7 +148,7 @@ def find_format(name: str) -> Format:
 
 
 def find_locator(name: str) -> Locator:
-    """Return what knows where the sessions of a program are.
+    """Return the locator of a program's sessions.
 
     Raises:
         UsageError: There is no such program.
@@ -160,7 +160,7 @@ def find_locator(name: str) -> Locator:
 
 
 def blobs_folder(name: str, file: Path) -> Path | None:
-    """Return the folder with the parts of a session file that a program keeps apart; None if it keeps none apart.
+    """Return the folder with parts of a session file in files of their own; None if the program has none.
 
     Args:
         name: Of the program.
@@ -171,7 +171,7 @@ def blobs_folder(name: str, file: Path) -> Path | None:
 
 
 def format_by_name(file: Path) -> Format:
-    """Return the format whose files are named like this one; of several, the one that is asked last about a file."""
+    """Return the format whose files have names like this one; of several, the one that is asked last about a file."""
     last_first = known_programs()[::-1]
     files = (name for name in last_first if name not in _folder_locators())
     named = (name for name in files if file.name.endswith(getattr(find_locator(name), "ENDINGS", ())))
@@ -179,12 +179,12 @@ def format_by_name(file: Path) -> Format:
 
 
 def format_with(policy: str) -> Format | None:
-    """Return the format of the program that a policy is of; None if it is of none."""
+    """Return the format of the program that has a policy; None if no program has it."""
     return next((found for found in map(find_format, known_programs()) if policy in found.POLICIES), None)
 
 
 def unit_of(path: str) -> str | None:
-    """Return the folder whose session a file is part of, in whatever format.
+    """Return the folder of the session that a file is part of, in any format.
 
     See `treering.programs.common.folder.UnitOf`.
     """
@@ -193,7 +193,7 @@ def unit_of(path: str) -> str | None:
 
 
 def _folder_locators() -> dict[str, FolderLocator]:
-    """What knows where the sessions are that are folders, by the names of their programs."""
+    """The locators of programs whose sessions are folders, by program."""
     found = {name: find_locator(name) for name in known_programs()}
     return {name: cast(FolderLocator, each) for name, each in found.items() if hasattr(each, "unit_of")}
 

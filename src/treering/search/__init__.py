@@ -1,4 +1,4 @@
-"""Search over the prompts and texts of all sessions of a store: a local index that can be made anew at any time."""
+"""Search over the prompts and texts of all sessions of a store: a local index that can be rebuilt at any time."""
 
 from treering.search.find import Filters, Hit
 from treering.search.index import Index, forget, open_index

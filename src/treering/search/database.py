@@ -1,11 +1,12 @@
 """The index on disk: SQLite with its full-text search, FTS5. Everything in it can be read again from the store.
 
-Rule 1: whatever is written to a session's row takes that the row is as it was read (`turn`); else somebody else was at
-work, and the store is looked at again. So two processes never index one record twice, nor bring back what was erased.
-Rule 2: a file of another schema, or one that SQLite finds damaged, is removed and begun anew. A file that a user named
-and that never was an index is refused instead.
-Rule 3: what leaves because it was erased or deleted leaves the file: FTS5 keeps deleted words until it merges, so it
-is made to, SQLite overwrites what it frees, and the write-ahead log is emptied.
+Rule 1: a write to a session's row requires that the row did not change since it was read (`turn`); otherwise another
+process was first, and the session is read again. So two processes never index one record twice, nor restore erased
+texts.
+Rule 2: a file of another schema, or one that SQLite reports as damaged, is replaced by a new one. A file that the user
+named and that is no index is refused instead.
+Rule 3: erased and deleted texts are removed from the file: FTS5 keeps deleted words until it merges, so a merge is
+forced, SQLite overwrites freed pages, and the write-ahead log is truncated.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from treering.search.walk import Row
 from treering.storage.requests import Version
 
 SCHEMA_VERSION: Final = 1
-APPLICATION_ID: Final = 0x54724978  # "TrIx", in the header of the file: it is ours, and may be removed
-BUSY_SECONDS_MAX: Final = 60.0  # others write for as long as a segment's texts take; the first index of FTS5 merges too
+APPLICATION_ID: Final = 0x54724978  # "TrIx" in the header of the file: it is an index, and may be removed
+BUSY_SECONDS_MAX: Final = 60.0  # another process writes the texts of a whole segment at a time, and FTS5 may merge
 _DIGEST_BYTES: Final = 8
 
 _SCHEMA: Final = f"""
@@ -66,7 +67,7 @@ PRAGMA user_version = {SCHEMA_VERSION};
 
 
 class Known(NamedTuple):
-    """What the index knows of a session."""
+    """The row of a session in the index."""
 
     id: int
     name: str
@@ -82,7 +83,7 @@ class Known(NamedTuple):
 
 
 class _ForeignError(sqlite3.DatabaseError):
-    """A database of somebody else's."""
+    """A database that is no search index."""
 
 
 class OvertakenError(Exception):
@@ -94,7 +95,7 @@ class Database:
 
     Args:
         path: The file; None for one in memory.
-        chosen: The user named it, so it is only removed if it is an index.
+        chosen: The user named the file, so it is removed only if it is an index.
     """
 
     def __init__(self, path: str | None, *, chosen: bool) -> None:
@@ -107,7 +108,7 @@ class Database:
         self._connection.close()
 
     def take_notices(self) -> tuple[str, ...]:
-        """Why the index was begun anew since this was asked last."""
+        """Return why the index was rebuilt since the last call."""
         notices, self._notices = tuple(self._notices), []
         return notices
 
@@ -155,7 +156,7 @@ class Database:
         self._notices.append(why)
 
     def renew(self, why: str) -> None:
-        """Begin anew, with nothing in the index."""
+        """Replace the index by an empty one."""
         self._connection.close()
         if self._path is not None:
             with _alone(self._path):
@@ -176,7 +177,7 @@ class Database:
         return None if row is None else _known(row)
 
     def begin(self, known: Known | None, name: str, card: Card, *, life: str, epoch: int) -> Known:
-        """Begin a session anew: whatever there was of it leaves the index."""
+        """Start to index a session from its beginning: its old texts are removed."""
         with self._turn(known, name) as turn:
             if known is not None:
                 self._drop(known, for_good=(known.life, known.epoch) != (life, epoch))
@@ -210,13 +211,13 @@ class Database:
         self._connection.execute("INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, spaced(row.text)))
 
     def settle(self, known: Known, card: Card, *, tail: Version, seen: str) -> None:
-        """Take note that a session was read to its end.
+        """Record that a session was read to its end.
 
         Args:
             known: The session.
             card: Its card as of now.
             tail: The version of the tail it was read from.
-            seen: How its card looked in the list.
+            seen: The stamp of its card in the list.
         """
         with self._turn(known, known.name) as turn:
             self._connection.execute(
@@ -229,12 +230,12 @@ class Database:
         self._connection.execute("UPDATE sessions SET title = ?, project = ?, cwd = ? WHERE name = ?", (*facts, name))
 
     def remove(self, known: Known) -> None:
-        """Drop a session that is not in the store any more."""
+        """Drop a session that was removed from the store."""
         with self._turn(known, known.name):
             self._drop(known, for_good=True)
 
     def forget(self, name: str, node: str | None) -> None:
-        """Drop the texts of a node, or of a whole session, and look at the session again at the next update."""
+        """Drop the texts of a node, or of a whole session; the next update reads the session again."""
         with self.transaction():
             known = self.session(name)
             if known is None:
@@ -256,14 +257,14 @@ class Database:
             self._connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
 
     def empty_log(self) -> None:
-        """Bring the write-ahead log into the file and cut it to nothing; it may hold what was dropped."""
+        """Checkpoint and truncate the write-ahead log, which may hold dropped texts."""
         self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     # how
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """Write all of a block, or nothing; no other process writes meanwhile."""
+        """Run a block as one transaction; no other process writes meanwhile."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield
@@ -275,7 +276,7 @@ class Database:
 
     @contextlib.contextmanager
     def _turn(self, known: Known | None, name: str) -> Iterator[int]:
-        """A transaction in which a session's row is as it is known; yields the number for its next state."""
+        """A transaction that requires an unchanged row of a session; yields the row's next number."""
         with self.transaction():
             now = self.session(name)
             if (now and now.turn) != (known and known.turn):
@@ -301,12 +302,12 @@ def _new_turn() -> int:
 
 
 def encode(identifier: str) -> bytes:
-    """Return an id as it stands in the index."""
+    """Encode an id for the index."""
     return identifier.encode("utf-8", "surrogatepass")
 
 
 def decode(stored: bytes) -> str:
-    """Return an id from the index."""
+    """Decode an id from the index."""
     return stored.decode("utf-8", "surrogatepass")
 
 
@@ -314,7 +315,7 @@ def _connect(path: str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS_MAX, isolation_level=None, check_same_thread=False)
     try:
         connection.execute("PRAGMA secure_delete = ON")
-        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may cost the last sessions, never the file
+        connection.execute("PRAGMA synchronous = NORMAL")  # a power cut may lose the last sessions, never the file
     except BaseException:
         connection.close()
         raise
@@ -326,7 +327,7 @@ def _ask(connection: sqlite3.Connection, statement: str) -> object:
 
 
 def _begin(connection: sqlite3.Connection) -> None:
-    """Make an empty database an index."""
+    """Create the tables in an empty database."""
     if _ask(connection, "SELECT count(*) FROM sqlite_master"):
         raise _ForeignError("it holds something else")
     connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}COMMIT;")
@@ -334,17 +335,17 @@ def _begin(connection: sqlite3.Connection) -> None:
 
 @contextlib.contextmanager
 def _alone(path: str) -> Iterator[None]:
-    """While no other process opens or removes an index in this folder; makes folder and file if need be.
+    """Lock the folder against processes that open or remove an index; makes folder and file if necessary.
 
-    The lock is the folder's: a lock on a file that is removed locks nothing, and closing any descriptor of a database
-    gives up the locks that SQLite has on it.
+    The folder is locked and not the file: a lock on a removed file is useless, and closing any descriptor of a database
+    releases the locks that SQLite has on it.
     """
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, mode=0o700, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        with contextlib.suppress(FileExistsError):  # else SQLite would make it readable for others
+        with contextlib.suppress(FileExistsError):  # SQLite would make it readable for other users
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield
     finally:
@@ -355,13 +356,13 @@ _DAMAGE: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Tell whether an error says that the file is no index, or not a whole one."""
+    """Tell whether an error says that the file is no index, or a damaged one."""
     code = getattr(error, "sqlite_errorcode", 0)
     return isinstance(error, _ForeignError) or code & 0xFF in _DAMAGE
 
 
 def explain(error: sqlite3.Error | OSError, path: str | None) -> UnavailableError:
-    """Return the error for callers: what is wrong with the place of the index, not with the store."""
+    """Return the error for callers: a problem of the index file, not of the store."""
     return UnavailableError(
         f"the search index cannot be used: {error}. path={path!r}", kind="index",
         remedy="name another place for it; nothing was lost",

@@ -1,4 +1,4 @@
-"""Find texts in an index: by words, by what they are and where they stand; equal neighbours are folded."""
+"""Find texts in an index by words, kinds and sessions; equal neighbours are folded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SNIPPET_CHARACTERS: Final = 300  # where nothing was searched for: the beginning
 
 
 class Filters(TypedDict, total=False):
-    """What to look at; None is as good as nothing."""
+    """Which texts to search; None means no filter."""
 
     kinds: Sequence[str] | None
     """Of `prompt`, `text`, `thinking`, `call`, `result`. By default prompts and texts, or everything of a role."""
@@ -35,18 +35,18 @@ class Filters(TypedDict, total=False):
     since_ms: int | None
     """Nothing older: milliseconds since 1970, by the writers' clocks."""
     until_ms: int | None
-    """Only what is older."""
+    """Only older texts: milliseconds since 1970."""
 
 
 class Hit(NamedTuple):
-    """A text that was found."""
+    """A found text."""
 
     session: str
     title: str
     project: str
     cwd: str
     node: str
-    """Where to jump to: the node, also where an amended payload was found."""
+    """The node to jump to, also if its amended payload was found."""
     role: str
     """Of a message; the kind of another node, for example `compaction`."""
     kind: str
@@ -56,11 +56,11 @@ class Hit(NamedTuple):
     marks: tuple[tuple[int, int], ...]
     """The matches in the snippet: first character, and one past the last."""
     folded: int
-    """How many more texts that came next are the same, older ones or in other sessions."""
+    """How many equal texts follow, older or in other sessions."""
 
 
 class _Where(NamedTuple):
-    """Conditions of a query, and what fills their places."""
+    """Conditions of a query, and the values of their placeholders."""
 
     conditions: list[str]
     values: list[object]
@@ -87,7 +87,7 @@ def find(database: Database, query: str, filters: Filters, *, order: Order, limi
 
 
 def check(filters: Filters, order: str) -> None:
-    """Refuse what has no meaning.
+    """Refuse invalid filters and orders.
 
     Raises:
         UsageError: There is no such filter, kind or order.
@@ -121,7 +121,7 @@ _CONDITIONS: Final[dict[str, tuple[str, Callable[[Any], object]]]] = {
     "since_ms": ("entries.time >= ?", int),
     "until_ms": ("entries.time < ?", int),
 }
-"""By filter: what it asks of a row, and how its value stands there."""
+"""By filter: its condition on a row, and how its value is encoded."""
 
 _ENTRIES: Final = "entries JOIN sessions ON sessions.id = entries.session"
 _TEXTS: Final = f"texts JOIN {_ENTRIES.replace(' JOIN', ' ON entries.id = texts.rowid JOIN')}"
@@ -144,7 +144,7 @@ def _hit(database: Database, entry: object, folded: int, words: str | None) -> I
 
 
 def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Take the marks out of a snippet; return it, and where they stood."""
+    """Remove the marks from a snippet; return it with the places of the matches."""
     parts: list[str] = []
     marks: list[tuple[int, int]] = []
     place = 0

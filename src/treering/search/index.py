@@ -1,7 +1,7 @@
 """Search the prompts and texts of all sessions of a store.
 
-The index is derived: everything in it can be read again from the store, and nothing is lost with it. It lies in a file
-of its own beside the user's other caches, never in the store.
+The index is derived data: all of it can be read again from the store. It is a file in the user's cache folder, never in
+the store.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ def forget(
 ) -> bool:
     """Drop the texts of a node, or of a whole session, from the index of a store, if there is one.
 
-    The bytes leave the file before this returns. An update does the same for what was erased or deleted; this does it
-    at once. What is still in the store comes back with the next update.
+    The bytes are removed from the file before this returns. An update does so for erased and deleted texts; this does
+    it at once. Texts that are still in the store return with the next update.
 
     Returns:
         Whether there is an index.
@@ -62,7 +62,7 @@ def forget(
 
 
 class Index:
-    """The search index of one store. A context manager; usable from several threads, one after the other."""
+    """The search index of one store. A context manager; safe to use from several threads, one call at a time."""
 
     def __init__(self, store: Store | AsyncStore, path: str | os.PathLike[str] | None = None) -> None:
         self._place = store.place
@@ -78,11 +78,11 @@ class Index:
         """Read what changed in the store since the last time.
 
         One LIST per 1,000 sessions and a conditional GET for each, which is answered without a body if nothing changed;
-        of a changed session, both registers and what was added. What was amended, retracted, erased or deleted leaves
-        the index; a session with such a change is read whole.
+        of a changed session, both registers and the new records. Amended, retracted, erased and deleted texts are
+        removed from the index; a session with such a change is read whole.
 
         Args:
-            progress: Told how many of the changed sessions were read.
+            progress: Called with the number of changed sessions that were read.
 
         Raises:
             UnavailableError: The store does not answer, or the index cannot be written.
@@ -93,14 +93,14 @@ class Index:
     def search(
         self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]
     ) -> list[Hit]:
-        """Find texts, as the index was at the last `update`. Equal ones that come next to each other are one hit.
+        """Find texts as of the last `update`. Equal neighbours are one hit.
 
         Args:
             query: Words that must all occur; `"a phrase"`; `begin*`. Nothing in it is an error. Empty: all texts, the
                 newest first.
             order: `best` first, by BM25, and the newer first of equals; or the `newest`.
             limit: Most hits.
-            filters: What to look at; see `Filters`.
+            filters: Which texts to search; see `Filters`.
 
         Raises:
             UsageError: There is no such filter, kind or order, or there are more than 1,000 words.
@@ -109,9 +109,9 @@ class Index:
         return self._safely(lambda: find(self._database, query, filters, order=order, limit=limit))
 
     def forget(self, session: str, node: str | None = None) -> None:
-        """Drop the texts of a node, or of a whole session. The bytes leave the file before this returns.
+        """Drop the texts of a node, or of a whole session. The bytes are removed from the file before this returns.
 
-        What is still in the store comes back with the next update.
+        Texts that are still in the store return with the next update.
         """
 
         def work() -> None:
@@ -138,7 +138,7 @@ class Index:
         self.close()
 
     def _safely(self, work: Callable[[], T]) -> T:
-        """Do something with the database; if it turns out to be damaged, make it anew from the store and try again."""
+        """Run work on the database; if it is damaged, rebuild it from the store and try again."""
         with self._lock:
             try:
                 try:

@@ -9,10 +9,10 @@ from treering.store.place import Place
 
 
 def default_path(place: Place) -> str | None:
-    """Return the file for the index of a store and namespace; None for a store that has no lasting address.
+    """Return the file for the index of a store and namespace; None for a store without a permanent address.
 
-    Stores in memory end with the process, and so do their indexes. Neither has a filesystem object an address that
-    another process would recognise.
+    Stores in memory end with the process, and so do their indexes. A filesystem object has no address that another
+    process could use.
     """
     if place.address is None:
         return None

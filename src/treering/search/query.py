@@ -1,11 +1,11 @@
-"""From what a user typed to an expression of FTS5 that is always well formed.
+"""Translate a user's query to a valid expression of FTS5.
 
 Words must all occur. `"Two words"` in quotes are a phrase, and `rest*` matches what begins so. Everything else, FTS5's
 own operators included, is taken as text.
 
 Chinese, Japanese and Korean text is searched by characters. FTS5's `unicode61` takes a run of letters for one word, and
-these languages put no spaces between theirs (Korean puts them behind particles). So a zero-width space, which parts
-words, goes behind each of their characters, in the text and in the query, and a word becomes a phrase of characters.
+these languages put no spaces between theirs (Korean puts them behind particles). So a zero-width space, which separates
+words, is added after each of their characters, in the text and in the query, and a word becomes a phrase of characters.
 FTS5's `trigram` would need an index of its own, several times larger, and finds nothing shorter than three characters.
 """
 
@@ -16,7 +16,7 @@ from typing import Final
 
 from treering.errors import UsageError
 
-TERMS_MAX: Final = 1000  # a pasted stack trace; FTS5 was seen to take 5,000
+TERMS_MAX: Final = 1000  # enough for a pasted stack trace; FTS5 accepts at least 5,000
 
 _GAP: Final = "\u200b"
 _UNSPACED: Final = re.compile(
@@ -28,22 +28,22 @@ _NOTHING: Final = '""'
 
 
 def spaced(text: str) -> str:
-    """Return text as it goes into the index."""
+    """Return a text as the index stores it."""
     return _UNSPACED.sub(rf"\1{_GAP}", text)
 
 
 def joined(text: str) -> str:
-    """Return text from the index as people read it."""
+    """Return a text from the index as people read it."""
     return text.replace(_GAP, "")
 
 
 def printable(text: str) -> str:
-    """Return text that SQLite takes: no NUL, no marks of ours, and no halves of surrogate pairs."""
+    """Return a text that SQLite accepts: without NUL, our marks, and lone surrogates."""
     return text.translate(_UNWANTED).encode("utf-8", "replace").decode()
 
 
 MARKS: Final = ("\x02", "\x03")
-"""Stand around a match in what FTS5 returns; never in a text of the index."""
+"""Enclose a match in the snippets of FTS5; never part of an indexed text."""
 _UNWANTED: Final = dict.fromkeys(map(ord, ("\0", *MARKS)), " ")
 
 

@@ -1,4 +1,4 @@
-"""What of a record is searched: its texts, by kind, cut to a bounded length."""
+"""The searchable texts of a record, by kind, cut to a bounded length."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from treering.transcript.parts import Part, parts_of
 KINDS: Final = ("prompt", "text", "thinking", "call", "result")
 """What the user said; other text, summaries included; what a model thought; calls of tools; their results."""
 SAID: Final = ("prompt", "text")
-"""What a search looks at unless told otherwise."""
+"""The default kinds of a search."""
 
 SAID_CHARACTERS_MAX: Final = 64 * 1024
-"""Searched of a prompt or text: some 10,000 words, from its beginning."""
+"""Characters indexed of a prompt or text, from its beginning: some 10,000 words."""
 OTHER_CHARACTERS_MAX: Final = 8 * 1024
-"""Searched of anything else: results of tools are most of what a session holds, and tell what they are early."""
+"""Characters indexed of other kinds: results of tools are most of a session, and their beginning identifies them."""
 
 
 class Text(NamedTuple):
@@ -28,7 +28,7 @@ class Text(NamedTuple):
 
 
 def texts_of(kind: str, role: str, payload: object) -> Iterator[Text]:
-    """Yield what is searched of a node: at most one text of each kind. Data that is no text is left out.
+    """Yield the searchable texts of a node: at most one of each kind. Data that is no text is left out.
 
     Args:
         kind: The node's kind, for example `message`.

@@ -1,4 +1,4 @@
-"""Bring an index up to date with its store: one LIST, a conditional GET per session, and what is new of the changed."""
+"""Update an index from its store: one LIST, a conditional GET per session, and new records of changed ones."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ T = TypeVar("T")
 
 
 class Updated(NamedTuple):
-    """What an update did."""
+    """The result of an update."""
 
     sessions: int
-    """In the store, deleted ones that left a tombstone included."""
+    """Sessions in the store, deleted ones with a tombstone included."""
     read: int
     """New or changed ones, which were read."""
     problems: tuple[tuple[str, TreeringError], ...]
     """Sessions that could not be read, and why; they are tried again next time."""
     notices: tuple[str, ...] = ()
-    """Why the index was begun anew, if it was."""
+    """Why the index was rebuilt, if it was."""
 
 
 class Progress(Protocol):
-    """Told how many of the changed sessions were read."""
+    """Called with the number of changed sessions that were read."""
 
     def __call__(self, done: int, total: int) -> None: ...
 
@@ -51,7 +51,7 @@ class Update:
         self._progress = progress
 
     def run(self) -> Updated:
-        """Do it; each part of a session is kept as soon as it was read, so what is cut short goes on next time."""
+        """Run the update. Each part of a session is stored once it was read, so an interrupted update can continue."""
         cards = self._run(cards_by_name(self._place.prefix))
         known = self._database.sessions()
         gone = [each for name, each in known.items() if name not in cards]
@@ -77,11 +77,11 @@ class Update:
         return run(steps, self._place.driver)
 
     def _drop(self, known: Known) -> None:
-        with suppress(OvertakenError):  # whoever changed it saw more of it
+        with suppress(OvertakenError):  # another process has read more of it
             self._database.remove(known)
 
     def _changed(self, cards: dict[str, Entry], known: dict[str, Known]) -> list[str]:
-        """Names of the sessions that are not as they were, the most recently written first."""
+        """Names of the changed sessions, the most recently written first."""
         same = [each for name in cards if (each := known.get(name)) and each.card == _stamp(cards[name])]
         seen = [(self._place.keys(each.session), each.tail) for each in same if each.tail is not None]
         kept = self._run(walk.unchanged(seen))
@@ -89,17 +89,17 @@ class Update:
         return [name for name in cards if (each := known.get(name)) is None or each.session not in fresh]
 
     def _look_at(self, names: Sequence[str]) -> dict[str, Looked]:
-        """Look at some sessions at once; those whose name was hashed are looked at one by one."""
+        """Read the registers of some sessions together; sessions with hashed names are read one by one."""
         keys = {name: self._place.keys(found) for name in names if (found := decode_id(name)) is not None}
         return dict(zip(keys, self._run(read_registers(list(keys.values()))), strict=True)) if keys else {}
 
     def _take(self, name: str, card: Entry, known: Known | None, looked: Looked | None) -> None:
-        """Bring one session up to date; `known` is of a moment before `looked`."""
+        """Update one session; `known` was read before `looked`."""
         attempts = Attempts(card.key)
         while attempts.another():
             try:
                 self._follow(name, card, known, looked)
-            except (OvertakenError, NotFoundError):  # by another process that indexes it, or deletes it
+            except (OvertakenError, NotFoundError):  # another process indexes or deletes it
                 known, looked = self._database.session(name), None
                 continue
             return
@@ -117,7 +117,7 @@ class Update:
         self._database.settle(known, facts, tail=tail, seen=_stamp(card))
 
     def _session_of(self, name: str, card: Entry) -> str:
-        """The session that has this name in keys; a long one was hashed, and stands in its card."""
+        """The session with this name in keys; the card has the name of one that was hashed."""
         found = decode_id(name)
         if found is None:
             answer = self._run(ask(Get(card.key, start=0, end=CARD_BYTES_MAX, register=True), Found))
@@ -125,7 +125,7 @@ class Update:
         return found
 
     def _read(self, view: View, known: Known, facts: Card) -> Known:
-        """Read what is new of a session; all of it if what was read before does not stand any more."""
+        """Read the new records of a session; all of them if earlier ones changed."""
         edits = self._run(walk.edits_of(view)) if known.edited else None
         walking = Walk(view, known.end, known.last, edits)
         while not walking.done:
@@ -137,11 +137,11 @@ class Update:
                 walking = Walk(view, edits=edits)
                 continue
             edited = edits is not None and bool(edits.amended or edits.retracted)
-            last = "" if view.durable else walking.last  # what is durable need not be looked at again
+            last = "" if view.durable else walking.last  # durable records need not be read again
             known = self._database.add(known, rows, end=walking.at, last=last, edited=edited)
         return known
 
 
 def _stamp(card: Entry) -> str:
-    """What a card looks like in a list."""
+    """The stamp of a card in a list: it changes with the card."""
     return f"{card.size}:{card.modified_ms}"

@@ -1,11 +1,11 @@
-"""Read from sessions what is searched: which ones changed, and the texts of their records from a position on.
+"""Read searchable texts from sessions: which sessions changed, and the texts of their records from a position on.
 
-Rule 1: a session is as it was if its tail has the version that was seen. Nothing is recorded, amended, erased or
-deleted without another tail. Only a life that was born with its records has none; then its card must be as it was.
-Rule 2: positions only grow within one life and epoch. Where the last record that was read is still the same append,
-reading goes on behind it; a log on disk may show a record that a power cut then takes away.
-Rule 3: amended and retracted nodes, and erased positions, are left out wherever they stand. Whoever meets an edit on
-the way has shown too much already, and must begin anew with all edits at hand.
+Rule 1: a session is unchanged if its tail has the version that was read, since every append, erasure and deletion
+changes the tail. Only a bulk-loaded life has no tail; then its card must be unchanged.
+Rule 2: positions only grow within one life and epoch. If the last record that was read is still of the same append,
+reading continues after it; a log on disk may show a record that is lost in a power cut.
+Rule 3: amended and retracted nodes, and erased positions, are left out. When an edit of an earlier record is found,
+texts were indexed that should be left out, and the session is read again with all its edits known.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from treering.storage.run import found_in
 from treering.transcript.annotations import Annotations
 from treering.transcript.heads import Heads
 
-CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about as many connections
+CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about so many connections
 BLOBS_AT_ONCE_MAX = 16
-BLOB_BYTES = 4 * SAID_CHARACTERS_MAX  # of a large text: what is searched of it, whatever its characters are
-LOOKS_AT_ONCE_MAX = 16  # both registers of a session, whole, are in memory meanwhile
+BLOB_BYTES = 4 * SAID_CHARACTERS_MAX  # bytes of a large text, enough for its indexed characters
+LOOKS_AT_ONCE_MAX = 16  # both registers of each of these sessions are in memory
 EDITS = frozenset({"amend", "retract"})
 
 Looked: TypeAlias = tuple[Answer, Answer]
-"""What was answered for the two registers of a session: card and tail."""
+"""The answers for the two registers of a session: card and tail."""
 
 
 class Row(NamedTuple):
@@ -52,7 +52,7 @@ class Row(NamedTuple):
 
 
 class Edits(NamedTuple):
-    """What is amended or retracted in a session, by all the edits in it."""
+    """The amended and retracted nodes of a session."""
 
     amended: Mapping[str, int]
     """Position of the edit that holds the new payload, by node."""
@@ -62,7 +62,7 @@ class Edits(NamedTuple):
 
 
 class StaleError(Exception):
-    """What was read before does not stand as it was read: begin anew, with all edits at hand."""
+    """An earlier record changed since it was read: read the session again with all its edits."""
 
 
 def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:
@@ -78,11 +78,11 @@ def unchanged(seen: Sequence[tuple[SessionKeys, Version]]) -> Steps[list[bool]]:
 
 
 def see(keys: SessionKeys, looked: Looked | None = None) -> Steps[tuple[View | None, Version]]:
-    """Look at a session: its view, None if it was deleted, and the version of its tail.
+    """Read the registers of a session; return its view, None if it was deleted, and the version of its tail.
 
     Args:
         keys: The session.
-        looked: A look that was taken already.
+        looked: The registers, if they were read already.
     """
     seen = (yield from look(keys)) if looked is None else Registers(keys, *looked)
     if seen.dead or seen.absent:
@@ -94,7 +94,7 @@ def see(keys: SessionKeys, looked: Looked | None = None) -> Steps[tuple[View | N
 
 
 def card_of(view: View) -> Card:
-    """The card with what the tail says beyond it: title, project, folder."""
+    """The card with title, project and folder updated from the tail."""
     tally = Tally(view.latest.card)
     for line in view.fresh_lines:
         record = decode_record(line)
@@ -120,15 +120,15 @@ class Walk:
     """Reads the texts of a session, a segment in memory at a time.
 
     Args:
-        view: The session; what was added since is left for the next time.
+        view: The session; records added later are read by the next update.
         first: The position to begin at.
-        last: The append that wrote the record before it, as far as it is known.
-        edits: Of the whole session; None: there are none as far as it is known.
+        last: The append that wrote the record before `first`, if known.
+        edits: Of the whole session; None if no edits are known.
     """
 
     def __init__(self, view: View, first: int = 0, last: str = "", edits: Edits | None = None) -> None:
         self.at = first - 1 if last else first
-        """The position that comes next. The record before the first is read once more, to see whose it is."""
+        """The next position. The record before the first one is read again to compare its append."""
         self.last = ""
         """The append that wrote the record before that."""
         self._view = view
@@ -143,11 +143,11 @@ class Walk:
         return self.at >= self._view.end
 
     def step(self) -> Steps[list[Row]]:
-        """Read the texts that come next, and go on behind them.
+        """Read the next texts, and advance.
 
         Raises:
-            StaleError: An earlier record is not the one that was read, or was edited since.
-            UnavailableError: The records that the view shows are not there any more.
+            StaleError: An earlier record was replaced or edited since it was read.
+            UnavailableError: The records of the view were removed meanwhile.
         """
         records = [decode_record(line) for line in (yield from self._lines())]
         self.at, self.last = self.at + len(records), records[-1].by
@@ -172,7 +172,7 @@ class Walk:
         return lines[: self._view.end - self.at]
 
     def _shown(self, record: Record) -> tuple[Record, Skeleton] | None:
-        """A record whose payload is shown, and the node it is shown for; None for all others."""
+        """A record with a visible payload, and its node; None for other records."""
         edits = self._edits
         if record.type == "edit" and record.kind in EDITS and not self._knows_all:
             raise StaleError

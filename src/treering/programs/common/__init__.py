@@ -1,1 +1,1 @@
-"""What the readers and writers of several programs share: lines, trees, times, and the making of a file."""
+"""Code shared by the readers and writers of several programs: lines, trees, times, and the composition of a file."""

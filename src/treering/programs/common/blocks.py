@@ -1,11 +1,11 @@
-"""A message taken apart, whatever program or API wrote it, for policies whose programs have another shape for it.
+"""Messages as blocks, whatever program or API wrote them, for policies whose programs need another format.
 
-Who continues an imported session adds messages in a shape of their own. A policy shows all of a context in one shape,
-that of its program. So a message goes from its own shape to blocks, and from blocks to the program's.
+An agent that continues an imported session adds messages in its own format. A policy shows all messages of a context in
+the format of its program. So a message is translated from its own format to blocks, and from blocks to the program's.
 
-Read are the shapes of common APIs and of pi: a `content` that is text or a list of typed blocks, `tool_calls`, and
-results that carry the id of their call; other programs' are put into it by `treering.messages`. What is not understood
-becomes text, as JSON: nothing is left out.
+The formats of common APIs and of pi are read: a `content` that is text or a list of typed blocks, `tool_calls`, and
+results with the id of their call; `treering.messages` translates those of other programs to these. Unknown values
+become text, as JSON: nothing is left out.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ class Block(NamedTuple):
     kind: str
     """`text`, `thinking`, `call`, `result` or `image`."""
     text: str = ""
-    """What is said, thought or answered; of an image its bytes in base64."""
+    """The text, thinking or result; of an image its bytes in base64."""
     id: str = ""
-    """Of the call that is made or answered."""
+    """Of the call or of the result's call."""
     name: str = ""
     """Of the tool; of an image its media type."""
     arguments: object = None
     """Of a call: a JSON value, or the text of one."""
     failed: bool = False
-    """The answer is an error."""
+    """The result is an error."""
     signature: str = ""
-    """By which a provider knows its own thinking again."""
+    """By which a provider verifies its own thinking."""
 
 
 def role_of(message: Fields, blocks: list[Block]) -> str:
-    """Return `user`, `assistant`, `tool` or `system`; who answers calls and says nothing else is a tool."""
+    """Return `user`, `assistant`, `tool` or `system`; a message that only has results is a tool's."""
     if blocks and all(block.kind == "result" for block in blocks):
         return "tool"
     return _ROLES.get(text_of(common(message).get("role")), "user")
 
 
 def blocks_of(message: Fields) -> list[Block]:
-    """Return what a message says, in its order."""
+    """Return the blocks of a message, in its order."""
     message = dict(common(message))
     content = message.get("content")
     parts = content if isinstance(content, list) else [] if content is None else [content]
@@ -71,12 +71,12 @@ def blocks_of(message: Fields) -> list[Block]:
 
 
 def is_result(part: object) -> bool:
-    """Tell a block that answers a call."""
+    """Tell whether a block is the result of a call."""
     return fields_of(part).get("type") in RESULTS
 
 
 def linked(image: Fields) -> str:
-    """Return what stands for an image of which only the address is known, in programs that want its bytes."""
+    """Return the text in place of an image of which only the address is known, for programs that need its bytes."""
     return f"[image: {text_of(image['url'])}]" if image.get("url") and not image.get("data") else ""
 
 

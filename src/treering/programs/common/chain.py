@@ -1,13 +1,14 @@
-"""The chain of entries in a file whose labels and names are links of it, too.
+"""Ids and parents of the entries of a file in which labels and names are also parents of entries.
 
-pi and its relatives keep labels, names and usage as entries of the tree: other entries name them as their parent. Here
-they are notes beside the tree. So an entry below a note is joined to the nearest node above it, and no entry is lost.
+pi and similar programs keep labels, names and usage as entries of the tree: other entries name them as their parent.
+Here they are notes outside the tree. So the parent of an entry below a note is the note's nearest ancestor that is a
+node.
 
-Rule: an entry depends only on what stands above it in the file. So what is made of a file that has grown begins with
-what was made of it before.
+Rule: the result for an entry depends only on earlier entries of the file. So the drafts of a file that has grown begin
+with those of the file before.
 
-Ids are unique here. Where the file has an id twice, the later entry gets a new one. What names the id from there on
-means the later entry; what came before keeps meaning the earlier one, which is all that its writer can have known.
+Ids are unique here. If the file has an id twice, the later entry gets a new id. References after it mean the later
+entry, earlier references the earlier one.
 """
 
 from __future__ import annotations
@@ -23,19 +24,19 @@ from treering.programs.common.memo import Facts, Memo, Recalled, new_in
 
 
 class Place(NamedTuple):
-    """Where an entry stands."""
+    """The id of an entry, and its place in the tree."""
 
     id: str
     parent: str | None
-    """The nearest node above."""
+    """The nearest ancestor that is a node."""
     above: str | None
-    """The entry above, which may be a note."""
+    """The parent entry, which may be a note."""
     stand_in: str | None
-    """A node needed in the place of this note, because an entry further up in the file names the note as its parent."""
+    """A node needed in place of this note, because an earlier entry of the file names the note as its parent."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """What a chain knows behind an entry, so that another one can go on there."""
+    """The state of a chain after an entry, from which another chain can continue."""
 
     made: int
     renamed: dict[str, str]
@@ -47,46 +48,46 @@ _PLACE = msgspec.json.Decoder(str | None)
 
 
 class Chain:
-    """Decides which ids the entries get and what stands above what.
+    """Decides the ids and parents of entries.
 
     Memory: one dictionary entry of two ids for each entry of the file, and nothing of its content.
     """
 
     def __init__(self, session: str, *, linear: bool = False) -> None:
         self.linear = linear
-        """Each entry follows the one before, whatever the file says: old formats had neither ids nor parents."""
+        """The parent of each entry is the one before: old formats had neither ids nor parents."""
         self._session = session
         self._made = 0
         self._above: MutableMapping[str, str | None] = {}
-        self._anchors: MutableMapping[str, str | None] = {}  # of each note: the nearest node above it
-        self._renamed: dict[str, str] = {}  # ids of the file, where ours differ
-        self._awaited: set[str] = set()  # parents that were named and did not come yet
+        self._anchors: MutableMapping[str, str | None] = {}  # by note: its nearest ancestor that is a node
+        self._renamed: dict[str, str] = {}  # ids of the file that were replaced
+        self._awaited: set[str] = set()  # parents that were named and not read yet
         self._last: str | None = None
 
     @property
     def known(self) -> Known:
-        """What it knows; valid until the next entry is added."""
+        """The state of the chain; valid until the next entry is added."""
         return Known(self._made, self._renamed, self._awaited, self._last)
 
     @property
     def facts(self) -> Facts:
-        """What it knows of single entries, as far as it was not recalled; valid until the next entry is added."""
+        """The facts of single entries that are not in the memo; valid until the next entry is added."""
         return {"above": new_in(self._above), "anchors": new_in(self._anchors)}
 
     def go_on(self, known: Known, memo: Memo) -> None:
-        """Go on where another chain of the same file stood."""
+        """Continue from the state of another chain of the same file."""
         self._made, self._last = known.made, known.last
         self._above, self._anchors = (Recalled(memo, name, _PLACE) for name in ("above", "anchors"))
         self._renamed, self._awaited = known.renamed, known.awaited
 
     def add(self, source: str, parent: object, *, note: bool, moves: bool) -> Place:
-        """Give the next entry its place.
+        """Add the next entry and return its place.
 
         Args:
             source: Its id in the file, empty if it has none.
-            parent: What the file names as its parent; what is no text, or empty, is none.
-            note: It is no node here.
-            moves: The leaf goes with it.
+            parent: The parent that the file names; an empty text or another type means none.
+            note: The entry is a note here, and no node.
+            moves: The entry becomes the leaf.
         """
         above = self._last if self.linear else self.find(parent)
         if above is not None and above not in self._above:
@@ -112,7 +113,7 @@ class Chain:
             self._anchors[name] = self.node_at(above)
 
     def new_id(self) -> str:
-        """Return 8 hex digits like those of pi: the same on every import, and not used above in the file."""
+        """Return 8 hex digits like those of pi: the same on every import, and not used earlier in the file."""
         while True:
             self._made += 1
             seed = f"{self._session}/{self._made}".encode("utf-8", "surrogatepass")
@@ -121,19 +122,19 @@ class Chain:
                 return name
 
     def find(self, source: object) -> str | None:
-        """Return our id for an id in the file: that of the last entry so far that has it."""
+        """Return the id here for an id of the file: that of the last entry so far that has it."""
         return self._renamed.get(source, source) if isinstance(source, str) and source else None
 
     def node_at(self, name: str | None) -> str | None:
-        """Return `name`, or the nearest node above it if it is a note."""
+        """Return `name`, or its nearest ancestor that is a node if it is a note."""
         return name if name is None else self._anchors.get(name, name)
 
     def kept_from(self, name: str | None, place: Place) -> str | None:
-        """Return the first node at or below `name` on the way to `place`; `name` itself if it is not on it."""
+        """Return the first node at or below `name` on the path to `place`; `name` itself if it is not on that path."""
         if name not in self._anchors:
             return name
         node, cursor = None, place.above
-        passed = set[str]()  # a damaged file may lead round in circles
+        passed = set[str]()  # a damaged file may have cycles
         while cursor is not None and cursor != name and cursor not in passed:
             passed.add(cursor)
             node = node if cursor in self._anchors else cursor
@@ -141,7 +142,7 @@ class Chain:
         return node if node is not None and cursor == name else name
 
     def recorded_from(self, name: str | None) -> str | None:
-        """Return the first node at or behind `name` in the order of the file; `name` itself if it is not there yet."""
+        """Return the first node at or after `name` in the order of the file; `name` itself if it was not read yet."""
         if name not in self._anchors:
             return name
         behind = dropwhile(lambda each: each != name, self._above)
@@ -152,6 +153,6 @@ class Chain:
         self._last = name
 
     def leaf(self) -> str | None:
-        """Return the last entry that moved the leaf, or the nearest node above it if that is a note."""
+        """Return the leaf, or its nearest ancestor that is a node if it is a note."""
         node = self.node_at(self._last)
         return node if node in self._above else None

@@ -1,14 +1,12 @@
-"""Writing a session as a file of lines: a header, then one entry on each.
+"""Write a session as a file of lines: a header, then one entry per line.
 
-Theory of operation
--------------------
-What was imported is written from its own bytes, in its order, so a session in which nothing happened gives the file
-it was made of. Nodes recorded here follow in their order, made to look like the program's own. Labels, titles and
-usage recorded here come last: in these programs they are entries of the tree, below where the session stands. That also
-makes the leaf right, as the programs go on at the last entry of the file. Where nothing of that kind was recorded and
-the last entry is on another branch, an entry that only restates what is known is added.
+Theory of operation ------------------- Imported records are written with their own bytes, in their order, so an
+unchanged session gives the file of which it was made. Nodes recorded here follow in their order, translated to the
+program's format. Labels, titles and usage recorded here come last: in these programs they are entries of the tree,
+descendants of the session's head. That also sets the leaf, since the programs continue at the last entry of the file.
+If there are none and the last entry is on another branch, an entry is added that only repeats a known fact.
 
-Old files without ids are written as they were if nothing happened, else in the newest version.
+Old files without ids are written unchanged if the session is unchanged, otherwise in the newest version.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
 _NOT_WRITTEN: Final = frozenset({"import", "origin", EXPORTED, "link", "damage"})
-"""Notes that are about the store or the import, and not part of the conversation."""
+"""Notes about the store or the import, which are not part of the conversation."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
@@ -50,18 +48,18 @@ _REASONS: Final = {
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 """Kinds that are messages to a model."""
 _KEPT: Final = ("firstKeptEntryId", "first_kept_entry_id")
-"""The fields that say from where on a compaction keeps."""
+"""The fields that name the first entry that a compaction keeps."""
 _NOWHERE: Final = "nowhere"
 _WITH_IDS: Final = 2
 """The first version of pi's format with ids."""
 _ROLES_RENEWED: Final = frozenset({"custom"})
 """Roles that had another name in an old version."""
 _LEAF: Final = "leaf"
-"""Notes of Operator-Use that say where it goes on."""
+"""Notes of Operator-Use that name the leaf."""
 
 
 def compose_lines(view: View, target: LineExporter, encode: Encode | None = None) -> Composed:
-    """Make the file of a session. Memory: ids and the like, and what was amended.
+    """Make the file of a session. Memory: ids and the like, and amended messages.
 
     Args:
         view: The session.
@@ -82,14 +80,14 @@ class _Composer:
         self._header: bytes = b""
         self._lines = Sheaf()
         self._held: list[bytes] = []
-        """JSON that is no record, until an entry follows: as the last line it would be where the program goes on."""
+        """JSON that is no record, held back until an entry follows: as the last line it would be the leaf."""
         self._ids: list[str | None] = []
         self._nodes: dict[str, str | None] = {}
-        """Of each entry written: the node at or above it."""
+        """By written entry: the entry if it is a node, or its nearest ancestor that is one."""
         self._meant: dict[str, str] = {}
-        """By the ids in the file: the last entry so far that has one, which is what later ones mean by it."""
+        """By id in the file: the last entry so far that has it, to which later references resolve."""
         self._stand_ins: set[str] = set()
-        """Notes that are written in the stead of nodes."""
+        """Notes that are written in place of nodes."""
         self._last: str | None = None
         """The entry at which the program would go on if the file ended here."""
         self._later: list[Draft] = []
@@ -99,21 +97,21 @@ class _Composer:
         """Retracted nodes that a model would see otherwise, or that are on the path."""
         self._amended: dict[str | None, Draft] = {}
         self._renamed: dict[str, str | None] = {}
-        """Entries whose id here is not that in the file, because others there have it or they have none."""
+        """Entries whose id here differs from that in the file, which was duplicate or missing."""
         self._there: set[str | None] = set()
-        """Entries of the imported file. A fork has not all notes of it."""
+        """Entries of the imported file; a fork may lack some of its notes."""
         self._adrift: set[str | None] = set()
-        """Notes of a fork whose parent it has not."""
+        """Notes of a fork whose parent is not in the fork."""
         self._nodes_here: set[str | None] = set()
         """Nodes that were recorded here."""
         self._notes_here: set[str | None] = set()
-        """Notes that were. In an earlier export the program may have gone on below them."""
+        """Notes that were recorded here. After an earlier export, entries of the program may be below them."""
         self._hang: dict[str, str | None] = {}
-        """Of entries that others name as their parent: the node at or above them, as the first node below tells it."""
+        """By entry that is a parent: its nearest ancestor that is a node, by the first node below it."""
         self._back: dict[str | None, str | None] = {}
-        """Of notes that came back with the file, unless they are written elsewhere: what they name there as parent."""
+        """By note that came back with the file, unless it is written elsewhere: the parent it names there."""
         self._first: dict[str, str] = {}
-        """Of nodes that are several entries: the first of these."""
+        """By node that is written as several entries: the first of them."""
         self._settings = InForce(view)
         self._newest: str | None = None
         """The node taken last."""
@@ -121,10 +119,10 @@ class _Composer:
         self._old = 0
         """Version of the imported file, 0 if there was none."""
         self._went_on = False
-        """Something was recorded here. What came from an old file after that is of a newer one, in the place of it."""
+        """Something was recorded here. Records imported after that come from a newer version of the file."""
         self._labels, self._circular = view.labels(), is_circular(view)
         self._changed = changed
-        """The file says more than the one that was imported, or ends elsewhere. Then ids must be there and clear."""
+        """The file has more records than the imported one, or another leaf. Then its ids must be unique."""
 
     def compose(self) -> Composed:
         self._view.perform(let_index_go)
@@ -155,7 +153,7 @@ class _Composer:
         return _reunited(stored_drafts(self._view, self._target.FORMAT), self._stand_ins)
 
     def _look_over(self) -> Draft | None:
-        """Find out what must be known of all records before the first one is written; return the header's note."""
+        """Read all records once for the facts needed before the first one is written; return the header's note."""
         header, named = None, list[tuple[str, str, bool, object]]()
         for each in self._records():
             draft = each.draft
@@ -206,12 +204,12 @@ class _Composer:
 
     @property
     def _renews(self) -> bool:
-        """The file is of an old version, and must be one of the newest, or its program would write it anew."""
+        """The file has an old version and must get the newest, or its program would rewrite it."""
         return 0 < self._old < self._target.VERSION and (self._changed or self._forked)
 
     @property
     def _numbers_anew(self) -> bool:
-        """The file had no ids, and must have some now."""
+        """The file had no ids and needs them now."""
         return self._renews and self._old < _WITH_IDS
 
     @property
@@ -227,7 +225,7 @@ class _Composer:
         if draft.type == "edit":
             self._take_edit(draft)
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
-            self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # seen just now
+            self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # read just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "import", "origin") else [])
         elif (draft.brief or {}).get("stand_in"):
@@ -243,7 +241,7 @@ class _Composer:
             self._take_own(self._as_amended(draft))
 
     def _settle(self, draft: Draft) -> None:
-        """Write the notes that were recorded before an imported entry: of labels and titles the last one counts."""
+        """Write the notes that were recorded before an imported entry, since the last label or title counts."""
         notes = [note for note in self._later if note.kind not in EDITS]
         if not notes:
             return
@@ -258,7 +256,7 @@ class _Composer:
             below = note.id
 
     def _in_words(self, draft: Draft) -> Draft:
-        """Return what was imported as it says now: a message that was amended here in words of the program."""
+        """Return an imported record with its current contents: an amended message in the program's format."""
         amended = self._as_amended(draft)
         said = amended is not draft and draft.kind == "message"
         made = self._target.adapt(amended, self._settings.at(draft, self._newest)) if said else None
@@ -294,7 +292,7 @@ class _Composer:
                 parent = made.id
 
     def _apart(self, draft: Draft) -> list[Draft]:
-        """Return a draft as those that the program needs to say the same; the last one has its id."""
+        """Split a draft into those that the program needs for the same message; the last one has its id."""
         brief = draft.brief or {}
         if draft.kind == "compaction" and brief.get("kept") in self._first:
             return [msgspec.structs.replace(draft, brief=brief | {"kept": self._first[str(brief["kept"])]})]
@@ -312,7 +310,7 @@ class _Composer:
         return [msgspec.structs.replace(draft, id=name, payload=message) for name, message in pairs]
 
     def _why_unseen(self, draft: Draft, made: Draft | None) -> str | None:
-        """Why the program will show nothing of a node that is a message here; None if it will, or if it is none."""
+        """Return why the program will not show a message; None if it will, or if the node is no message."""
         if draft.type != "node" or draft.kind not in _SHOWN or (draft.brief or {}).get("context") is False:
             return None
         if made is None or made.kind not in _SHOWN:
@@ -323,7 +321,7 @@ class _Composer:
         return None
 
     def _parent(self, draft: Draft) -> str | None:
-        """What the entry of a draft names as its parent: in a file that may be a label."""
+        """The parent that the entry of a draft names; in a file it may be a label."""
         named = (draft.links or {}).get("source_parent")
         parent = draft.parent if isinstance(draft.parent, str) else None
         if self._changed and parent in self._renamed and named in (None, self._renamed[parent]):
@@ -336,7 +334,7 @@ class _Composer:
         return self._last
 
     def _is_elsewhere(self, draft: Draft, named: object) -> bool:
-        """Whether a note that an entry names does not stand above it here: a fork has not all, and ours may move."""
+        """Whether the note that an entry names as its parent is no ancestor here, as in a fork that lacks it."""
         if named in self._notes_here:
             stands = self._nodes.get(str(named), _NOWHERE)
             return stands is _NOWHERE or (draft.type == "node" and stands != draft.parent)
@@ -384,7 +382,7 @@ class _Composer:
     # the end of the file
 
     def _close(self) -> None:
-        """Write what hangs below where the session stands, and see to it that the program goes on there."""
+        """Write the notes below the session's head, and make the head's node the leaf."""
         node = self._view.node
         for draft in self._later:
             below = self._last if self._stands_at(node) else node
@@ -400,12 +398,12 @@ class _Composer:
             self._write(restated, node)
 
     def _stands_at(self, node: str | None) -> bool:
-        """Whether the program would go on at `node` if the file ended here."""
+        """Whether `node` would be the leaf if the file ended here."""
         return self._nodes.get(self._last or "") == node
 
 
 def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
-    """Give notes their ids back where nodes stand in for them; these come before them and are not written.
+    """Give notes their ids back where stand-in nodes have them; the stand-ins come first and are not written.
 
     Args:
         records: All, in their order.
@@ -432,18 +430,18 @@ def _with_id(header: Fields, name: str) -> Fields:
 
 
 def _without_origin(draft: Draft) -> Draft:
-    """Return a draft without what tells how another program wrote it."""
+    """Return a draft without its source, which is in the format of another program."""
     links = {name: target for name, target in (draft.links or {}).items() if name != "source_parent"}
     return msgspec.structs.replace(draft, source=None, links=links or None)
 
 
 def _is_json(damage: Draft) -> bool:
-    """Whether the bytes are JSON, which hurts no reader, and no broken line."""
+    """Whether the bytes are JSON, which every reader accepts, and not a broken line."""
     return isinstance(damage.payload, dict) and damage.payload.get("kind") in ("null", "no_object")
 
 
 def _own_id(draft: Draft) -> str | None:
-    """The id of an entry as it stands in the file."""
+    """The id of an entry in the file."""
     source = draft.source or {}
     if RAW in source:
         own = _object(as_bytes(source[RAW])).get("id")
@@ -459,7 +457,7 @@ def _object(raw: bytes) -> Fields:
 
 
 def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode) -> bytes:
-    """Return the line of a draft as an importer made it, without the line break: its own bytes if they are kept.
+    """Return the line of an imported draft without the line break: its original bytes if they are kept.
 
     Args:
         draft: As an importer made it.
@@ -485,7 +483,7 @@ def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
 
 
 def _legible(line: bytes, rules: Rules) -> bytes:
-    """Return a line as the program can read it, with the same JSON in it: some would cut it inside a text."""
+    """Return a line with the same JSON that the program reads as one line: some programs end lines inside texts."""
     if not rules.ends or line.isascii():
         return line
     text = line.decode(errors="replace")

@@ -1,4 +1,4 @@
-"""An entry: one record of a foreign session file, as it stands there."""
+"""An entry: one record of a foreign session file, verbatim."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ ORDER = "order"
 """In the `source` of a draft: the names of the record's fields in their order."""
 
 PIECE = "-part"
-"""In the ids of entries that an export made of part of a node; the last of them has the node's own id."""
+"""Part of the ids of entries that hold part of a node; the last of them has the node's own id."""
 AFTER = "$after"
-"""In the `source` of a draft: what follows its line, where that is more or less than one line break."""
+"""In the `source` of a draft: the bytes after its line, if they are not just one line break."""
 BEFORE = "$before"
-"""In the `source` of the header's note: white space that stands before it."""
+"""In the `source` of the header's note: white space before the header."""
 SLOT = "slot"
 """In the `source` of the header's note: a line with the title in front of the header, where a program has one."""
 FRAMING = frozenset({AFTER, BEFORE})
-"""What belongs to a file and not to its records."""
+"""Keys for bytes that belong to a file and not to its records."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record of a file and its place."""
 
     id: str | None
-    """Verbatim; one that was made if the version of the file has no ids; None if it lacks one."""
+    """Verbatim, or generated if the version of the file has no ids; None if it is missing."""
     parent: str | None = None
-    """As the program follows it; None: it starts a branch of its own."""
+    """The parent that the program takes; None for a root."""
     type: str
     """Empty if it has none."""
     record: Fields
-    """Empty if the line is JSON and no object."""
+    """Empty if the line is JSON but no object."""
     raw: bytes
     """The bytes of its line, without the line break; of several records on one line, its own."""
     line: int
@@ -44,23 +44,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offset: int
     """Of `raw` in the uncompressed file."""
     intact: bool = True
-    """It had its line to itself, so that other programs will have read it too."""
+    """The record was alone on its line, so that other programs can read it."""
     after: bytes = b"\n"
-    """The line break, and blank lines behind it; nothing where the file ends without one."""
+    """The line break and blank lines after it; empty if the file ends without one."""
 
 
 def with_source(
     draft: Draft, entry: Entry, write: Callable[[Draft], Fields], encode: Encode, *, optional: Collection[str]
 ) -> Draft:
-    """Return a draft from which the bytes of its record can be made again.
+    """Return a draft from which the bytes of its record can be reproduced.
 
-    Mostly they can be made from the draft itself. Where its fields only stood in another order, that order is kept;
-    where they would be written in another way, the bytes are. So an error in a mapping costs space, and never data.
+    Mostly the draft itself is enough. If the fields had another order, the order is kept; if they would be written in
+    another way, the bytes are kept. So an error in a mapping costs space, and never data.
 
     Args:
-        draft: What was made of the record; what is left over is in its `source`.
+        draft: The draft of the record, with remaining fields in its `source`.
         entry: The record and its bytes.
-        write: Makes a record of the draft again.
+        write: Makes the record of the draft.
         encode: Writes a record as the program does.
         optional: Fields that the record may lack though every draft has them.
     """
@@ -85,7 +85,7 @@ def _with_bytes(
 
 
 def framed(draft: Draft, line: bytes) -> bytes:
-    """Return a line with what stood around the one that a draft was made of."""
+    """Return a line with the white space that was around the line of a draft."""
     source = draft.source or {}
     return as_bytes(source.get(BEFORE)) + line + (as_bytes(source[AFTER]) if AFTER in source else b"\n")
 
@@ -99,7 +99,7 @@ def as_text(raw: bytes) -> str | bytes:
 
 
 def as_bytes(raw: object) -> bytes:
-    """Return what `as_text` was given."""
+    """Return the bytes from which `as_text` made a text."""
     return raw if isinstance(raw, bytes) else str(raw or "").encode()
 
 

@@ -1,7 +1,7 @@
-"""Files that are a list of messages and no tree: each message follows the one before.
+"""Files with a list of messages instead of a tree: the parent of each message is the one before.
 
 Operator-Use wrote such files before May 2026: a line of metadata, then one message on each line. evva writes one
-document. Neither gives ids to messages, so they get some here, the same on every reading.
+document. Neither gives ids to messages, so ids are generated, the same on every reading.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Record = tuple[Entry | None, list[Draft]]
 
 
 def _nothing(_record: Fields) -> bytes:
-    """Write no bytes of any record: so those of the file are kept."""
+    """Return no bytes, so that the bytes of the file are kept."""
     return b""
 
 
 class Messages:
-    """Makes entries and drafts of messages, one after the other."""
+    """Makes entries and drafts of consecutive messages."""
 
     def __init__(self, session: str, time_ms: int | None, encode: Encode = _nothing) -> None:
         self._chain = Chain(session, linear=True)
@@ -55,7 +55,7 @@ class Messages:
         return entry, [with_source(draft, entry, _payload, self._encode, optional=())]
 
     def settle(self, settings: Fields) -> Draft:
-        """Return a node with settings that hold from here on; it is no entry."""
+        """Return a node with settings that apply from here on; it has no entry."""
         place = self._chain.add("", None, note=False, moves=True)
         return Draft(kind="model_change", id=place.id, parent=place.parent, brief=settings, time_ms=self._time)
 
@@ -69,12 +69,12 @@ def _payload(draft: Draft) -> Fields:
 
 
 FLAT: Final = "operator-flat"
-"""What the header of a flat file says of its format: an exporter must not take its records for those of a tree."""
+"""The format in the header of a flat file, which differs so that no exporter takes its records for those of a tree."""
 _ROLES: Final = {"human": "user", "ai": "assistant"}
 
 
 def is_flat(record: Mapping[str, object]) -> bool:
-    """Tell the first line of a flat file of Operator-Use."""
+    """Tell whether a record is the first line of a flat file of Operator-Use."""
     return record.get("type") == "metadata" and "created_at" in record and "id" in record  # Kimi has no id there
 
 
@@ -95,7 +95,7 @@ class FlatSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self) -> Iterator[Record]:
@@ -127,7 +127,7 @@ class FlatSource:
 
 
 def _ignore(*_: object) -> None:
-    """Take a problem that is reported when the file is read in earnest."""
+    """Ignore a problem; the full reading of the file reports it."""
 
 
 def _is_record(value: Fields) -> bool:
@@ -151,8 +151,8 @@ def _read_header(header: Fields, path: Path) -> Imported:
 
 
 def _local_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of a time without an offset, which the program wrote by its own clock.
+    """Return milliseconds since 1970 of a local time without an offset.
 
-    The offset of that clock is not known. UTC is taken, so that a file reads the same everywhere.
+    The offset is unknown. UTC is assumed, so that a file gives the same times everywhere.
     """
     return times.read_time(value) if isinstance(value, str) else None

@@ -19,12 +19,12 @@ from treering.storage.requests import Driver, Entry, Found, Get, Steps
 from treering.storage.run import checked, list_all, run
 
 UnitOf = Callable[[str], str | None]
-"""From the path of a file to that of the folder whose session it is part of. None: it is none of this format. Empty: it
-is, and belongs to no session."""
+"""Maps the path of a file to the path of its session's folder. None: not of this format. Empty: of this format, but of
+no session."""
 FILES_AT_ONCE: Final = 64
-"""Read together from a bucket; the driver has as many connections."""
+"""Files read in parallel from a bucket; the driver has as many connections."""
 FILE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Of each is read from a folder on this computer: a larger one counts as cut off there."""
+"""Bytes read of a local file: a larger file counts as cut off there."""
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 
 
@@ -32,7 +32,7 @@ class File(NamedTuple):
     """One file of a folder."""
 
     name: str
-    """Relative to the folder, parted by `/`."""
+    """Relative to the folder, with `/` as separator."""
     size: int
     modified_ns: int
 
@@ -45,14 +45,14 @@ class Folder(Protocol):
         """The absolute path, or the URL, without a slash at its end."""
 
     def files(self) -> list[File]:
-        """Return all files below it, sorted by name; links are passed over.
+        """Return all files below it, sorted by name; links are skipped.
 
         Raises:
             NotFoundError: There is no such folder.
         """
 
     def read(self, names: Iterable[str]) -> Iterator[bytes]:
-        """Yield what files hold, in the order of their names.
+        """Yield the contents of files, in the order of `names`.
 
         Raises:
             NotFoundError: There is no such file, or it vanished.
@@ -114,7 +114,7 @@ class StoredFolder(os.PathLike[str]):
         return self.path
 
     def files(self) -> list[File]:
-        """Return all files below it, sorted by name: as they were when it was found, or first asked."""
+        """Return all files below it, sorted by name: as of the first call, or the list with which it was found."""
         if self._files is None:
             self._files = self._named(run(list_all(self._prefix), self._driver))
         return self._files
@@ -146,7 +146,7 @@ def _parts(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def open_url(url: str, storage_options: Mapping[str, Any] | None = None) -> Driver:
-    """Return a driver to read with, of whatever store: as nothing is written, none is too unsafe.
+    """Return a driver for reading from any store: without writes, no conditions are needed.
 
     Raises:
         UsageError: The URL is of no store that is known.
@@ -158,7 +158,7 @@ def open_url(url: str, storage_options: Mapping[str, Any] | None = None) -> Driv
 
 
 def is_url(place: str | os.PathLike[str]) -> bool:
-    """Tell whether a place is named by a URL, and so is not on this computer."""
+    """Tell whether a place is a URL, and so not a local path."""
     return _URL.match(os.fspath(place)) is not None
 
 

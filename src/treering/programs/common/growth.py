@@ -1,16 +1,16 @@
-"""Go on reading a file where the last look at it ended.
+"""Resume reading a file where the last reading ended.
 
-Session files of lines are written by appending, and may be gigabytes long when one more record comes. So a look at a
-large file leaves behind how far it came, and what its reader knew there. To go on costs the same at any size.
+Session files of lines grow by appends, and may be gigabytes long when one more record comes. So a reading of a large
+file stores its progress, a `Look`, and the reader's state there. Resuming costs the same at any size.
 
-Rule 1: this counts only for a file that begins with the same bytes, as far as can be told without reading all of them.
-A digest of each piece is kept. The first piece, the last ones and some drawn by lot are hashed again: what makes a
-file longer or shorter before its end is always seen, as it moves the last piece. All pieces are hashed if they are few,
-if it is another file by its inode or an older one by its time, or if its program changes records where they stand.
-A change in place that is not drawn is found by a later look, for digests stay those of the first.
-Rule 2: no answer depends on it. It lies in the user's cache folder, may be removed at any time, and is passed over if
-it is damaged or of another version: then the file is read from its beginning, and says the same.
-Rule 3: it holds ids, places and digests, and nothing that was said.
+Rule 1: a look applies only to a file that begins with the same bytes, as far as can be checked without reading all of
+them. A digest of each piece is kept. The first piece, the last ones and a random sample are hashed again: an insertion
+or removal is always noticed, as it moves the last piece. All pieces are hashed if they are few, if the inode differs or
+the time is older, or if the program changes records in place. A change in place outside the sample is found by a later
+reading, since the first digests are kept.
+Rule 2: a look is a cache. It is in the user's cache folder, may be removed at any time, and is ignored if it is damaged
+or of another version: then the file is read from its beginning, with the same result.
+Rule 3: a look holds ids, places and digests, and no contents of messages.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ from treering.programs.common.source import GZIP_MAGIC, ImportSource
 from treering.transcript.node import Draft
 
 LAYOUT: Final = 3
-"""Raised with every change of what readers know, or of what they make of a record."""
+"""Raised with every change of the readers' state, or of the drafts they make of a record."""
 FILE_BYTES_MIN: Final = 4 * 1024 * 1024
-"""Smaller files are read anew in less time than anyone notices."""
+"""Smaller files are read quickly enough from the beginning."""
 GROWTH_BYTES_MIN: Final = 4 * 1024 * 1024
-"""Another look is kept when so much has come since the last one: it takes a few percent of the file."""
+"""Bytes of growth after which a new look is stored: it takes a few percent of the file."""
 LOOKS_MAX: Final = 256
-"""Kept in one folder; the ones made longest ago go first."""
+"""Looks kept in one folder; the oldest are removed first."""
 PIECE_BYTES: Final = 4 * 1024 * 1024
 """Hashed together."""
 CHECKED_BYTES_MAX: Final = 128 * 1024 * 1024
-"""Of the old bytes so many are hashed again at most: in less than a tenth of a second."""
+"""Most old bytes to hash again: that takes less than a tenth of a second."""
 _REWRITTEN: Final = frozenset({"operator"})
-"""Formats whose programs write files anew in their place with a record changed, which may be as long as before."""
+"""Formats whose programs rewrite files in place with a changed record, which may have the same length."""
 _READ_BYTES: Final = 1024 * 1024
 _CHECK_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -60,16 +60,16 @@ class Hash(Protocol):
 
 
 class Knowledge(NamedTuple):
-    """What a reader knows between two records."""
+    """The state of a reader between two records."""
 
     state: bytes
-    """What it needs at once."""
+    """The state needed at once."""
     facts: Facts
-    """What it knows of single records, in tables, as far as it was not recalled."""
+    """Facts about single records, in tables, that are not in the memo."""
 
 
 class Stamp(msgspec.Struct, frozen=True, array_like=True):
-    """What a system says of a file."""
+    """The facts of the system about a file."""
 
     device: int = 0
     inode: int = 0
@@ -77,30 +77,30 @@ class Stamp(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Look(msgspec.Struct, frozen=True, array_like=True):
-    """How far a file was read, and what was known there."""
+    """The progress of reading a file, and the reader's state there."""
 
     layout: int
     format: str
     begin: int
-    """Offset of the first byte that counts: what programs write anew in place stands before it."""
+    """Offset of the first byte to compare: programs rewrite the bytes before it in place."""
     offset: int
-    """Of the line that comes next."""
+    """Offset of the next line."""
     line: int
-    """How many lines come before that."""
+    """The number of lines before it."""
     stamp: Stamp
     """Of the file then."""
     pieces: bytes
     """Digests of the bytes between these offsets, piece by piece."""
     rest: bytes
-    """Digest of what is behind the last whole piece."""
+    """Digest of the bytes after the last whole piece."""
     state: bytes
-    """What the reader of the format knew; see `GrowingSource`."""
+    """The state of the format's reader; see `GrowingSource`."""
     contents: Contents = msgspec.field(default_factory=Contents)
-    """The pages with what it knew of single records."""
+    """The pages with its facts about single records."""
     file: str = ""
     """The name of the file with these pages, beside this one; empty if there is none yet."""
     fresh: bytes = b""
-    """Pages that are not in it yet; they come behind the others."""
+    """Pages that are not in it yet, to be added at its end."""
     first: int = 0
     """The number of the first of these."""
     units: int = 0
@@ -120,21 +120,21 @@ class GrowingSource(ImportSource, Protocol):
     def records(self, growth: Growth | None = None) -> Iterator[tuple[Entry | None, list[Draft]]]:
         """Yield the header's record, and then those from where `growth` begins; see `ImportSource.records`.
 
-        What the reader knew is taken in by the function given to `Growth.begin`, as a whole or not at all, and handed
-        out by the one given to `Growth.values`.
+        The function given to `Growth.begin` restores the reader's state, as a whole or not at all; the one given to
+        `Growth.values` returns it.
 
         Raises:
-            CorruptError: What was known cannot be read (kind `look`): it must be read from its beginning.
+            CorruptError: The stored state is unreadable (kind `look`): read the file from its beginning.
         """
 
 
 def grows(source: ImportSource) -> TypeGuard[GrowingSource]:
-    """Tell whether a source can go on where another reading ended."""
+    """Tell whether a source can resume where another reading ended."""
     return getattr(source, "GROWS", False)
 
 
 class Growth:
-    """One reading of a file, from where a look at it ended; or from its beginning, if it is not what was looked at."""
+    """One reading of a file, from the end of the last look, or from its beginning if the file differs."""
 
     def __init__(
         self,
@@ -150,16 +150,16 @@ class Growth:
 
         Args:
             name: Of the format.
-            end: Where the last line ends that is complete: there a new look is taken. None: nowhere.
-            look: The last one; the file may have changed since.
+            end: The end of the last complete line, where a new look is made. None: make none.
+            look: The last look; the file may have changed since.
             stamp: Of the file.
-            memo: What was known at the last look.
-            bytes_min: Between two looks.
+            memo: The facts of the last look.
+            bytes_min: Least bytes between two looks.
         """
         self.look = look
-        """Where the reading begins; settled by `begin`. None: at the beginning."""
+        """The look where the reading begins, decided by `begin`. None: at the beginning of the file."""
         self.taken: Look | None = None
-        """The new look, as soon as its place was passed. None if little came since the last one."""
+        """The new look, once its place was read. None if the file grew little since the last one."""
         self._name = name
         self._begin = 0
         self._end = 0 if end is None else end
@@ -171,18 +171,18 @@ class Growth:
         self._hashed = _Hashed(self._stream, 0, 0)
 
     def begin(self, stream: io.BufferedIOBase, begin: int, go_on: Callable[[bytes, Memo], None]) -> None:
-        """Begin to read: where the last look ended, or at the beginning.
+        """Begin to read at the end of the last look, or at the beginning of the file.
 
         Args:
-            stream: Stands at the beginning of the file, and is read by nobody else from now on.
+            stream: At the beginning of the file; only this object may read it from now on.
             begin: Offset of the first byte that counts.
-            go_on: Gives the reader what one knew where the last look ended.
+            go_on: Restores the reader's state of the last look.
         """
         self._stream, self._begin, look, self.look = stream, begin, self.look, None
         if look is not None and (look.begin, look.format, look.layout) == (begin, self._name, LAYOUT):
             self._hashed = _Hashed(stream, begin, self._end, pieces=look.pieces)
             if self._is_same(look):
-                with suppress(msgspec.MsgspecError):  # another version of the reader knew other things
+                with suppress(msgspec.MsgspecError):  # another version of the reader has another state
                     go_on(look.state, self._memo)
                     self.look, self._hashed.lines = look, look.line
                     return
@@ -191,7 +191,7 @@ class Growth:
         self._hashed = _Hashed(stream, begin, self._end)
 
     def _is_same(self, look: Look) -> bool:
-        """Tell whether the bytes before are the same, as far as they are hashed again; read up to their end."""
+        """Tell by hashing a sample whether the old bytes are the same; read up to their end."""
         count = len(look.pieces) // _DIGEST_BYTES
         for number in self._drawn(count, look):
             self._stream.seek(self._begin + number * PIECE_BYTES)
@@ -207,7 +207,7 @@ class Growth:
         few = max(CHECKED_BYTES_MAX // PIECE_BYTES - 1, 2)
         other = (self._stamp.device, self._stamp.inode) != (look.stamp.device, look.stamp.inode)
         if other:
-            self._bytes_min = 0  # from the next look on it is known
+            self._bytes_min = 0  # it is known from the next look on
         if count <= few or other or self._stamp.mtime_ns < look.stamp.mtime_ns or self._name in _REWRITTEN:
             return [*range(count)]
         return sorted({0, count - 1, *SystemRandom().sample(range(1, count - 1), few - 2)})
@@ -216,13 +216,13 @@ class Growth:
         """Yield the values of the file; see `read_values`.
 
         Args:
-            report: Is told of every problem.
+            report: Called with every problem.
             is_record: Chooses among the complete objects in a damaged line.
-            known: Returns what the reader knows, at any time between two values.
+            known: Returns the reader's state, between any two values.
         """
         line, offset = (self.look.line, self.look.offset) if self.look is not None else (0, 0)
         wanted = self._wanted and (self.look is None or self._end - offset >= self._bytes_min)
-        # A compressed file that is cut gives what can be read of it to nobody who asks for more at once.
+        # A read of more bytes than are left in a truncated compressed file fails and returns none of them.
         stream = io.BufferedReader(self._hashed, _READ_BYTES) if self._wanted or self.look else self._stream
         for value in read_values(stream, report, is_record, line=line, offset=offset):
             if wanted and value.offset >= self._end:
@@ -233,7 +233,7 @@ class Growth:
             self._take(known())
 
     def _take(self, known: Knowledge) -> None:
-        with suppress(UnicodeEncodeError):  # an id that is no text: such a file is read anew each time
+        with suppress(UnicodeEncodeError):  # an id that is no text: such a file is read from its beginning each time
             contents, fresh = written(known.facts, self._memo.contents)
             self.taken = Look(
                 layout=LAYOUT,
@@ -253,22 +253,22 @@ class Growth:
 
 
 class _Hashed(io.RawIOBase):
-    """Passes on what it reads, and hashes what stands between two offsets, piece by piece."""
+    """A stream that hashes the bytes between two offsets, piece by piece, while they are read."""
 
     def __init__(self, stream: io.BufferedIOBase, begin: int, end: int, *, pieces: bytes = b"") -> None:
-        """Stand behind the pieces that are known.
+        """Begin after the known pieces.
 
         Args:
             stream: What is read.
-            begin: The first byte that is hashed.
-            end: What stands from here on is not.
-            pieces: Digests of those before.
+            begin: Offset of the first byte to hash.
+            end: Offset after the last byte to hash.
+            pieces: Digests of the known pieces.
         """
         self.pieces = bytearray(pieces)
-        """Digests of whole ones."""
+        """Digests of whole pieces."""
         before = len(pieces) // _DIGEST_BYTES * PIECE_BYTES
         self.at = begin + before if before else 0
-        """Bytes that were read or stand before."""
+        """Offset of the next byte."""
         self.lines = 0
         """Line breaks that were read before the end."""
         self._stream = stream
@@ -279,7 +279,7 @@ class _Hashed(io.RawIOBase):
 
     @property
     def rest(self) -> bytes:
-        """Digest of what was read of the piece in hand."""
+        """Digest of the bytes read of the current piece."""
         return _digest(self._hash)
 
     def readable(self) -> bool:
@@ -287,7 +287,7 @@ class _Hashed(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # no other buffer comes from BufferedReader
-        """Fill a buffer with what comes at once; who asks for more loses what stands before the end of a cut file."""
+        """Fill a buffer with one read; a second one could lose the last bytes of a truncated compressed file."""
         count = self._stream.readinto1(buffer)
         self.lines += self._update(bytes(buffer[:count])).count(b"\n")
         return count
@@ -298,7 +298,7 @@ class _Hashed(io.RawIOBase):
             self._update(data)
 
     def _update(self, data: bytes) -> bytes:
-        """Hash what stands before the end, and return it."""
+        """Hash the bytes before the end, and return the data."""
         part = data[: max(self._end - self.at, 0)]
         left = part[max(self._begin - self.at, 0) :]
         self.at += len(data)
@@ -317,7 +317,7 @@ def _digest(of: Hash) -> bytes:
 
 
 class Looks:
-    """The looks that are kept, one for each file."""
+    """The stored looks, one for each file."""
 
     def __init__(
         self,
@@ -329,21 +329,21 @@ class Looks:
         """Open nothing yet.
 
         Args:
-            folder: Where they lie; by default in the user's cache folder.
-            bytes_min: Of smaller files none is kept.
-            growth_min: So many bytes lie between two looks at a file.
+            folder: Their folder; by default in the user's cache folder.
+            bytes_min: No looks are stored for smaller files.
+            growth_min: Least bytes between two looks at a file.
         """
         self._folder = None if folder is None else Path(folder)
         self._bytes_min = bytes_min
         self._growth_min = growth_min
 
     def growth(self, path: Path, name: str, units_max: int) -> Growth | None:
-        """Return how to read a file; None if no look is kept of such a one.
+        """Return how to read a file; None if it gets no look.
 
         Args:
             path: The file.
             name: Of its format.
-            units_max: Records to begin behind, at most.
+            units_max: Most records to skip.
         """
         try:
             with path.open("rb") as file:
@@ -360,7 +360,7 @@ class Looks:
         return Growth(name, end, look, stamp=stamp, memo=memo, bytes_min=self._growth_min)
 
     def keep(self, path: Path, look: Look) -> None:
-        """Keep a look at a file in the place of the last one. What cannot be written is not kept."""
+        """Store a look at a file in place of the last one. Errors of writing are ignored."""
         place = self._place(path)
         with suppress(OSError):
             place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -380,7 +380,7 @@ class Looks:
             self._drop_old(place.parent)
 
     def drop(self, path: Path) -> None:
-        """Forget what was kept of a file."""
+        """Remove the look at a file."""
         with suppress(OSError):
             self._place(path).unlink()
 
@@ -404,7 +404,7 @@ class Looks:
 
     @staticmethod
     def _drop_old(folder: Path) -> None:
-        """Remove the oldest looks, and pages that belong to none."""
+        """Remove the oldest looks, and pages without a look."""
         found = sorted(os.scandir(folder), key=lambda each: each.stat().st_mtime_ns, reverse=True)
         kept = {each.name for each in [each for each in found if not Path(each.name).suffix][:LOOKS_MAX]}
         for each in found:
@@ -413,7 +413,7 @@ class Looks:
 
 
 def _placed(place: Path, look: Look) -> Look:
-    """Write the pages of a look: behind those in its file, or into a new one."""
+    """Write the pages of a look, at the end of its file or into a new one."""
     if look.file:
         descriptor, name = os.open(place.with_name(look.file), os.O_WRONLY | os.O_APPEND), look.file
     else:
@@ -426,7 +426,7 @@ def _placed(place: Path, look: Look) -> Look:
 
 
 def _last_line_end(file: io.BufferedReader, size: int) -> int:
-    """Return the offset behind the last line break of a file; 0 if there is none."""
+    """Return the offset after the last line break of a file; 0 if there is none."""
     end = size
     while end > 0:
         start = max(end - _READ_BYTES, 0)

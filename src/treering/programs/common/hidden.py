@@ -1,4 +1,4 @@
-"""The messages that a program must not show, since they were retracted here."""
+"""Messages that an exported file must hide, since they were retracted."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from treering.session.reader import Readable
 from treering.storage.requests import Steps
 
 EDITS: Final = frozenset({"context_edit"})
-"""Kinds of entries that stand in the place of another one in a context."""
+"""Kinds of entries that replace another one in a context."""
 
 
 def hidden(reader: Readable) -> Steps[dict[str, str | None]]:
-    """Return what was retracted on the way to where a session stands, and what is hidden for that in a file.
+    """Return the retracted nodes on the path to a session's head, each with the entry to hide in a file.
 
-    That is the entry itself, but of an edit the message in whose place it stands: programs edit no edits. It is None if
-    the last edit of it on the way hides it already, as one does that came back from a file. One on another branch hides
-    nothing here, nor, in pi, one in front of a compaction that keeps what it is about.
+    That is the entry itself; for an edit it is the edited message, since programs cannot edit edits. It is None if the
+    last edit of it on the path hides it already, as one from an imported file does. An edit on another branch hides
+    nothing here; nor, in pi, an edit before a compaction that keeps its target.
     """
     index = yield from reader.replica.index()
     path = index.graph.path(reader.replica.state.tip)

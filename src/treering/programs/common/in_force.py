@@ -1,7 +1,7 @@
 """The settings in force at each node of a session.
 
-What is written of a node depends on them: the model that gave an answer, for example. So they are those of its own
-place, and not of the place where the session stands: else the next export would word it in another way.
+The entry of a node depends on them, for example on the model that gave an answer. They are those at the node and not
+those at the session's head: otherwise the next export would write the entry in another way.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Settings: TypeAlias = dict[str, object]
 
 
 class InForce:
-    """Tells which settings are in force. Only what was recorded here asks for them; then all nodes are gone through."""
+    """The settings in force at each node. Computed from all nodes on first use, which only records made here need."""
 
     def __init__(self, view: View) -> None:
         self._view = view
         self._found: dict[str | None, Settings] | None = None
 
     def at(self, draft: Draft, before: str | None) -> Settings:
-        """Return the settings where a node stands, or that which a note is about.
+        """Return the settings at a node, or at the target of a note.
 
         Args:
             draft: The node or note.
-            before: The node that was recorded before it, for a note that is about none.
+            before: The node recorded before it, for a note without a target.
         """
         if self._found is None:
             self._found = self._view.perform(_in_force)
@@ -41,7 +41,7 @@ class InForce:
 
 
 def _in_force(reader: Readable) -> Steps[dict[str | None, Settings]]:
-    """Return the settings behind each node, those that stand alike as one object."""
+    """Return the settings after each node; equal ones are one object."""
     index = yield from reader.replica.index()
     found: dict[str | None, Settings] = {None: {}}
     for row in index.graph:
@@ -50,5 +50,7 @@ def _in_force(reader: Readable) -> Steps[dict[str | None, Settings]]:
 
 
 def _behind(settings: Settings, row: Skeleton, policy: Policy) -> Settings:
-    context = policy.extend(Context((), settings), row)  # None: the items cannot be told, and this changes no setting
+    context = policy.extend(
+        Context((), settings), row
+    )  # None: the items cannot be derived, and this node changes no setting
     return settings if context is None or context.settings == settings else context.settings

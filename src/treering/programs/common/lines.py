@@ -1,17 +1,17 @@
-r"""JSON values from a file of lines, whatever happened to the file.
+r"""JSON values from a file of lines, which may be damaged.
 
 Rule 1: lines end at the byte `\n` and nowhere else: U+2028 and U+0085 are ordinary characters inside a string.
-Rule 2: one bad line costs at most itself. It is reported with its place, and what can still be read of it is.
+Rule 2: a bad line costs at most itself. It is reported with its place, and its complete records are read.
 Rule 3: nothing is guessed. A record is taken out of a damaged line only if it is complete, looks like one, and stands
-at the top level: what is inside of a torn record may be complete, and look like a record, and is none. So a torn record
-is passed over up to the byte that no JSON could have there, and an object is not taken if a colon, comma or bracket
-beside it says that it is part of another. Where a record was cut off exactly where a value is due, the next one on its
-line cannot be told from that value, and is kept with the damage.
+at the top level: an object inside a torn record may be complete and look like a record, and is none. So a torn record
+is skipped up to the first byte that is invalid there, and an object is not taken if a colon, comma or bracket beside it
+shows that it is part of another value. If a record was cut off exactly where a value is expected, the next record on
+the line could be that value, and is kept with the damage.
 
-What damage looks like (all of it seen in real files): a line torn by a kill, with the next record right behind it;
-two records glued together because the line break was lost; runs of NUL bytes that a file system left after a power
-cut; bytes that are not UTF-8; a byte order mark. JSON that msgspec refuses and JavaScript writes (lone surrogates,
-`1e400`) is not damage and is read with the standard library.
+Damage seen in real files: a line torn by a kill, with the next record right behind it; two records glued together
+because the line break was lost; runs of NUL bytes that a file system left after a power cut; bytes that are not UTF-8;
+a byte order mark. JSON that msgspec refuses and JavaScript writes (lone surrogates, `1e400`) is not damage and is read
+with the standard library.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ import msgspec
 from treering.format import values
 
 LINE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Longest line that is read. Session files of 200 MB are known; a file of one endless line must not fill memory."""
+"""Longest line that is read. Session files of 200 MB are known; a file with one endless line must not fill memory."""
 DEPTH_MAX: Final = values.DEPTH_MAX - 10
-"""Containers inside each other in a record. What importers make of it adds a few more before it is stored."""
+"""Nesting depth of a record; importers add a few levels before it is stored."""
 EXCERPT_BYTES: Final = 60
 
 Report = Callable[[int, int, str, str], None]
 """Takes line, offset, kind and message of a problem."""
 IsRecord = Callable[[dict[str, object]], bool]
-"""Tells a record from a mere piece of one."""
+"""Tells whether an object is a record, and not part of one."""
 
 _BOM: Final = b"\xef\xbb\xbf"
 _WHITE: Final = b" \t\r\n"
 _PADDING: Final = b"\0" + _WHITE
 _READ_BYTES: Final = 1024 * 1024
 _BLANK_BYTES_MAX: Final = 1024
-"""Of a line that counts as blank; a longer one is passed over."""
+"""Most bytes of a blank line; a longer one is skipped."""
 _BLANKS_BYTES_MAX: Final = 64 * 1024
-"""Of blank lines that go with the line before; more of them are passed over."""
+"""Most bytes of blank lines kept with the line before; more are skipped."""
 _OBJECT: Final = re.compile(r'\{[ \t\r]*"')
 _CUT_SHORT: Final = re.compile(r'\{[ \t\r]*"[ \t\r]*')
-"""The beginning of a record that ends the text in which the record before was cut off."""
+"""The beginning of a record that closes the string in which the record before was cut off."""
 _GOES_ON: Final = re.compile(r'[ \t\r]*(?:[\]}]|,[ \t\r]*[\[{"])')
-"""What follows an object inside of another value."""
+"""The characters after an object inside another value."""
 
 _decoder = msgspec.json.Decoder()
 _object_decoder = msgspec.json.Decoder(dict[str, object])
@@ -59,7 +59,7 @@ _scanner = json.JSONDecoder()
 
 
 class Line(msgspec.Struct, frozen=True, gc=False):
-    """A line as it stands in the file."""
+    """A line of the file, verbatim."""
 
     number: int
     """Counted from 1."""
@@ -71,35 +71,35 @@ class Line(msgspec.Struct, frozen=True, gc=False):
 
 
 class Value(msgspec.Struct, frozen=True, gc=False):
-    """A JSON value and where it stood."""
+    """A JSON value and its place in the file."""
 
     value: object
     line: int
     offset: int
     intact: bool
-    """It had its line to itself, so that other programs will have read it too."""
+    """The value was alone on its line, so that other programs can read it."""
     raw: bytes = b""
     """The bytes it was read from, white space around it included."""
     after: bytes = b"\n"
-    """What follows: the line break, and blank lines, if it had its line to itself."""
+    """The bytes after it: the line break and blank lines, if it was alone on its line."""
     damage: str = ""
-    """The kind of problem for which there is no value: `torn`, `garbage` or `nesting`; then `value` is None."""
+    """The kind of damage: `torn`, `garbage` or `nesting`; then `value` is None."""
 
 
 def read_values(
     stream: io.BufferedIOBase, report: Report, is_record: IsRecord, *, line: int = 0, offset: int = 0
 ) -> Iterator[Value]:
-    """Yield the JSON values of a file in its order, and the bytes in which there are none.
+    """Yield the JSON values of a file in its order, and the bytes without any.
 
-    Blank lines and NUL bytes are passed over.
+    Blank lines and NUL bytes are skipped.
 
     Args:
         stream: Stands at the beginning of a line.
-        report: Is told of every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
+        report: Called with every problem. Kinds: `too_long`, `gzip`, `bom`, `nul`, `utf8`, `glued`, `torn`, `garbage`,
             `nesting`.
         is_record: Chooses among the complete objects in a damaged line.
-        line: How many lines come before in the file.
-        offset: How many bytes.
+        line: The number of lines before the stream's position.
+        offset: The number of bytes before it.
     """
     for each in read_lines(stream, report, number=line, offset=offset):
         whole = _whole_object(each.data)
@@ -110,13 +110,13 @@ def read_values(
 
 
 def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, offset: int = 0) -> Iterator[Line]:
-    """Yield the lines of a file; blank ones go with the line before. Memory holds one line.
+    """Yield the lines of a file; blank lines are part of the line before. Memory holds one line.
 
     Args:
         stream: Stands at the beginning of a line.
-        report: Is told of every problem.
-        number: How many lines come before in the file.
-        offset: How many bytes.
+        report: Called with every problem.
+        number: The number of lines before the stream's position.
+        offset: The number of bytes before it.
     """
     source = _Ahead(stream, report)
     while data := source.line(LINE_BYTES_MAX, number, offset):
@@ -137,7 +137,7 @@ def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, of
 
 
 class _Ahead:
-    """Reads lines, and looks whether blank ones follow."""
+    """Reads lines, with a lookahead for blank lines."""
 
     def __init__(self, stream: io.BufferedIOBase, report: Report) -> None:
         self._stream = stream
@@ -146,12 +146,12 @@ class _Ahead:
         """The beginning of the next line, or all of it."""
         self._error: Exception | None = None
         self.passed = 0
-        """NUL bytes in front of the line that was read last, which are not part of it."""
+        """NUL bytes before the last line, which are not part of it."""
 
     def line(self, size: int, number: int, offset: int) -> bytes:
-        """Return the next line, or as much of it; nothing at the end, and where a compressed file is damaged.
+        """Return the next line, at most `size` bytes of it; nothing at the end, and where a compressed file is damaged.
 
-        Of a long run of NUL bytes only the last is part of it: files that were never written may be of any size.
+        Only the last byte of a long run of NUL bytes is part of it: a sparse file may be of any size.
         """
         begun, self._read, self.passed = self._read or self._next(min(_BLANK_BYTES_MAX, size)), b"", 0
         while len(begun) >= _BLANK_BYTES_MAX and not begun.strip(b"\0"):
@@ -166,7 +166,7 @@ class _Ahead:
         return data
 
     def blank_lines(self) -> bytes:
-        """Return the blank lines that are next, and keep what was read beyond them."""
+        """Return the next blank lines; bytes read beyond them are kept for the next line."""
         blank = bytearray()
         while (piece := self._next(_BLANK_BYTES_MAX)) and not piece.strip(_WHITE) and len(piece) < _BLANK_BYTES_MAX:
             blank += piece
@@ -187,7 +187,7 @@ class _Ahead:
 
 
 def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
-    """Yield what there is in a line that is not just one object."""
+    """Yield the values of a line that is not just one object."""
     data = line.data.strip(_WHITE)
     bare = data.removeprefix(_BOM).strip(_WHITE)
     core = bare.strip(_PADDING)
@@ -213,7 +213,7 @@ def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Valu
 
 
 def _whole_object(data: bytes) -> dict[str, object] | None:
-    """Return the object that a line is, as nearly all of them are; None if there is more to find out about it."""
+    """Return the object of an undamaged line, as nearly all lines are; None for all other lines."""
     if data[:1] != b"{" or data[-1:] != b"}":
         return None
     try:
@@ -228,7 +228,7 @@ def _may_be_deep(data: bytes) -> bool:
 
 
 def _decode(record: Line, report: Report) -> object:
-    """Return a value that can be stored, and report what had to be changed for that."""
+    """Return a value that can be stored, and report the changes that this required."""
     value, replaced = decode(record.data)
     if replaced:
         report(record.number, record.offset, "utf8", "bytes that are not UTF-8 were replaced by U+FFFD")
@@ -274,7 +274,7 @@ def decode(data: bytes) -> tuple[object, bool]:
     try:
         return _decoder.decode(data), False
     except (msgspec.MsgspecError, UnicodeDecodeError):
-        pass  # perhaps only what JavaScript writes and msgspec refuses
+        pass  # perhaps JSON that JavaScript writes and msgspec refuses
     try:
         text = data.decode()
     except UnicodeDecodeError:
@@ -283,7 +283,7 @@ def decode(data: bytes) -> tuple[object, bool]:
 
 
 def _mend(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:
-    """Yield the complete records in a line that is not one JSON value, and report the rest of it."""
+    """Yield the complete records of a line that is not one JSON value, and report the rest."""
     place = count = 0
     for start, end in _spans(line.data, is_record):
         yield from _gap(line, place, start, report)
@@ -309,9 +309,9 @@ def _gap(line: Line, start: int, end: int, report: Report) -> Iterator[Value]:
 
 
 def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
-    """Yield begin and end of the complete records in damaged bytes. The time is in proportion to their number."""
-    # This way every character gives back the very bytes it was made of, so that places in the text become places in
-    # the file.
+    """Yield start and end of the complete records in damaged bytes, in linear time."""
+    # With surrogateescape every character can be encoded to its original bytes, so that places in the text give places
+    # in the file.
     text = data.decode("utf-8", "surrogateescape")
     place = top = 0
     done = done_bytes = 0
@@ -331,20 +331,20 @@ def _spans(data: bytes, is_record: IsRecord) -> Iterator[tuple[int, int]]:
 
 
 def _after_tear(text: str, start: int, at: int) -> int:
-    """Return where to look for the next record behind one that is torn; if one stands there, it is at the top level.
+    """Return where to search for the next record after a torn one; a record exactly there is at the top level.
 
     Args:
         text: Holds both.
         start: Where the torn one begins.
         at: The first character that cannot follow what stands before it.
     """
-    # A record behind a text that was cut off ends that text with its own first quotation mark.
+    # The first quotation mark of the next record closes the string that was cut off.
     brace = text.rfind("{", start + 1, at)
     return brace if brace >= 0 and _CUT_SHORT.fullmatch(text, brace, at) else at
 
 
 def _is_due(text: str, place: int) -> bool:
-    """Tell whether what stands before a place says that a value of another one follows."""
+    """Tell by the character before a place whether a nested value follows."""
     while place and text[place - 1] in " \t\r":
         place -= 1
     return text[place - 1 : place] in (":", ",", "[")

@@ -1,13 +1,13 @@
-"""What a reader knew of a file, in pages that are read when something on them is asked for.
+"""A reader's facts about the records of a file, in pages that are read on demand.
 
-A reader knows a few facts of each record: under the record's id, in one of several tables. Of a long file these are
-many, and the next record asks for hardly any. So they are written as pages of facts in the order in which they came,
-and an index tells on which page the facts with a hash stand. What came since is written as further pages behind the
-others; of two facts with one name, the one on the later page counts.
+A reader keeps a few facts about each record, by the record's id, in several tables. A long file has many facts, of
+which the next record needs hardly any. So they are written to pages in the order in which they were added, and an index
+maps the hash of a name to its page. New facts are appended as further pages; of two facts with one name, the later one
+counts.
 
-Rule 1: a page is written once, and never changed. Who writes pages says afterwards, in another file, that they count
-(see `treering.programs.common.growth`); what a killed or slower process wrote is passed over.
-Rule 2: a page that is not what was written is no answer: `CorruptError` of the kind `look`.
+Rule 1: a page is written once and never changed. Pages count once another file lists them (see
+`treering.programs.common.growth`); pages of a killed or slower process are ignored.
+Rule 2: a damaged page raises `CorruptError` of the kind `look`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _decoder: Final = msgspec.msgpack.Decoder(dict[str, Any])
 
 
 class Page(NamedTuple):
-    """Where a page stands."""
+    """The place of a page."""
 
     table: str
     offset: int
@@ -50,18 +50,18 @@ class Page(NamedTuple):
 
 
 class Contents(msgspec.Struct, frozen=True, array_like=True):
-    """Which pages there are, and what stands on them."""
+    """The pages of a file, and an index of their facts."""
 
     pages: list[Page] = []
     index: bytes = b""
-    """Of each fact a hash and the number of its page, as numbers of 64 bits in their order."""
+    """For each fact the hash of its name and the number of its page, as sorted 64-bit numbers."""
 
 
 def written(facts: Facts, before: Contents) -> tuple[Contents, bytes]:
-    """Return facts as the bytes of pages, and the contents with them; their offsets count from the first new byte.
+    """Encode facts as pages; return the new contents, with offsets from the first new byte, and the bytes.
 
     Args:
-        facts: New ones, and those that are others now.
+        facts: New and changed ones.
         before: The pages that stay.
 
     Raises:
@@ -80,7 +80,7 @@ def written(facts: Facts, before: Contents) -> tuple[Contents, bytes]:
 
 
 def moved(contents: Contents, first: int, offset: int) -> Contents:
-    """Return contents whose pages from the given one on were written at an offset."""
+    """Return contents with the pages from `first` on at an offset of the file."""
     behind = [page._replace(offset=page.offset + offset) for page in contents.pages[first:]]
     return msgspec.structs.replace(contents, pages=contents.pages[:first] + behind)
 
@@ -90,7 +90,7 @@ def _hash(table: str, name: str) -> int:
 
 
 class Memo:
-    """Pages in a file. Only those that are asked for are read, and stay in memory."""
+    """Pages in a file. Pages are read on demand and stay in memory."""
 
     def __init__(self, path: Path | None = None, contents: Contents | None = None) -> None:
         """Read nothing yet.
@@ -113,7 +113,7 @@ class Memo:
         """
         try:
             key = _hash(table, name)
-        except (AttributeError, UnicodeEncodeError):  # a name that is none, or no text
+        except (AttributeError, UnicodeEncodeError):  # a missing name, or no text
             raise KeyError(name) from None
         end = bisect_left(self._index, key + 1 << _PAGE_BITS)
         while end and self._index[end - 1] >> _PAGE_BITS == key:
@@ -124,7 +124,7 @@ class Memo:
         raise KeyError(name)
 
     def each(self, table: str) -> Iterator[tuple[str, object]]:
-        """Yield all facts of a table as they came, older ones before those that replace them."""
+        """Yield all facts of a table in the order they were added, older ones before those that replace them."""
         for number, page in enumerate(self.contents.pages):
             if page.table == table:
                 yield from self._page(number).items()
@@ -155,9 +155,9 @@ def _damaged(path: Path | None) -> CorruptError:
 
 
 class Recalled(MutableMapping[str, V]):
-    """One table of a memo, and what came since: as a `dict` that remembers all of it would answer.
+    """One table of a memo with later changes, like a `dict` with all of it.
 
-    What replaces a fact comes behind all others. What is taken out must be put in again before it is written.
+    A replaced fact moves to the end. A removed fact must be added again before the table is written.
     """
 
     def __init__(self, memo: Memo, table: str, decoder: msgspec.json.Decoder[Any]) -> None:
@@ -165,11 +165,11 @@ class Recalled(MutableMapping[str, V]):
 
         Args:
             memo: Where the facts are.
-            table: Which of them.
+            table: The name of the table.
             decoder: Knows their type. Made at import: two threads that teach msgspec one at once would crash it.
         """
         self.new: dict[str, V] = {}
-        """What the memo does not know."""
+        """Facts that are not in the memo."""
         self._memo = memo
         self._table = table
         self._decoder = decoder
@@ -205,7 +205,7 @@ class Recalled(MutableMapping[str, V]):
 
     @property
     def replaces(self) -> bool:
-        """Something of the memo was taken out."""
+        """A fact of the memo was removed."""
         return bool(self._out)
 
     def _value(self, found: object) -> V:
@@ -216,5 +216,5 @@ class Recalled(MutableMapping[str, V]):
 
 
 def new_in(table: Mapping[str, V]) -> Iterable[tuple[str, V]]:
-    """Return what a table has that was not recalled: all of it if nothing was."""
+    """Return the facts of a table that are not in its memo; all of them for a plain dict."""
     return (table.new if isinstance(table, Recalled) else table).items()

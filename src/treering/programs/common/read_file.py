@@ -1,4 +1,4 @@
-"""What a program's list of sessions can be made of: a file that was read."""
+"""The interface of a session file from which a program's list of sessions is made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which entries Operator-Use and kit can read themselves.
+"""Which entries Operator-Use and kit accept when they read a file.
 
-Both check the types of fields. Operator passes over an entry that fails, and loses the path above it; kit does not open
-the file. Here such entries are read like others. That their program does not see them is worth telling who exports.
-(Read from their published sources. Go and pydantic know more spellings of keys and of some values than are told here.)
+Both check the types of fields. Operator skips an invalid entry, and loses its ancestors; kit does not open the file.
+Here such entries are read like all entries, and an export reports them. (From their published sources. Go and pydantic
+accept more spellings of keys and of some values than are listed here.)
 """
 
 from __future__ import annotations

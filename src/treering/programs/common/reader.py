@@ -1,17 +1,17 @@
-"""Reading a session file of lines: a header, then one entry on each line, which names its parent.
+"""Read a session file of lines: a header, then one entry per line, which names its parent.
 
 pi, oh-my-pi, Operator-Use and kit write such files. What differs between them is a `Dialect`: the names of the fields,
 how time is written, and one function for each type of entry.
 
-Rule 1: an entry has its place before anything is made of it. `Chain` alone decides about ids and parents; the functions
-of a dialect see finished answers.
-Rule 2: what is taken from an entry is taken out of it. What is left over goes to `Draft.source`, so a field that nobody
-thought of cannot be lost; and if even that does not give the same bytes again, the bytes go there.
-Rule 3: an entry depends only on what stands above it in the file. So the drafts of a file that has grown begin with
-those of the file as it was.
+Rule 1: an entry gets its place before its draft is made. Only `Chain` decides ids and parents; the functions of a
+dialect use its results.
+Rule 2: a field that is used is removed from the entry. The remaining fields go to `Draft.source`, so no unknown field
+is lost; and if the original bytes cannot be reproduced from that, the bytes go there.
+Rule 3: the draft of an entry depends only on earlier entries of the file. So the drafts of a file that has grown begin
+with those of the file before.
 
-In these programs labels, names and usage are entries of the tree and move its leaf. Here they are notes beside the
-tree. An entry whose parent is a note is joined to the nearest node above that note.
+In these programs labels, names and usage are entries of the tree and move its leaf. Here they are notes outside the
+tree. The parent of an entry below a note is the note's nearest ancestor that is a node.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from treering.transcript.node import Draft
 
 Record = tuple[Entry | None, list[Draft]]
 ReadEntry = Callable[[Fields, Place, "Reader"], Fields]
-"""Takes its fields out of what is left of an entry, and returns fields of the draft."""
+"""Removes fields from the rest of an entry, and returns fields of the draft."""
 
 
 class Dialect(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,24 +64,24 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     unknown: ReadEntry
     """For all other types."""
     recalled: frozenset[str] = frozenset()
-    """Types of entries that a later one may ask for, see `Reader.recall`."""
+    """Types of entries that the draft of a later one may need, see `Reader.recall`."""
     joined: frozenset[str] = frozenset()
-    """Types of entries that follow the one before in the file if they name no parent, though their program starts a new
-    tree with them. The draft has a link `logical_parent` then."""
+    """Types of entries whose parent is the entry before if they name none, though their program starts a new tree with
+    them. The draft then has a link `logical_parent`."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the program's tree. They are notes, and their entries have empty ids."""
     linear_below: int = 2
     """Files of versions below this have neither ids nor parents."""
     is_header: Callable[[object], bool]
     is_entry: Callable[[Fields], bool]
-    """Tells an entry from the blocks inside one, in a damaged line."""
+    """Tells whether an object in a damaged line is an entry, and not a part of one."""
     read_header: Callable[[Fields, Path], Imported]
     version_of: Callable[[object], int]
     read_time: Callable[[object], int | None]
     """Milliseconds since 1970, or None if it is no time."""
     write_time: Callable[[int | None], object]
     write: Callable[[Draft, str | None], Fields]
-    """Makes a record again of a draft, with the parent that it names."""
+    """Makes the record of a draft, with the parent that it names."""
     encode: Encode
     one_header: bool = True
     """Further headers are no entries."""
@@ -90,7 +90,7 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class State(msgspec.Struct, frozen=True, array_like=True):
-    """What a reader knows between two records."""
+    """The state of a reader between two records."""
 
     chain: Known
     numbered: list[str]
@@ -134,7 +134,7 @@ class LinesSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self, growth: Growth | None = None) -> Iterator[Record]:
@@ -165,7 +165,7 @@ def first_object(stream: io.BufferedIOBase, dialect: Dialect) -> Value | None:
 
 
 def first_records(head: bytes, dialect: Dialect) -> list[Fields]:
-    """Return the JSON objects with which a file begins, as far as they stand in its beginning, compressed or not."""
+    """Return the JSON objects in the first bytes of a file, compressed or not."""
     found = read_values(io.BytesIO(uncompressed(head)), lambda *_: None, dialect.is_entry)
     return [value.value for value in found if isinstance(value.value, dict)]
 
@@ -183,7 +183,7 @@ def _describe(first: Value | None) -> str:
 
 
 class _Recall:
-    """Reads a record of the file a second time, so that it need not be kept until a later one asks for it."""
+    """Reads a record of the file a second time, so that it need not be kept in memory."""
 
     def __init__(self, open_file: Callable[[], io.BufferedIOBase], dialect: Dialect) -> None:
         self._open = open_file
@@ -205,7 +205,7 @@ class _Recall:
 
 
 class Reader:
-    """Makes drafts of the records of one file, one after the other."""
+    """Makes the drafts of the records of one file, in order."""
 
     def __init__(
         self, dialect: Dialect, header: Imported, log: ProblemLog, recall: Callable[[int], Fields] | None = None
@@ -216,11 +216,11 @@ class Reader:
         self.numbered: list[str] = []
         """Ids by the number that version 1 gives to entries: the header is 0, and what pi could not read has none."""
         self.outside: set[str] = set()
-        """Ids of entries that are not in the program's tree: nothing finds them by these."""
+        """Ids of entries that are not in the program's tree, and so no parents."""
         self.has_time = True
-        """The entry in hand has a time that can be read."""
+        """The current entry has a valid time."""
         self.stamp: object = None
-        """The time of the entry in hand, as it stands there."""
+        """The time of the current entry, verbatim."""
         self._header = header
         self._headed = False
         self._log = log
@@ -231,21 +231,21 @@ class Reader:
         self._newest: str | None = None
 
     def known(self) -> Knowledge:
-        """Return all that the entries before have to do with the next one."""
+        """Return the state on which the next entry depends."""
         state = State(
             self.chain.known, self.numbered, self.outside, self._headed, self._time, self._before, self._newest
         )
         return Knowledge(_state_encoder.encode(state), {**self.chain.facts, "offsets": new_in(self._offsets)})
 
     def go_on(self, state: bytes, memo: Memo) -> None:
-        """Go on where another reader of the same file stood."""
+        """Continue from the state of another reader of the same file."""
         known = _state_decoder.decode(state)
         self.chain.go_on(known.chain, memo)
         self.numbered, self.outside, self._offsets = known.numbered, known.outside, Recalled(memo, "offsets", _OFFSET)
         self._headed, self._time, self._before, self._newest = known.headed, known.time, known.before, known.newest
 
     def read(self, value: Value) -> Iterator[Record]:
-        """Yield what a JSON value of the file becomes: usually one entry with one draft."""
+        """Yield the entry and drafts of a JSON value of the file: usually one of each."""
         record = value.value
         if value.damage:
             yield None, [self._damage(value, value.damage)]
@@ -268,7 +268,7 @@ class Reader:
             self._check_header(record, value)
 
     def recall(self, node: str | None) -> Fields:
-        """Return the record of an entry further up, if it is of a type that is recalled; else an empty one."""
+        """Return the record of an earlier entry, if it is of a recalled type; otherwise an empty one."""
         offset = self._offsets.get(node or "")
         return self._recall(offset) if offset is not None and self._recall is not None else {}
 
@@ -283,7 +283,7 @@ class Reader:
         return damage_note(self._aside(), kind, value.line, value.offset, value.raw, after=value.after)
 
     def _read_no_object(self, value: Value) -> Iterator[Record]:
-        """Keep JSON that is no object. Programs take it for an entry without a type, but for what counts as false."""
+        """Keep JSON that is no object. Programs treat it as an entry without a type, unless it counts as false."""
         kind = "null" if value.value is None else "no_object"
         self._report(value, kind, f"this is no record, skipped. text={str(value.value)[:60]!r}")
         entry = None
@@ -371,7 +371,7 @@ class Reader:
         return self._time
 
     def _check_place(self, record: Fields, rest: Fields, place: Place, value: Value) -> None:
-        """Keep what the file says about id and parent where ours are other ones, and report what is odd."""
+        """Keep the id and parent of the file where they differ from ours, and report problems."""
         parent, own = record.get(self.dialect.parent), record.get(self.dialect.id)
         if parent is not None and not isinstance(parent, str):
             self._report(value, "parent", f"parent is no id, read as none. parent={parent!r}")
@@ -389,7 +389,7 @@ class Reader:
             self._report(value, "missing_id", f"entry has no id, made one. now={place.id!r}")
 
     def _shorten(self, brief: Fields, record: Fields, rest: Fields, value: Value) -> Fields:
-        """Return a brief that can be stored; texts that had to be cut for that stay whole in `rest`."""
+        """Return a brief within its limit; texts that were cut stay whole in `rest`."""
         if not brief or len(values.encode(brief)) <= BRIEF_BYTES_MAX:
             return brief
         self._report(value, "too_long", f"texts are cut to what a brief may hold. bytes={BRIEF_BYTES_MAX}")
@@ -407,16 +407,16 @@ class Reader:
         self._log.report(value.line, value.offset, kind, message)
 
 
-# For the functions of a dialect: each takes its fields out of `rest`.
+# For the functions of a dialect: each removes its fields from `rest`.
 
 
 def take(rest: Fields, *names: str) -> Fields:
-    """Take fields under their names, if they are there."""
+    """Take the fields that exist, under their names."""
     return {name: rest.pop(name) for name in names if name in rest}
 
 
 def take_small(rest: Fields, **names: str) -> Fields:
-    """Take what fits into a brief, under the names that it has there."""
+    """Take the fields that fit into a brief, under their names there."""
     small = str | int | float | None
     return {new: rest.pop(old) for old, new in names.items() if old in rest and isinstance(rest[old], small)}
 
@@ -427,7 +427,7 @@ def take_text(rest: Fields, name: str) -> str | None:
 
 
 def take_target(rest: Fields, name: str, reader: Reader) -> str | None:
-    """Take the id of another entry, and return ours for it; it is left if they differ."""
+    """Take the id of another entry, and return the id here; the field stays if they differ."""
     target = reader.chain.find(rest.get(name))
     if target == rest.get(name):
         rest.pop(name, None)
@@ -435,12 +435,12 @@ def take_target(rest: Fields, name: str, reader: Reader) -> str | None:
 
 
 def told(draft: Draft, names: Collection[str] | None, briefs: Mapping[str, str]) -> Fields:
-    """Return the fields of a record that a draft tells: from its payload, its brief, and its target.
+    """Return the fields of a record that a draft holds: in its payload, its brief, and its target.
 
     Args:
         draft: As an importer made it.
-        names: The fields of its type; None if the type is not known: then the payload has them all.
-        briefs: Fields that are in the brief, and their names there.
+        names: The fields of its type; None for an unknown type, whose payload has all fields.
+        briefs: Fields in the brief, and their names there.
     """
     payload = fields_of(draft.payload)
     if names is None:
@@ -452,5 +452,5 @@ def told(draft: Draft, names: Collection[str] | None, briefs: Mapping[str, str])
 
 
 def text_of(value: object) -> str:
-    """Return a text as it is, and nothing for what is none."""
+    """Return a text unchanged, and an empty one for any other type."""
     return value if isinstance(value, str) else ""

@@ -1,7 +1,6 @@
 """Times as Go writes them: RFC 3339 with up to nine digits behind the second and any offset.
 
-A datetime of Python has six digits. So the text is kept where milliseconds do not say it all, and compared as whole
-nanoseconds.
+A datetime of Python has six digits. So the text is kept where milliseconds are not exact, and compared as nanoseconds.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def nanoseconds(value: object) -> int | None:
 
 
 def read_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of a text, without what is finer; None if it is no such time."""
+    """Return milliseconds since 1970 of a text, truncated; None if it is no such time."""
     exact = nanoseconds(value)
     return None if exact is None or abs(exact // 10**6) > TIME_MS_MAX else exact // 10**6
 

@@ -1,4 +1,4 @@
-"""How the programs find their way in a session file, as data."""
+"""How the programs read the tree of a session file, as data."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from treering.format.values import Fields
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a program differs from the others in reading a tree of entries. The defaults are pi's."""
+    """How a program reads a tree of entries. The defaults are those of pi."""
 
     moment: Callable[[object], float | None] | None
-    """Makes a number of a time, or None of what is no time: children are ordered by it, equal ones by the file. Without
-    it they are ordered by the file alone."""
+    """Converts a time to a number, an invalid one to None: children are sorted by it, equal ones by the order of the
+    file. None: children are in the order of the file."""
     time: str = "timestamp"
     """The field that holds it."""
     roots_ordered: bool = False
-    """Roots are ordered like children; else by the file."""
+    """Roots are sorted like children; otherwise they are in the order of the file."""
     orphans: bool = True
-    """An entry whose parent is not there is a root of the tree; else it is not in the tree."""
+    """An entry with a missing parent is a root; otherwise it is not in the tree."""
     needs_id: bool = False
     """It opens no file whose header has no id."""
     outside: frozenset[str] = frozenset()
@@ -28,11 +28,11 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     nameless: bool = True
     """Entries without an id are in the tree."""
     unknown: str = "last"
-    """What the context of an entry that is not there is: that of the `last` one, or `empty`."""
+    """The context of a missing entry: that of the `last` entry, or `empty`."""
     leaf_told: bool = False
-    """Where it goes on is what `ImportSource.leaf` says; else the last entry alone tells it."""
+    """The leaf is `ImportSource.leaf`; otherwise it follows from the last entry alone."""
     label: tuple[str, str, str] | None = ("label", "targetId", "label")
-    """Type of the entries that are labels, and their fields for target and text. A label without text takes it off."""
+    """Type of the entries that are labels, and their fields for target and text. A label without text removes it."""
     labelled_tree: bool = True
     """The nodes of the tree have their labels beside them."""
     title: tuple[str, str] | None = ("session_info", "name")
@@ -40,12 +40,13 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     title_trimmed: bool = True
     """White space at the ends of a title is cut off."""
     title_on_path: bool = False
-    """Of titles, those on the path to the leaf count that are not empty."""
+    """Only titles on the path to the leaf count that are not empty."""
     ends: tuple[str, ...] = ()
-    """Further characters at which the program ends a line, though they may stand in JSON. Its files must be UTF-8."""
+    """Further characters at which the program ends a line, though JSON may contain them. Its files must be UTF-8."""
     reads: Callable[[Fields], bool] | None = None
-    """Tells an entry that the program can read itself; without it, it reads all."""
+    """Tells whether the program accepts an entry; None: it accepts all."""
     refuses: bool = False
-    """It opens no file with an entry that it cannot read; else it passes over that entry, and loses what is above."""
+    """It opens no file with an entry that it does not accept; otherwise it skips that entry, and loses its
+    ancestors."""
     active_by_all: bool = False
-    """It takes any entry for activity; else messages of users and assistants."""
+    """Any entry counts as activity; otherwise only messages of users and assistants."""

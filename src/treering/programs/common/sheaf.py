@@ -1,4 +1,4 @@
-"""Lines of a file to come: in memory while they are few, else in a temporary file."""
+"""A buffer for the lines of a file: in memory while they are few, then in a temporary file."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import pairwise
 from typing import Final
 
 MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Nearly all sessions are smaller, and then nothing is written twice."""
+"""Nearly all sessions are smaller, and so need no temporary file."""
 
 
 class Sheaf:
-    """Lines in their order. They can be gone through at any time, once at a time, and are gone with this object."""
+    """Lines in their order. Only one iteration at a time; the temporary file is removed with this object."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX)  # noqa: SIM115  # closed in the next line
@@ -22,7 +22,7 @@ class Sheaf:
         self._ends = array("q", [0])
 
     def append(self, line: bytes) -> None:
-        """Add a line behind all others."""
+        """Add a line at the end."""
         self._file.seek(self._ends[-1])
         self._file.write(line)
         self._ends.append(self._ends[-1] + len(line))
@@ -31,7 +31,7 @@ class Sheaf:
         return len(self._ends) - 1
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the lines. Add none meanwhile."""
+        """Yield the lines; none may be added during an iteration."""
         self._file.seek(0)
         for start, end in pairwise(self._ends):
             yield self._file.read(end - start)
@@ -42,7 +42,7 @@ def broken(lines: Iterable[bytes], *, ended: bool) -> Iterator[bytes]:
 
     Args:
         lines: The header and the entries.
-        ended: The last one gets a break, too. Programs append, and would write onto that line.
+        ended: The last line gets a line break, too, since programs append to the file.
     """
     before: bytes | None = None
     for line in lines:

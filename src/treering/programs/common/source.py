@@ -1,4 +1,4 @@
-"""What every importer hands over, so that whoever records a foreign session need not know its format.
+"""The interface of importers: a foreign session as drafts, independent of its format.
 
 An importer is a module with the three functions of `Importer`. It reads and never writes, opens no store, and makes
 drafts: the session layer turns these into records.
@@ -26,19 +26,19 @@ from treering.transcript.node import Draft
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
 HEAD_BYTES: Final = 64 * 1024
-"""How much of a file is enough for `detect`, unless its first line is longer."""
+"""Bytes of a file that are enough for `detect`, unless its first line is longer."""
 PROBLEMS_MAX: Final = 10_000
-"""How many problems of one file are listed: a file of other content has one on every line."""
+"""Most problems listed for one file: a file of other content has one on every line."""
 _WHITE_BYTES_MAX: Final = 1024
 _WIDE: Final = re.compile(rb"\xff\xfe|\xfe\xff|\0\0\xfe\xff|\{\0[^\0]\0|\0\{\0[^\0]", re.DOTALL)
 """How JSON begins in characters of two or four bytes, with a byte order mark or without."""
 _WIDE_BYTES: Final = 4
 MESSAGE_CHARACTERS: Final = 300
-"""Messages quote what they found, which may be long."""
+"""Most characters of a problem's message, which quotes the file."""
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Something in a file that was mended or skipped. The records around it are read all the same."""
+    """A part of a file that was repaired or skipped. The records around it are read."""
 
     line: int
     """Counted from 1; 0 is the file as a whole."""
@@ -50,14 +50,14 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What a foreign file says about its session as a whole."""
+    """The header of a foreign file: facts about the whole session."""
 
     format: str
     version: int
-    """As the file states it, also where that is newer than what the importer knows."""
+    """The version that the file states, even if the importer does not know it."""
     session_id: str
     title: str = ""
-    """As the header has it; a title given later comes as a note."""
+    """The title in the header; a later title is a note."""
     cwd: str = ""
     created_ms: int | None = None
     """Milliseconds since 1970."""
@@ -72,56 +72,56 @@ class ImportSource(Protocol):
 
     @property
     def header(self) -> Imported:
-        """What the file says about itself; known from the start."""
+        """The facts in the header; known from the start."""
 
     @property
     def leaf(self) -> str | None:
-        """The node at which the foreign program would go on; valid when `drafts` has ended."""
+        """The node at which the program would continue; valid when `drafts` has ended."""
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended, in file order; complete when `drafts` has ended."""
+        """The problems found, in file order; complete when `drafts` has ended."""
 
     def records(self) -> Iterator[tuple[Entry | None, list[Draft]]]:
-        """Yield every record of the file, in its order, with what becomes of it; each call reads the file anew.
+        """Yield every record of the file, in its order, with its drafts; each call reads the file again.
 
-        What is no entry (the header, bytes in which there is no record) comes with None. The last draft of an entry is
-        its own; others before it stand in for something.
+        The header, and bytes without a record, have None in place of an entry. The last draft of an entry is its own;
+        drafts before it are stand-ins.
         """
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the file, in its order; each call reads the file anew.
+        """Yield the drafts of the file, in its order; each call reads the file again.
 
         The first is a note of the kind `import` with the header. Nodes have an id and an explicit parent, which may be
-        missing or come later if the file has it so. No id is used twice. Memory does not hold more than one payload at
-        a time. Those of `ClosingSource.closing` come last.
+        missing or come later, as in the file. No id is used twice. Memory does not hold more than one payload at a
+        time. Those of `ClosingSource.closing` come last.
         """
 
 
 class ClosingSource(ImportSource, Protocol):
-    """A session of a program that writes behind its records how it stands, anew each time."""
+    """A session of a program that rewrites the session's final state after its records."""
 
     def closing(self) -> list[Draft]:
-        """Return what becomes of that; valid when `records` has ended.
+        """Return the drafts of the final state; valid when `records` has ended.
 
-        All drafts have ids. Those that were recorded before, in whatever place, are not recorded again. The last one is
-        the checkpoint to go on from.
+        All drafts have ids. Those that were recorded before, at any position, are not recorded again. The last one is
+        the checkpoint to continue from.
         """
 
 
 def closing_of(source: ImportSource) -> list[Draft]:
-    """Return the drafts with which a source ends; none if it is not of that kind."""
+    """Return the closing drafts of a source; none if it has none."""
     return cast(ClosingSource, source).closing() if hasattr(source, "closing") else []
 
 
 def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: bytes = b"\n") -> Draft:
-    """Return the note of the kind `import`, which keeps all that a header says, and its bytes.
+    """Return the note of the kind `import`, which keeps the facts of a header, and its bytes.
 
     Args:
-        header: What it says.
+        header: Its facts.
         raw: Its line, without the line break.
         before: White space at the beginning of the file.
-        after: The line break, and blank lines behind it.
+        after: The line break, and blank lines after it.
     """
     facts = {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
     framing = ({BEFORE: as_text(before)} if before else {}) | ({AFTER: as_text(after)} if after != b"\n" else {})
@@ -129,14 +129,14 @@ def header_note(header: Imported, raw: bytes, *, before: bytes = b"", after: byt
 
 
 def damage_note(identifier: str, kind: str, line: int, offset: int, raw: bytes, *, after: bytes = b"\n") -> Draft:
-    """Return the note of the kind `damage`, which keeps bytes in which there is no record."""
+    """Return the note of the kind `damage`, which keeps bytes without a record."""
     payload = {"kind": kind, "line": line, "offset": offset, "bytes": raw}
     source: dict[str, object] | None = None if after == b"\n" else {AFTER: as_text(after)}
     return Draft(type="note", kind="damage", id=identifier, parent=None, payload=payload, source=source)
 
 
 def white_before(open_file: Callable[[], io.BufferedIOBase], offset: int) -> bytes:
-    """Return what stands before the header, if it is a little white space."""
+    """Return the bytes before the header, if they are a little white space."""
     if not 0 < offset <= _WHITE_BYTES_MAX:
         return b""
     with open_file() as stream:
@@ -155,7 +155,7 @@ class Importer(Protocol):
 
         Args:
             path: The file.
-            blobs: The folder with the parts that the program keeps beside its files; None: where it usually is.
+            blobs: The folder with the parts that the program keeps beside its files; None: the usual one.
 
         Raises:
             UsageError: The file has another format; the message says what was found.
@@ -165,13 +165,13 @@ class Importer(Protocol):
 
 
 class ProblemLog:
-    """Collects problems, and stops listing them when there are too many."""
+    """Collects problems, up to a limit."""
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
 
     def report(self, line: int, offset: int, kind: str, message: str) -> None:
-        """Add a problem; the last one listed says that there are more."""
+        """Add a problem; the last one of the list says that there are more."""
         if len(self.problems) < PROBLEMS_MAX:
             self.problems.append(Problem(line, offset, kind, message[:MESSAGE_CHARACTERS]))
         elif len(self.problems) == PROBLEMS_MAX:
@@ -190,7 +190,7 @@ def uncompressed(head: bytes) -> bytes:
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Raise what the system says of a file that is read inside as errors of ours; see `open_stream`."""
+    """Convert errors of the system about a file to our own; see `open_stream`."""
     try:
         yield
     except FileNotFoundError as error:
@@ -204,7 +204,7 @@ def refused(path: Path) -> Iterator[None]:
 
 
 def is_special(path: str | os.PathLike[str]) -> bool:
-    """Tell a pipe, a socket or a device: it may have no end, can be read only once, and opening it may never end."""
+    """Tell whether a path is a pipe, a socket or a device, which can be read only once and may block or never end."""
     try:
         mode = os.stat(path).st_mode
     except OSError:
@@ -258,7 +258,7 @@ def read_start(stream: io.BufferedIOBase, size: int | None = None) -> bytes:
 def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
     """Yield the files below `folder` with one of `endings`, sorted by name within each folder; a file yields itself.
 
-    So does a pipe or device that is named itself; those in a folder are passed over, see `find_special`.
+    So does a pipe or device; those inside a folder are skipped, see `find_special`.
 
     Raises:
         NotFoundError: There is no such folder.

@@ -1,7 +1,6 @@
-"""Where the parts of a JSON document stand, so that each can be kept as it was written.
+"""The places of values in a JSON document, so that each can be kept as it was written.
 
-What is not asked for is passed over by the parser of the standard library. A part that cannot be read ends the walk; it
-is yielded without an end.
+The parser of the standard library skips the values. An unreadable value is yielded without an end, as the last one.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ class Span(NamedTuple):
     """Its name, or empty in an array."""
     start: int
     end: int | None
-    """Where the next character stands; None if the value is damaged."""
+    """The place after the value; None if the value is damaged."""
 
 
 def members(text: str, at: int) -> Iterator[Span]:

@@ -1,7 +1,6 @@
-"""Read what comes out of a pipe or device: as a file, since importers look at one more than once.
+"""Copy a pipe or device to a temporary file, since importers read a file more than once.
 
-`/dev/stdin` and `<(...)` of a shell are such places. What comes out is copied to a temporary file first; one that never
-ends is given up.
+`/dev/stdin` and `<(...)` of a shell are such places. The size is limited, since a device may never end.
 """
 
 from __future__ import annotations
@@ -18,26 +17,26 @@ from treering.programs.common.source import is_special, refused
 
 P = TypeVar("P", bound=os.PathLike[str])
 STREAM_BYTES_MAX: Final = 1024 * 1024 * 1024
-"""So much is read of a pipe or device; larger sessions are imported from files."""
+"""Most bytes read of a pipe or device; larger sessions must be imported from files."""
 _PIECE_BYTES: Final = 1024 * 1024
 _STREAMS: Final = ("/dev/stdin", "/dev/fd/", "/proc/")
 """Names below these mean another file in each process."""
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:
-    """Tell a place that can be read once, or that means something else the next time."""
+    """Tell whether a place can be read only once, or means another file the next time."""
     return is_special(path) or os.path.realpath(path).startswith(_STREAMS)
 
 
 @contextmanager
 def settled(path: P) -> Iterator[P | Path]:
-    """Yield a file that holds what is at a place: it itself, or a copy of what comes out of a pipe or device.
+    """Yield a file with the contents of a place: the file itself, or a copy of a pipe or device.
 
     Args:
         path: Of a file, a folder, or anything that can be read. One in a bucket is yielded as it is.
 
     Raises:
-        UsageError: More came out than is read, and perhaps it has no end (kind `too_long`).
+        UsageError: It is longer than the limit, and perhaps endless (kind `too_long`).
         AccessError: It may not be read.
         UnavailableError: The system gave another error.
     """

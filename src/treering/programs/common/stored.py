@@ -1,8 +1,8 @@
-"""A stored session as drafts again: what an importer made, and what was recorded since.
+"""A stored session as drafts: imported records and records made here.
 
-Rule: what a file said is written back as it was, whatever it looks like and however often the file was imported. What
-was recorded here is first made to look like the program's own. So the two must be told apart, and a record bears no
-mark: it came from a file if one append wrote it together with a note about that file, which every import does.
+Rule: imported records are written back unchanged, however often the file was imported. Records made here are first
+translated to the program's format. A record has no field that tells which it is: it is imported if the append that
+wrote it also wrote a note about a file, as every import does.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from treering.transcript.node import Draft
 
 _BLOB = b'"$blob"'
 _ABOUT_A_FILE: Final = frozenset({"import", ORIGIN})
-"""Kinds of notes that only an import writes: with the header, and how far it read."""
+"""Kinds of notes that only an import writes: the header, and the progress of reading."""
 
 
 def is_fork(info: SessionInfo) -> bool:
-    """Tell a session that was forked here; one that was made of a file may have a parent, too, named in its header."""
+    """Tell whether a session was forked here; an imported one may have a parent, too, which its header names."""
     return bool(info.parent_session) and fields_of(info.extra.get(ORIGIN)).get("session") != info.id
 
 
 def is_circular(view: View) -> bool:
-    """Tell whether parents lead round in circles somewhere."""
+    """Tell whether the parents of any nodes form a cycle."""
     return any(problem.kind == "cycle" for problem in view.problems())
 
 
@@ -46,11 +46,11 @@ class Stored(NamedTuple):
 
     draft: Draft
     imported: bool
-    """An importer made it, so it can be written back as it was."""
+    """An importer made it, so it can be written back unchanged."""
 
 
 def header_in(records: Iterable[Stored]) -> Draft | None:
-    """Return the newest header of the file that a session was made of, as programs rewrite theirs; None if of none."""
+    """Return the newest header of the imported file, since programs rewrite headers; None if there is none."""
     notes = (each.draft for each in records if each.draft.type == "note" and each.draft.kind == "import")
     return next(iter(deque(notes, maxlen=1)), None)
 
@@ -65,32 +65,32 @@ def stored_drafts(
 
     Args:
         view: The session.
-        format: What an importer of another format made does not count as imported.
-        types: Of records; all others are passed over unread.
+        format: Records imported from other formats do not count as imported.
+        types: Of records; other records are skipped.
     """
     header = False
     for record, line, from_file in _told(view.lines()):
         if record.type not in types:
             continue
         if record.type == "edit" and is_erased(bytes(record.body)):
-            continue  # of something that is erased itself
+            continue  # its target is erased, too
         draft = view.perform(_draft, record, line)
         if record.type == "note" and record.kind == "import":
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format
         imported = header and from_file and record.time is not None
-        if imported or not (header and from_file and record.kind == "title"):  # that is the header's, and stands there
+        if imported or not (header and from_file and record.kind == "title"):  # that is in the header
             yield Stored(draft, imported)
 
 
 def let_index_go(reader: Readable) -> Steps[None]:
-    """Free what is in memory of each node; whoever asks for it again has it read again."""
+    """Free the index of nodes; it is read again when needed."""
     yield from ()
     reader.replica.let_index_go()
 
 
 def _told(lines: Iterable[bytes]) -> Iterator[tuple[Record, bytes, bool]]:
-    """Yield records and their lines, and whether each came from a file; no more than one append is held back."""
-    begun = False  # a session that no file came into yet needs no look ahead
+    """Yield records with their lines, and whether each is imported; at most one append is buffered."""
+    begun = False  # before the first import no lookahead is needed
     records = ((decode_record(line), line) for line in lines)
     for _, append in groupby(records, key=lambda each: each[0].by):
         held: list[tuple[Record, bytes]] = []
@@ -130,7 +130,7 @@ def _draft(reader: Readable, record: Record, line: bytes) -> Steps[Draft]:
 
 
 def _left_of(erased: Erased, record: Record) -> object:
-    """What other programs are told of an erased payload; they have no word for it."""
+    """The message for an erased payload; other programs have no notion of erasure."""
     if record.type != "node":
         return None
     return erased.message if record.kind == "message" else erased.message | {"summary": NOTE}

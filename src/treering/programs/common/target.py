@@ -16,14 +16,14 @@ from treering.transcript.node import Draft
 
 
 class LeftOut(msgspec.Struct, frozen=True):
-    """What a format cannot say, and an export therefore does not."""
+    """Records that an export leaves out, since the format cannot hold them."""
 
     kind: str
-    """Of the records, or what about them."""
+    """Of the records, or the part of them."""
     count: int
     reason: str
     seen: bool = False
-    """The model saw it, so it will see something else in the other program."""
+    """The model saw it, so its context differs in the other program."""
 
 
 class Composed(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,32 +37,32 @@ class Composed(msgspec.Struct, frozen=True, kw_only=True):
     """Labels by entry, as a reader must find them; None if the format has none."""
     left_out: list[LeftOut]
     parts: dict[str, bytes] = {}
-    """What the program keeps in files of their own, by their names."""
+    """Contents of further files of the program, by their names."""
     pieces: frozenset[str] = frozenset()
-    """Entries that say part of what a node says; the last part has the id of the node."""
+    """Entries that hold part of a node; the last part has the id of the node."""
     unseen: dict[str, tuple[str, str]] = {}
-    """Nodes that are messages here and that the program shows nothing of: their kinds, and the reasons."""
+    """Messages that the program does not show: their kinds, and the reasons."""
     messages: list[object] | None = None
-    """What a model must be sent where the program goes on; None if that follows from the entries."""
+    """The context at the leaf; None if it follows from the entries."""
     ambiguous: bool = False
-    """Several entries have one id, or come round in a circle, as in the file that was imported: paths may mean another
-    one than the session does."""
+    """Several entries share one id, or form a cycle, as in the imported file: the program may resolve paths in another
+    way than the session."""
 
 
 class Exporter(Protocol):
     """What the part `write` of a program offers."""
 
     def compose(self, view: View) -> Composed:
-        """Make the file of a session. Most formats do it with `treering.programs.common.composition.compose_lines`."""
+        """Make the file of a session. Most formats use `treering.programs.common.composition.compose_lines`."""
 
 
 class LineExporter(Protocol):
-    """What is peculiar to a format of lines."""
+    """The parts of composing a file that depend on a format of lines."""
 
     FORMAT: str
     """The name of the program."""
     VERSION: int
-    """In the header of files that are written anew."""
+    """The version in the header of new files."""
     SENDS_EMPTY: bool
     """Summaries without text are sent to the model."""
 
@@ -75,7 +75,7 @@ class LineExporter(Protocol):
         """
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as the format's importer would have made it; None if the format cannot say it.
+        """Return a record as the format's importer would have made it; None if the format cannot hold it.
 
         Args:
             draft: A node or note.
@@ -83,17 +83,17 @@ class LineExporter(Protocol):
         """
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Return a message as those that the program needs to say the same: usually itself.
+        """Split a message into those that the program needs for it: usually the message itself.
 
         Args:
-            message: As somebody recorded it.
+            message: As it was recorded.
         """
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
-        """Return an entry that says nothing new, to be the last one of the file: the program goes on there.
+        """Return an entry without new facts, to be the last one of the file, so that the program continues there.
 
         Args:
-            node: The node to go on at; None is the place before the first one.
+            node: The node to continue at; None is the place before the first one.
             label: Its label.
             identifier: For the entry.
             time_ms: For the entry.
@@ -106,7 +106,7 @@ class LineExporter(Protocol):
         """Return an entry that hides the target of an edit from the model; None if the format has none."""
 
     def not_sent(self) -> list[LeftOut]:
-        """Tell what stands in the file and is not sent by the program as it was by us, besides whole messages."""
+        """Return the parts of messages in the file that the program does not send to a model."""
 
 
 def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called everywhere here
@@ -122,5 +122,5 @@ def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called eve
 
 
 def targets() -> list[str]:
-    """Return the names of the programs for which files can be written, as far as they are known so far."""
+    """Return the names of the registered programs for which files can be written."""
     return sorted(name for name in known_programs() if has_part(name, "write"))

@@ -26,7 +26,7 @@ def read_time(value: object) -> int | None:
     return (time - _EPOCH) // _MILLISECOND
 
 
-@lru_cache(maxsize=16)  # each is asked for when an entry is read, and when it is written to compare
+@lru_cache(maxsize=16)  # each is needed when an entry is read, and when it is written for the comparison
 def write_time(ms: int | None) -> str | None:
     """Return a time as JavaScript writes it."""
     if ms is None:
@@ -39,6 +39,6 @@ def write_time(ms: int | None) -> str | None:
     return f"{minute}:{seconds:02}.{rest:03}Z"
 
 
-@lru_cache(maxsize=16)  # several entries are of one minute, and a date takes longer to write than all else of a time
+@lru_cache(maxsize=16)  # several entries share a minute, and formatting the date is the slowest part
 def _write_minute(minutes: int) -> str:
     return (_EPOCH + timedelta(minutes=minutes)).isoformat(timespec="minutes").removesuffix("+00:00")

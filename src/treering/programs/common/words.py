@@ -1,4 +1,4 @@
-"""What files say whose messages have no ids: such a file is told by its words."""
+"""Digests of messages, by which a file whose messages have no ids is recognised."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from treering.format import values
 from treering.format.values import Fields
 
 WORDS: Final = "words"
-"""In the source of a header: the digest of all messages. Some may stand in other words in the session then."""
+"""In the source of a header: the digest of all messages, some of which may have other contents in the session."""
 SPELLED: Final = "spelled"
-"""There, too: by number, the bytes of messages that an export would write in other ones."""
+"""In the source of a header: by number, the bytes of messages that an export would write differently."""
 
 
 def digest_of(messages: Sequence[Fields]) -> str:
-    """Return what tells a list of messages from another one; the order of fields does not count."""
+    """Return a digest of a list of messages that does not depend on the order of fields."""
     return blake2b(b"\n".join(map(sorted_fields, messages)), digest_size=16).hexdigest()
 
 
 def sorted_fields(message: Fields) -> bytes:
-    """Return what is the same for messages that differ in the order of fields alone."""
+    """Encode a message independently of the order of its fields."""
     return msgspec.json.encode(values.decode(values.encode(message)), order="deterministic")

@@ -1,7 +1,7 @@
 """JSON as other programs write it, to the byte.
 
-msgspec writes what they write, but for some numbers, lone surrogates, and what Go escapes. So what holds none of these
-is left to it.
+msgspec writes the same bytes, except for some numbers, lone surrogates, and the characters that Go escapes. It encodes
+all values without these.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import msgspec
 
 _PLAIN_MIN: Final = 1e-5
 _PLAIN_MAX: Final = 1e15
-"""Between these, a number that is not whole has the same digits for msgspec and JavaScript."""
+"""Between these limits, msgspec and JavaScript write the same digits of a number that is not whole."""
 _ESCAPED: Final = re.compile(r'[\x00-\x1f"\\\ud800-\udfff]')
 _LONE: Final = re.compile("[\ud800-\udfff]")
 _SHORT: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -42,9 +42,9 @@ def encode_javascript(record: object) -> bytes:
 
 
 def _has_odd_number(value: Any) -> bool:
-    """Tell whether there is a number in a value that JavaScript may write otherwise than msgspec."""
+    """Tell whether a value has a number that JavaScript and msgspec may write differently."""
     parts = [value]
-    for part in parts:  # every value of every record comes by here: it grows by what is in them, and none is called for
+    for part in parts:  # runs for every value of every record, so it is a loop without recursion
         kind = type(part)
         if kind is str:
             continue
@@ -89,7 +89,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def javascript_number(value: float) -> str:
-    """Return a number as JavaScript writes it (ECMA-262, Number::toString); what is not finite is null in its JSON."""
+    """Return a number as JavaScript writes it (ECMA-262, Number::toString); NaN and infinities are null in its JSON."""
     if not math.isfinite(value):
         return "null"
     if value == 0:
@@ -104,7 +104,7 @@ def javascript_number(value: float) -> str:
 
 
 def _decimal(value: float) -> tuple[str, str, int]:
-    """Return the sign, the shortest digits that give the number again, and where the point stands among them."""
+    """Return the sign, the shortest digits that give the same number, and the place of the point among them."""
     mantissa, _, power = f"{abs(value)!r}".partition("e")
     whole, _, rest = mantissa.partition(".")
     digits = (whole + rest).lstrip("0")
@@ -115,7 +115,7 @@ def _decimal(value: float) -> tuple[str, str, int]:
 def encode_go(record: object) -> bytes:
     """Return a value as Go's `encoding/json` writes it: like JavaScript, but `<`, `>`, `&` and U+2028 are escaped.
 
-    Fields keep the order they have; that of a Go map, which is sorted, is up to the caller.
+    Fields keep their order; the caller must sort those of a Go map.
     """
     data = encode_javascript(record)
     for plain, escaped in _GO_ESCAPES.items():
@@ -132,12 +132,12 @@ def encode_python(record: object) -> bytes:
 
 
 def without_lone_surrogates(text: str) -> str:
-    """Return a text that is Unicode, with U+FFFD for what is not."""
+    """Return a text with U+FFFD in place of lone surrogates."""
     return _LONE.sub("\ufffd", text)
 
 
 def has_lone_surrogates(record: object) -> bool:
-    """Tell whether texts of a value are no Unicode, as JavaScript allows it."""
+    """Tell whether a value has texts with lone surrogates, which JavaScript allows."""
     try:
         _encoder.encode(record)
     except UnicodeEncodeError:
