@@ -69,7 +69,7 @@ class Treering(Contestant):
         if session.node is None:
             return
         context = session.recorded_context
-        session.branch(OTHER, at=context[-1].node, keep_state=True)
+        session.branch(OTHER, node=context[-1].node, keep_state=True)
         session.commit([treering.user("another way"), treering.assistant("let us see")])
         session.switch("main")
 
@@ -85,7 +85,7 @@ class Treering(Contestant):
         self.nodes: list[str] = []
 
     def append(self, text: str) -> None:
-        self.nodes.append(self.open.append(treering.user(text)))
+        self.nodes.append(self.open.append(treering.user(text)).node)
         if len(self.nodes) % COMPACT_EVERY == 0:
             self.open.compact(SUMMARY, kept=self.nodes[-KEPT])
 

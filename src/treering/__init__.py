@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from treering.maintenance.salvage import Loss
     from treering.maintenance.verify import Finding
     from treering.session.content import ContextItem
-    from treering.session.record import Commit
+    from treering.session.record import Appended
     from treering.session.redaction import redact_patterns
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
@@ -86,6 +86,7 @@ if TYPE_CHECKING:
 
 # What most processes do without. asyncio alone takes longer to import than all of ours.
 _LATE = {
+    "Appended": "treering.session.record",
     "AsyncOpening": "treering.api.awaiting",
     "AsyncSession": "treering.api.async_session",
     "AsyncStore": "treering.api.async_store",
@@ -93,7 +94,6 @@ _LATE = {
     "BackedUp": "treering.maintenance.backup",
     "Backup": "treering.maintenance.backup",
     "CheckpointView": "treering.session.verbs.reading",
-    "Commit": "treering.session.record",
     "ContextItem": "treering.session.content",
     "Entry": "treering.checkpoint.checkpoint",
     "Finding": "treering.maintenance.verify",
@@ -127,6 +127,7 @@ __getattr__ = _lazily(__name__, _LATE)
 __all__ = [
     "HERE",
     "AccessError",
+    "Appended",
     "AsyncOpening",
     "AsyncSession",
     "AsyncStore",
@@ -134,7 +135,6 @@ __all__ = [
     "BackedUp",
     "Backup",
     "CheckpointView",
-    "Commit",
     "ConflictError",
     "ContextItem",
     "CorruptError",

@@ -71,7 +71,7 @@ def test_a_critical_record_is_read_around_and_not_sealed(damaged: Damaged, name:
 def test_an_unknown_view_is_refused_and_a_policy_is_not_needed(damaged: Damaged) -> None:
     """How a message is made from a node must be known; which policy chose it need not be."""
     with damaged.store().session("s") as session:
-        node = session.append("x")
+        node = session.append("x").node
     record = (
         f'"type":"checkpoint","id":"ID","head":"main","target":"{node}","brief":{{"full":true}},'
         f'"body":{{"full":true,"context":[{{"node":"{node}","view":"VIEW"}}],"policy":"later@7"}}'

@@ -57,7 +57,7 @@ def calls(store: treering.Store) -> dict[str, Callable[[], object]]:
     first, names = session.path()[1], map(str, count())
     return {
         "append": lambda: session.append("and another"),
-        "branch": lambda: session.branch(next(names), at=first),
+        "branch": lambda: session.branch(next(names), node=first),
         "resume": lambda: store.session("s", hold=False),
     }
 

@@ -90,7 +90,7 @@ def said(count: int) -> list[str]:
 def test_an_append_is_one_request(bucket: Bucket) -> None:
     """Append, commit, compaction, labels and notes are one request each."""
     with bucket.store().session("s") as session:
-        node = session.append("first")
+        node = session.append("first").node
         for verb in (
             lambda: session.append("a"),
             lambda: session.append("b", "c"),
@@ -200,7 +200,7 @@ def test_killed_after_any_append_nothing_acknowledged_is_missing(bucket: Bucket,
             state["n"] = number
             node = session.commit([message], state={"n": number}).nodes[0]
         else:
-            node = session.append(message)
+            node = session.append(message).node
         replay.append((node, parent, message))
 
     messages = said(kills + 20)
@@ -261,7 +261,7 @@ def test_the_skeleton_of_a_hundred_thousand_nodes() -> None:
             session.commit([f"{text} {place}" for place in range(100)], context=[], state={"n": number})
             if number % 20 == 19:
                 heads += 1
-                session.branch(f"branch-{heads}", at=session.path()[-50])
+                session.branch(f"branch-{heads}", node=session.path()[-50])
             if number % 50 == 49:
                 session.seal()
         session.optimize(everything=True)

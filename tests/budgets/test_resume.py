@@ -70,7 +70,7 @@ def build(store: Store, nodes: int) -> Session:
         if number in marks["compact"]:
             session.compact(f"summary {number}", kept=session.context[-min(KEPT, number)].node)
         if number in marks["branch"]:
-            session.branch(f"branch-{number}", at=session.context[-1].node, keep_state=bool(number % 2))
+            session.branch(f"branch-{number}", node=session.context[-1].node, keep_state=bool(number % 2))
             session.append("on the branch")
             if number % 3:
                 session.switch("main")

@@ -137,16 +137,18 @@ def recorded(program: Program, tmp_path: Path) -> Recorded:
     """A session named `tea` in the program's store."""
     store = treering.open(program.store)
     with store.session("tea", title="Too much tea", project="shop", cwd=str(tmp_path)) as session:
-        question = session.append(treering.user("why is the total wrong?"))
+        question = session.append(treering.user("why is the total wrong?")).node
         done = session.commit(
             [treering.assistant("it rounds twice")], state={"step": 1, "plan": ["look"]}, label="green"
         )
-        again = session.append(treering.user("fix it"))
-        first = session.append(treering.assistant([{"type": "tool_use", "name": "edit", "input": {"path": "a.py"}}]))
+        again = session.append(treering.user("fix it")).node
+        first = session.append(
+            treering.assistant([{"type": "tool_use", "name": "edit", "input": {"path": "a.py"}}])
+        ).node
         session.label(again, "turning point")
         session.record_usage(input=100, output=20)
         session.set_model("some-model", provider="someone")
-        session.branch("other", at=again, summary="the edit went wrong")
+        session.branch("other", node=again, summary="the edit went wrong")
         second = session.commit([treering.assistant("another way")], state={"step": 2}, drop=["plan"]).nodes[-1]
         assert done.checkpoint is not None
         return Recorded(program, store, question, done.nodes[-1], again, first, second, done.checkpoint)

@@ -164,7 +164,7 @@ def test_control_characters(recorded: Recorded) -> None:
     """Stored text never reaches the terminal as a command, on whatever way it is shown."""
     with recorded.store.session("tea") as session:
         session.set_title("\x1b]0;owned\x07")
-        node = session.append("\x1b[2Jgone\r\x9b31m\u202e")
+        node = session.append("\x1b[2Jgone\r\x9b31m\u202e").node
         session.label(node, "\x1b[31mred")
         session.commit(state={"\x1b[5m": "\x1b[5m"})
     for arguments in (

@@ -114,7 +114,7 @@ def test_deep_payload(recorded: Recorded) -> None:
     for _ in range(99):
         deep = [deep]
     with recorded.store.session("tea") as session:
-        node = session.append(treering.user(deep))
+        node = session.append(treering.user(deep)).node
     payload = recorded.program.json("show", "tea", node)["node"]["payload"]
     assert str(payload).count("[") == 99
 
@@ -196,7 +196,7 @@ def test_open_calls(recorded: Recorded) -> None:
     """What waits for a result is told where the state is told, and left out of what is sent."""
     use = {"type": "tool_use", "id": "c9", "name": "boil", "input": {"cups": 2}}
     with recorded.store.session("tea") as session:
-        node = session.append({"role": "assistant", "content": [use]})
+        node = session.append({"role": "assistant", "content": [use]}).node
     assert ["open call", f"boil c9 in {node}"] in recorded.program("show", "tea").rows
     (call,) = recorded.program.json("show", "tea")["open_calls"]
     assert call == {"id": "c9", "name": "boil", "arguments": {"cups": 2}, "node": node}

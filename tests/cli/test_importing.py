@@ -101,7 +101,7 @@ def test_again(program: Program, tmp_path: Path) -> None:
     program("import", path)
     assert "1 unchanged" in program("import", path).err
     with treering.open(program.store).session("s-1") as session:
-        mine = session.append("mine")
+        mine = session.append("mine").node
     entries = [pi_message(name, above, "user", "x") for above, name in ((None, "a"), ("a", "b"), ("b", "c"))]
     entries[0]["message"]["content"][0]["text"], entries[1]["message"]["role"] = "hello", "assistant"
     entries[1]["message"]["content"][0]["text"] = "hello you"

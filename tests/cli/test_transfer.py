@@ -151,7 +151,7 @@ def test_export_markdown(recorded: Recorded) -> None:
 def test_markdown_of_a_long_session(program: Program) -> None:
     """Parts of the path join without a gap or a repetition, also around retracted messages."""
     with treering.open(program.store).session("long") as session:
-        nodes = [session.append(f"message {number}") for number in range(250)]
+        nodes = [session.append(f"message {number}").node for number in range(250)]
         session.retract(nodes[99])
         session.retract(nodes[100])
     text = program("export", "long", "--format", "markdown").out

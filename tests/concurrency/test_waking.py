@@ -206,7 +206,7 @@ CODE = """
 import treering
 session = treering.open(sys.argv[1]).session("s", shared=sys.argv[2] == "True")
 for line in sys.stdin:
-    print(session.append(line.strip()), flush=True)
+    print(session.append(line.strip()).node, flush=True)
 """
 
 

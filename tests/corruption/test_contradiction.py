@@ -19,7 +19,7 @@ SAID = ["m0", "m1", "m2", "m3"]
 
 VERBS: dict[str, tuple[Callable[[Session, list[str]], object], str, str]] = {
     "retract": (lambda session, ids: session.retract(ids[1]), "edit", "context"),
-    "branch": (lambda session, ids: session.branch("other", at=ids[1]), "head", "heads"),
+    "branch": (lambda session, ids: session.branch("other", node=ids[1]), "head", "heads"),
     "usage": (lambda session, _: session.record_usage(tokens=5), "note", "usage"),
 }
 """By name: a call, the type of the record it makes, and what `verify` calls it."""
@@ -35,7 +35,7 @@ def write(backend: Backend, verb: str) -> None:
     """A session with this call in it, then closed."""
     call, _, _ = VERBS[verb]
     with backend.store().session("s") as session:
-        ids = [session.append(text) for text in SAID]
+        ids = [session.append(text).node for text in SAID]
         session.commit([treering.assistant("ok")], state={"n": 1})
         call(session, ids)
 

@@ -84,7 +84,7 @@ def _append(store: Store) -> str | CorruptError:
     """The id of one more message, as whoever goes on with the session records it, or why it is refused."""
     try:
         with store.session("x") as session:
-            return session.append("new")
+            return session.append("new").node
     except CorruptError as error:
         return error
 

@@ -81,7 +81,7 @@ def refusing(call: Callable[[], object]) -> CorruptError:
 WRITES: dict[str, Callable[[Session], object]] = {
     "append": lambda session: session.append("new"),
     "commit": lambda session: session.commit(["new"], state={"n": 1}),
-    "branch": lambda session: session.branch("other", at=session.context[1].node),
+    "branch": lambda session: session.branch("other", node=session.context[1].node),
     "title": lambda session: session.set_title("t"),
     "seal": lambda session: session.seal(),
     "optimize": lambda session: session.optimize(everything=True),
@@ -187,7 +187,7 @@ def test_a_segment_of_a_later_epoch_than_the_tail_stops_who_writes(backend: Back
 def test_registers_of_copies_that_erased_different_things_do_not_fit(backend: Backend) -> None:
     """`latest` of the one copy would else be taken for one that follows what the tail of the other says was erased."""
     with backend.store().session("a") as session:
-        nodes = [session.append(text) for text in OLD]
+        nodes = [session.append(text).node for text in OLD]
     whole = stored(backend)
     copies = []
     for node in nodes[:2]:

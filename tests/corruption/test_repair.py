@@ -173,7 +173,7 @@ def test_the_other_frames_of_a_damaged_segment_survive() -> None:
     """A damaged frame costs records of its own, whose ids the index still tells; not those of the frames beside it."""
     place = Damaged(memory_backend())
     with place.store.session("s") as session:
-        ids = [session.append(f"{number} " + f"{number:x}" * 200_000) for number in range(8)]
+        ids = [session.append(f"{number} " + f"{number:x}" * 200_000).node for number in range(8)]
         session.seal()
         session.checkout(None)
         session.append("elsewhere")

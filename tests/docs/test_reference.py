@@ -21,7 +21,7 @@ from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import Loss
 from treering.maintenance.verify import Finding
-from treering.session.record import Commit
+from treering.session.record import Appended
 from treering.session.verbs.pruning import Pruned
 from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, Stored
 from treering.store.catalogue import Sessions
@@ -82,7 +82,7 @@ def test_every_option_of_a_session_is_documented() -> None:
 
 
 TYPES = (
-    treering.SessionInfo, Sessions, treering.ContextItem, treering.OpenCall, treering.Node, treering.Draft, Commit,
+    treering.SessionInfo, Sessions, treering.ContextItem, treering.OpenCall, treering.Node, treering.Draft, Appended,
     History, HistoryRow, OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Receipt, Erased,
     Plan, Finding, Repair, Loss, treering.Retained, treering.RetainedRow, treering.Retention, treering.Schedule,
     treering.Keep, treering.Hooks,

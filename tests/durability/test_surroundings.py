@@ -183,7 +183,7 @@ def test_a_clock_in_any_year(folder: Path, monkeypatch: pytest.MonkeyPatch, year
         odd.setattr(time, "time_ns", CLOCKS[year])
         store = local_backend(folder).store()
         with store.session("s") as session:
-            node = session.append("b")
+            node = session.append("b").node
             session.commit(["c"], state={"n": 1})
             session.seal()
             session.retract(node)

@@ -32,12 +32,12 @@ def test_an_erased_payload_is_written_as_what_a_model_is_shown(tmp_path: Path, f
     """The program sends the same as the session does, and the file says nothing of the payload."""
     store = memory_backend().store()
     with store.session("s", policy="pi-1.5") as session:
-        gone = [session.append(user(SECRET)), session.append(CALL), session.append(RESULT)]
+        gone = [session.append(user(SECRET)).node, session.append(CALL).node, session.append(RESULT).node]
         session.amend(gone[0], {"role": "user", "content": f"again: {SECRET}"})
         session.note("remark", payload=SECRET)
         gone += [note.id for note in session.notes() if note.kind == "remark"]
         if compacted:
-            gone.append(session.compact(SECRET))
+            gone.append(session.compact(SECRET).node)
         session.commit(["go on"])
         session.erase(*gone)
     done = export(store.view("s"), tmp_path / "file.jsonl", format=form)

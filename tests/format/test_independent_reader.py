@@ -42,7 +42,7 @@ def fill(session: treering.Session) -> None:
         [treering.assistant("x" * 300_000)], state={"step": 1, "at": dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)}
     )
     session.seal()
-    asked = session.append("a question", "another one")
+    asked = session.append("a question", "another one").node
     session.commit(
         [treering.assistant("an answer")],
         state={"step": 2, "seen": {1, 2}, "raw": b"\0\1", "odd": float("inf"), "$key": {"$": 1}},
@@ -61,12 +61,12 @@ def fill(session: treering.Session) -> None:
     session.compact("so far", kept=asked)
     session.commit(["more"], state={"plan": ["a"]}, drop=["odd"])
     session.compact("by far")
-    session.branch("side", at=asked, summary="tried it")
+    session.branch("side", node=asked, summary="tried it")
     session.append(treering.custom_message("bell", "rings"), "on the side")
     session.commit(state={"step": 30, "secret": "s"}, manager=None)
     session.seal()
     session.rewind(answered)
-    told = session.append("to be erased")
+    told = session.append("to be erased").node
     session.commit(state={"step": 4})
     session.switch("main")
     session.append("last")
@@ -105,7 +105,7 @@ def test_a_session_of_everything_is_read_by_others(tmp_path: Path) -> None:
     store = treering.open(tmp_path)
     with store.session("s/1") as session:
         fill(session)
-        session.fork("fork", at=session.path()[2])
+        session.fork("fork", node=session.path()[2])
         same(store, independent_reader.sessions(tmp_path))
         session.seal()
         session.optimize(everything=True)

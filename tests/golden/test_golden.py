@@ -215,7 +215,7 @@ def _fork(golden: Golden, case: dict[str, Any]) -> Answer:
         nodes = {node.id for node in session.nodes()}
         named = {entry.id: drafts[-1].id for entry, drafts in source.records() if entry is not None}
         path = [node for name in file.path(leaf) if (node := named[name]) in nodes]
-        session.fork("fork", at=path[-1] if path else None)
+        session.fork("fork", node=path[-1] if path else None)
     fork = store.view("fork")
     kept = {node.id for node in fork.nodes()} & set(path)
     ours = {

@@ -152,7 +152,7 @@ def test_a_session_that_went_on_here_keeps_its_head(store: Store, tmp_path: Path
     path = write(tmp_path / "a.jsonl", header(), *chain("a", "b"))
     take(store, path)
     with store.session("s-1") as session:
-        mine = session.append("mine")
+        mine = session.append("mine").node
     write(path, header(), *chain("a", "b", "c"), at=1)
     taken = take(store, path)
     assert (taken.outcome, taken.branch) == ("updated", "pi")

@@ -92,12 +92,12 @@ class Watching(DriverWrapper):
 def filled(store: Store) -> None:
     """A session with everything: sealed and unsealed records, blobs, branches, state, edits."""
     with store.session("a", title="T", shared=False) as session:
-        first = session.append("one")
+        first = session.append("one").node
         session.commit(["two", LARGE], state={"n": 1})
         session.seal()
         session.append("three")
         session.seal()
-        session.branch("other", at=first)
+        session.branch("other", node=first)
         session.commit(["four"], state={"n": 2})
         session.label(first, "green")
 
@@ -193,11 +193,11 @@ def test_erased_bytes_are_gone_with_the_next_backup(source: Backend, target: Bac
     """What was erased is in no object of the backup; erasing goes on in one that was restored."""
     store = source.store()
     with store.session("a") as session:
-        secret = session.append("SECRET")
-        big = session.append("SECRET" + LARGE)
+        secret = session.append("SECRET").node
+        big = session.append("SECRET" + LARGE).node
         session.commit(["ok"], state={"key": "SECRET"})
         session.seal()
-        also = session.append("HIDDEN")
+        also = session.append("HIDDEN").node
         session.seal()
     store.backup(target.store())
     with store.session("a") as session:
@@ -225,7 +225,7 @@ def test_erased_bytes_are_gone_with_the_next_backup(source: Backend, target: Bac
 def test_an_erasure_that_was_cut_short_travels(source: Backend, target: Backend) -> None:
     """Segments that still hold what was erased are cleaned on the way: the backup never gets it."""
     with source.store().session("a") as session:
-        secret = session.append("SECRET")
+        secret = session.append("SECRET").node
         session.append("other")
         session.seal()
         session.append("more")
@@ -597,7 +597,7 @@ def test_a_session_just_created(source: Backend, target: Backend) -> None:
 def test_a_segment_that_an_erasure_did_not_come_to(source: Backend, target: Backend) -> None:
     """It is written without what was erased, under a name that tells so, and the backup can be gone on with."""
     with source.store().session("a") as session:
-        node, _ = session.append("secret"), session.append("x")
+        node, _ = session.append("secret").node, session.append("x").node
         session.seal()
         before = {key: data for key, data in source.snapshot().items() if "/segments/" in key}
         session.erase(node)
@@ -616,7 +616,7 @@ import sys, treering
 store = treering.open(sys.argv[1])
 for turn in range(40):
     with store.session("a", shared=True) as session:
-        node = session.append(f"turn {turn}")
+        node = session.append(f"turn {turn}").node
         session.commit([f"said {turn}", "x" * 40_000], state={"n": turn})
         if turn % 3 == 0:
             session.seal()

@@ -182,7 +182,7 @@ def test_a_retracted_node_of_another_branch_is_reported(
 
 def test_a_fork_is_a_session_of_its_own(session: treering.Session, store: treering.Store, tmp_path: Path) -> None:
     """It has its own id and names its parent; nothing of its path is missing, though a label lies on it."""
-    session.fork("f", at="u2")
+    session.fork("f", node="u2")
     done, file = out(store, tmp_path, "f")
     assert (file.header.session_id, file.header.parent_session, file.header.cwd) == ("f", "s", "/repo")
     assert texts(file) == ["question", "answer", "again"]
@@ -204,7 +204,7 @@ def test_a_fork_hangs_together_though_a_label_on_its_path_is_of_another_branch(
     )
     load(store, path)
     with store.session("s") as session:
-        session.fork("f", at="a2")
+        session.fork("f", node="a2")
     done, file = out(store, tmp_path, "f")
     assert texts(file) == ["question", "answer", "again", "done"]
     assert [(found.id, found.parent) for found in file.entries] == [
@@ -223,7 +223,7 @@ def test_a_label_that_stands_below_what_names_it_keeps_its_id(store: treering.St
         session.checkout("l1")
         session.append("more")
         session.commit()
-        session.fork("f", at="a1")
+        session.fork("f", node="a1")
     file = out(store, tmp_path)[1]
     assert (texts(file), file.entry_ids[:3]) == (["question", "more"], ["u1", "a1", "l1"])
     assert texts(out(store, tmp_path, "f")[1]) == ["question", "answer"]
@@ -237,7 +237,7 @@ def test_what_a_program_appends_begins_on_a_line_of_its_own(store: treering.Stor
     targets = [tmp_path / f"{name}.jsonl" for name in ("same", "fork", "more")]
     export(store.view("s"), targets[0], format="pi")
     with store.session("s") as session:
-        session.fork("f", at="u3")
+        session.fork("f", node="u3")
         session.checkout("u1")
     export(store.view("f"), targets[1], format="pi")
     export(store.view("s"), targets[2], format="pi")
@@ -253,7 +253,7 @@ def test_a_fork_names_no_note_that_it_lacks(store: treering.Store, tmp_path: Pat
     path.write_bytes(lines(*rows, entry("custom_message", "x1", "k1", content="more", customType="x", display=True)))
     load(store, path)
     with store.session("s") as session:
-        session.fork("f", at="x1")
+        session.fork("f", node="x1")
     done, file = out(store, tmp_path, "f")
     assert (done.same_context, texts(file)) == (True, ["in short", "answer", "more"])
     assert [(found.id, found.parent) for found in file.entries] == [

@@ -374,7 +374,7 @@ def test_evva_goes_on_behind_an_export_while_the_session_goes_on_here(tmp_path: 
     desk.author.write("0")
     desk.take()
     with desk.store.session(desk.session) as session:
-        exported = session.append("exported")
+        exported = session.append("exported").node
         export(desk.store.view(desk.session), desk.author.path, format="evva", overwrite=True)
         session.append("later")
     desk.author.write("1")

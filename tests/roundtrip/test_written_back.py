@@ -132,7 +132,7 @@ def test_it_stays_where_it_went_since(store: treering.Store, path: Path) -> None
     """A session that went elsewhere after it was written stays there; what the program said is a branch."""
     take(store, path)
     with store.session("given") as session:
-        elsewhere = session.append("elsewhere")
+        elsewhere = session.append("elsewhere").node
         session.checkout("e0000000")
     write_back(store, path)
     say_there(path, "f0000000", "there")

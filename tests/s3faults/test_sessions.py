@@ -155,7 +155,7 @@ def landed(session: Session, before: Oracle, after: Oracle) -> Oracle:
 def test_a_flush_settles_what_had_no_answer(network: Network, fault_log: FaultLog) -> None:
     """After a flush an append that is still on its way comes too late, so it can be made again."""
     session = network.store(attempts=1, patient=True).session(SESSION)
-    before = session.append("a")
+    before = session.append("a").node
     network.gateway.plan = Rules(Rule("late", "PUT", times=2))  # aiohttp sends once more by itself
     with pytest.raises(UnavailableError):
         session.append("b")

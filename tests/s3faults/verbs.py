@@ -41,19 +41,19 @@ def stored(*, appends: bool = False) -> Stored:
     memory = MemoryDriver(appends=appends)
     store = Store(Place(memory))
     with store.session("s") as session:
-        nodes = [session.append(f"m{number}") for number in range(4)]
-        large = session.append(user([{"type": "file", "data": LARGE}]))
+        nodes = [session.append(f"m{number}").node for number in range(4)]
+        large = session.append(user([{"type": "file", "data": LARGE}])).node
         made = session.commit([assistant("answer")], state={"k": 1, "token": "t"}, manager={"m": 1}).checkpoint or ""
         session.seal()
         session.branch("other")
-        hidden = session.append("hidden")
+        hidden = session.append("hidden").node
         session.retract(hidden)
         session.commit(["on the other"], state={"k": 2})
         session.switch("main")
         session.compact("gist", kept=nodes[3])
         session.append("sealed")
         session.seal()
-        session.fork("old fork", at=nodes[2])
+        session.fork("old fork", node=nodes[2])
         session.record_extension("tool", {"x": 1})
         session.commit(["tail"], state={"k": 3})
     with store.session("gone") as gone:
@@ -198,13 +198,13 @@ WRITING: dict[str, Verb] = {
     "unretract": _write(lambda call: call.session.unretract(call.there.hidden)),
     "checkout": _write(lambda call: call.session.checkout(call.there.nodes[1])),
     "switch": _write(lambda call: call.session.switch("other")),
-    "branch": _write(lambda call: call.session.branch("new", at=call.there.nodes[2], summary="X")),
+    "branch": _write(lambda call: call.session.branch("new", node=call.there.nodes[2], summary="X")),
     "drop_head": _write(lambda call: call.session.drop_head("other")),
     "rewind": _write(lambda call: call.session.rewind(call.there.made)),
     "prune": _write(lambda call: call.session.prune(Keep(last=1)), steps=True),
     "seal": _write(lambda call: call.session.seal()),
     "optimize": _write(lambda call: call.session.optimize(everything=True)),
-    "fork": _write(lambda call: call.session.fork("new fork", at=call.there.nodes[3]), steps=True),
+    "fork": _write(lambda call: call.session.fork("new fork", node=call.there.nodes[3]), steps=True),
     "erase": _write(lambda call: _erase(call, call.there.nodes[1], call.there.large), steps=True),
     "erase, state": _write(lambda call: _erase(call, state=["token"], manager=True), steps=True),
     "close": _write(_close, ends=True),

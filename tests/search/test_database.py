@@ -146,7 +146,7 @@ def bytes_near(path: Path) -> bytes:
 def test_what_is_forgotten_leaves_the_file(local: Store) -> None:
     """No byte of a forgotten node is left, also while another handle is open; the others are found."""
     with local.session("secrets") as session:
-        node = session.append(treering.user("common xylophonequartz"))
+        node = session.append(treering.user("common xylophonequartz")).node
         session.append(treering.user("common rest"))
     with open_index(local) as index:
         index.update()

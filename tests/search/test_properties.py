@@ -85,7 +85,7 @@ class History:
     def say(self, name: str) -> None:
         with self.store.session(name, project=name) as session:
             make = self._chance.choice([treering.user, treering.assistant])
-            self._nodes.setdefault(name, []).append(session.append(make(self._text())))
+            self._nodes.setdefault(name, []).append(session.append(make(self._text())).node)
 
     def amend(self, name: str) -> None:
         with self.store.session(name) as session:

@@ -63,7 +63,7 @@ def test_text_without_spaces(store: Store, index: Index, query: str) -> None:
 def test_marks(store: Store, index: Index) -> None:
     """The marks say where in the snippet the matches are."""
     with store.session("a", title="T", project="p", cwd="/x") as session:
-        node = session.append(treering.user("red fish, blue fish \x02\x03\0"))
+        node = session.append(treering.user("red fish, blue fish \x02\x03\0")).node
     index.update()
     (hit,) = index.search("fish")
     assert (hit.session, hit.node, hit.title, hit.project, hit.cwd, hit.role) == ("a", node, "T", "p", "/x", "user")

@@ -122,7 +122,8 @@ def test_a_title_given_later(store: Store, index: Index) -> None:
 def test_edits(store: Store, index: Index) -> None:
     """Of an amended node the new payload is found, a retracted one is not, and both can be taken back."""
     with store.session("a") as session:
-        node, other = session.append(treering.user("common first")), session.append(treering.user("common other"))
+        node = session.append(treering.user("common first")).node
+        other = session.append(treering.user("common other")).node
         index.update()
         session.amend(node, {"role": "user", "content": "common second"})
         assert found(index) == ["common other", "common second"]

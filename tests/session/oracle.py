@@ -175,11 +175,11 @@ def play(session: Session, names: dict[str, str], operation: Operation) -> None:
         case "commit":
             _commit(session, names, **given)
         case "compact":
-            names[given["text"]] = session.compact(given["text"], kept=names.get(given["kept"]))
+            names[given["text"]] = session.compact(given["text"], kept=names.get(given["kept"])).node
         case "checkout":
             session.checkout(names.get(given["node"]))
         case "branch":
-            session.branch(given["head"], at=names.get(given["at"]))
+            session.branch(given["head"], node=names.get(given["at"]))
         case "rewind":
             session.rewind(session.checkpoints()[given["number"]].id)
         case "optimize":

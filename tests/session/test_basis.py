@@ -164,7 +164,7 @@ def test_what_is_said_of_the_state_stands_on_what_was_seen(backend: Backend, say
 def test_a_message_that_is_shown_again_comes_with_the_newest_state(backend: Backend) -> None:
     """To take back a retraction says nothing of the state."""
     first, second = pair(backend.store(), count=10)
-    node = second.append("there")
+    node = second.append("there").node
     first.refresh()
     second.retract(node)
     first.refresh()

@@ -28,7 +28,7 @@ def picture(number: int) -> dict[str, object]:
 def test_large_parts_are_there_wherever_they_are_shown(backend: Backend, *, sealed: bool) -> None:
     """Images come back whole after a kill, a checkout, a switch, a rewind, an edited context, and in every read."""
     session = backend.store().session("s")
-    nodes = [session.append(picture(number)) for number in range(3)]
+    nodes = [session.append(picture(number)).node for number in range(3)]
     made = session.commit(label="three").checkpoint or ""
     session.commit([picture(3)], context=[])
     nodes.append(session.node or "")
@@ -40,7 +40,7 @@ def test_large_parts_are_there_wherever_they_are_shown(backend: Backend, *, seal
     assert session.context == context
     session.commit(context=[nodes[1]])
     assert [item.message for item in session.context] == [picture(1)]
-    session.branch("other", at=nodes[0], keep_state=False)
+    session.branch("other", node=nodes[0], keep_state=False)
     assert [item.message for item in session.context] == [picture(0)]
     session.switch("main")
     assert [item.message for item in session.context] == [picture(1)]
@@ -105,7 +105,7 @@ def test_a_picture_without_words_leaves_the_first_prompt_to_the_next_message(sto
 def test_the_beginning_of_an_erased_text_is_gone(backend: Backend) -> None:
     """The reference of a long text tells how it begins; erasing the text takes that, too."""
     with backend.store().session("s") as session:
-        node = session.append("the secret begins " + "and goes on " * 30_000)
+        node = session.append("the secret begins " + "and goes on " * 30_000).node
         session.seal()
         session.append("next")
         session.erase(node)
@@ -116,7 +116,7 @@ def test_the_beginning_of_an_erased_text_is_gone(backend: Backend) -> None:
 def test_a_large_amendment_survives(backend: Backend) -> None:
     """What a node was amended to may be large as well."""
     session = backend.store().session("s")
-    node = session.append("small")
+    node = session.append("small").node
     session.amend(node, picture(4))
     assert session.context[0].message == picture(4)
     kill(session)
@@ -147,7 +147,7 @@ def test_followers_get_large_parts(backend: Backend) -> None:
 def test_a_feed_gets_large_parts_while_its_view_is_used_for_other_reads(backend: Backend) -> None:
     """Between two nodes of a feed the same view may read others, with large parts of their own."""
     with backend.store().session("s") as session:
-        nodes = [session.append(picture(number)) for number in range(3)]
+        nodes = [session.append(picture(number)).node for number in range(3)]
         session.compact("gist")
     view = backend.store().view("s")
     feed = view.follow(poll_seconds=0, first=0)
@@ -198,7 +198,7 @@ def test_large_parts_are_forgotten_when_they_are_no_longer_shown(backend: Backen
 def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
     """Large parts that were brought along for a move, or left behind by it, cost the next process no request."""
     session = backend.store().session("s")
-    first = session.append("small")
+    first = session.append("small").node
     session.append(picture(0))
     session.seal()
     session.checkout(first)
@@ -213,7 +213,7 @@ def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
 def test_a_damaged_part_becomes_a_note(backend: Backend, damaged: bytes) -> None:
     """Bytes that do not fit their name are never shown; the session opens, and goes on, with a note in their place."""
     with backend.store().session("s") as session:
-        node = session.append(picture(0))
+        node = session.append(picture(0)).node
         session.seal()
     (key,) = [key for key in backend.snapshot() if "/blobs/" in key]
     backend.driver().execute((Put(key, damaged),))

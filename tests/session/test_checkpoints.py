@@ -86,7 +86,7 @@ def test_a_payload_value_survives(backend: Backend, name: str) -> None:
     """Each kind of value in a message comes back as it was, in the context and from the history."""
     session = backend.store().session("s")
     message = {"role": "user", "content": VALUES[name]}
-    node = session.append(message)
+    node = session.append(message).node
     kill(session)
     with backend.store().session("s") as session:
         assert same(session.context[0].message, message)

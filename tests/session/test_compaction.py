@@ -11,7 +11,7 @@ from treering.api.store import Store
 
 def fill(session: Session, count: int) -> list[str]:
     """Record messages; return their nodes."""
-    return [session.append(f"m{number}") for number in range(count)]
+    return [session.append(f"m{number}").node for number in range(count)]
 
 
 def test_compaction_replaces_what_came_before(backend: Backend) -> None:
@@ -26,7 +26,7 @@ def test_compaction_replaces_what_came_before(backend: Backend) -> None:
         state={"n": 1},
         files_read=["a.py"],
         files_changed=["b.py"],
-    )
+    ).node
     session.append("next")
     assert [item.node for item in session.context] == [node, nodes[4], nodes[5], session.node]
     assert "the gist" in texts(session.context)[0]
@@ -91,9 +91,9 @@ def test_the_last_compaction_is_the_one_on_this_branch(backend: Backend) -> None
     with backend.store().session("s") as session:
         nodes = fill(session, 2)
         assert session.last_compaction() is None
-        first = session.compact("one")
+        first = session.compact("one").node
         session.append("x")
-        second = session.compact("two")
+        second = session.compact("two").node
         session.append("y")
         assert session.last_compaction() == second
         session.checkout(first)
@@ -111,7 +111,7 @@ def test_the_last_compaction_is_found_whoever_made_it(store: Store) -> None:
         session.append("a")
         other.refresh()
         other.branch("side")
-        made = other.compact("one")
+        made = other.compact("one").node
         session.refresh()
         session.switch("side")
         assert session.last_compaction() == made

@@ -26,7 +26,7 @@ def page(session: Session) -> list[str]:
 def test_an_amended_node_is_seen_as_amended(backend: Backend) -> None:
     """Context, pages and single nodes show the new payload, also in the next process; the original stays readable."""
     session = backend.store().session("s")
-    nodes = [session.append(text) for text in "abc"]
+    nodes = [session.append(text).node for text in "abc"]
     session.amend(nodes[1], said("B"))
     assert texts(session.context) == ["a", "B", "c"]
     kill(session)
@@ -42,13 +42,13 @@ def test_an_amended_node_is_seen_as_amended(backend: Backend) -> None:
 def test_an_amendment_reaches_contexts_built_later(backend: Backend) -> None:
     """Navigation, a fork and another branch see the amended payload; old checkpoints what the model saw then."""
     session = backend.store().session("s")
-    nodes = [session.append(text) for text in "abc"]
+    nodes = [session.append(text).node for text in "abc"]
     made = session.commit(label="before").checkpoint or ""
     session.amend(nodes[0], said("A"))
     session.seal()
     session.checkout(nodes[1])
     assert texts(session.context) == ["A", "b"]
-    session.branch("other", at=nodes[2])
+    session.branch("other", node=nodes[2])
     assert texts(session.context) == ["A", "b", "c"]
     session.fork("copy")
     assert texts(session.checkpoint(made).context) == ["a", "b", "c"]
@@ -59,7 +59,7 @@ def test_an_amendment_reaches_contexts_built_later(backend: Backend) -> None:
 def test_an_amended_node_outside_the_context_changes_pages_only(store: Store) -> None:
     """A node that the model does not see can be amended as well."""
     with store.session("s") as session:
-        first = session.append("a")
+        first = session.append("a").node
         session.commit(["b"], context=[])
         session.amend(first, said("A"))
         assert texts(session.context) == ["b"]
@@ -69,7 +69,7 @@ def test_an_amended_node_outside_the_context_changes_pages_only(store: Store) ->
 def test_a_retracted_node_is_hidden(backend: Backend) -> None:
     """Context and pages leave a retracted node out; it is there when asked for, and its children stay."""
     session = backend.store().session("s")
-    nodes = [session.append(text) for text in "abc"]
+    nodes = [session.append(text).node for text in "abc"]
     session.retract(nodes[1])
     assert texts(session.context) == ["a", "c"]
     kill(session)
@@ -89,7 +89,7 @@ def test_a_retracted_node_is_hidden(backend: Backend) -> None:
 def test_a_restored_node_is_back_where_it_stood(backend: Backend, *, sealed: bool) -> None:
     """Taking a retraction back shows the node at its old place, in two reads after a kill."""
     session = backend.store().session("s")
-    nodes = [session.append(text) for text in "abc"]
+    nodes = [session.append(text).node for text in "abc"]
     session.commit(state={"n": 1})
     session.retract(nodes[1])
     session.append("d")
@@ -113,7 +113,7 @@ def test_a_restored_node_is_back_where_it_stood(backend: Backend, *, sealed: boo
 def test_restoring_one_of_two_retracted_nodes(store: Store) -> None:
     """A restored node comes back alone; what was retracted besides stays hidden, and amendments stay."""
     with store.session("s") as session:
-        nodes = [session.append(text) for text in "abcd"]
+        nodes = [session.append(text).node for text in "abcd"]
         session.amend(nodes[0], said("A"))
         session.retract(nodes[1])
         session.retract(nodes[2])
@@ -161,7 +161,7 @@ def test_a_retraction_that_was_put_off_can_be_taken_back(backend: Backend) -> No
 def test_an_amendment_older_than_the_checkpoint_reaches_what_that_did_not_show(store: Store) -> None:
     """Back at an amended node it is amended, although the nearest checkpoint was made after that, at a node above."""
     with store.session("s") as session:
-        nodes = [session.append(text) for text in "abcd"]
+        nodes = [session.append(text).node for text in "abcd"]
         session.amend(nodes[2], said("C"))
         session.checkout(nodes[1])
         assert texts(session.context) == ["a", "b"]
@@ -186,8 +186,8 @@ def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:
 def test_edits_do_not_move_the_head(store: Store) -> None:
     """After an edit of an old node the session goes on from where it stood."""
     with store.session("s") as session:
-        first, last = session.append("a"), session.append("b")
+        first, last = session.append("a").node, session.append("b").node
         session.amend(first, said("A"))
         session.retract(first)
         assert session.node == last
-        assert session.get(session.append("c")).parent == last
+        assert session.get(session.append("c").node).parent == last

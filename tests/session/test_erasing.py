@@ -52,7 +52,7 @@ def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backe
 def talk(store: Store) -> str:
     """A session that says something secret in every way there is; return the node that does."""
     with store.session("s") as session:
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         session.commit(["what now?"], state={"step": 1})
         session.seal()
         session.amend(node, {"role": "user", "content": EDITED})
@@ -108,7 +108,7 @@ def test_what_stalled_processes_write_later_is_found_by_the_next_who_tidies(ever
 
     with Store(place).session("s", shared=True) as session:
         session.append("unsealed")
-        last = session.append(f"later: {SECRET}")
+        last = session.append(f"later: {SECRET}").node
     paused = [
         pause(lambda writer: writer.upkeep.seal(), before=replaces("/segments/")),
         pause(lambda writer: writer.upkeep.optimize(everything=True), before=replaces("/segments/")),
@@ -147,7 +147,7 @@ def test_others_append_while_something_is_erased(backend: Backend) -> None:
         with backend.store().session("s", shared=True) as session:
             started.wait()
             while len(told[number]) < 5 or not (stop.is_set() or len(told[number]) == APPENDS_MAX):
-                told[number].append(session.append(f"{number}: {len(told[number])}"))
+                told[number].append(session.append(f"{number}: {len(told[number])}").node)
                 if len(told[number]) % 7 == 0:
                     session.seal()
 
@@ -249,8 +249,8 @@ def test_a_blob_goes_with_the_last_record_that_has_it(backend: Backend) -> None:
     """One that another record has as well stays, and the receipt says so."""
     data = os.urandom(40_000)
     with backend.store().session("s") as session:
-        first = session.append(user([{"type": "file", "data": data}]))
-        second = session.append(user([{"type": "file", "data": data}]))
+        first = session.append(user([{"type": "file", "data": data}])).node
+        second = session.append(user([{"type": "file", "data": data}])).node
         (digest,) = blob_keys(backend)
         receipt = session.erase(first)
         assert (receipt.blobs_shared, receipt.blobs_deleted) == ((digest,), ())
@@ -264,8 +264,8 @@ def test_what_was_a_blob_that_was_erased_is_kept_inside_when_it_is_said_again(ba
     """Its blob may still be about to be deleted, so nothing refers to it again."""
     data = os.urandom(40_000)
     with backend.store().session("s") as session:
-        session.erase(session.append(user([{"type": "file", "data": data}])))
-        node = session.append(user([{"type": "file", "data": data}]))
+        session.erase(session.append(user([{"type": "file", "data": data}])).node)
+        node = session.append(user([{"type": "file", "data": data}])).node
     assert blob_keys(backend) == set()
     payload = backend.store().view("s").get(node).payload
     assert payload == {"role": "user", "content": [{"type": "file", "data": data}]}
@@ -278,8 +278,8 @@ def test_calls_and_results_still_belong_together(store: Store) -> None:
     """A provider refuses a result without its call, so both keep the call's id when either is erased."""
     call = {"id": "call_1", "type": "function", "function": {"name": "bash", "arguments": '{"command":"cat secret"}'}}
     with store.session("s") as session:
-        asked = session.append(assistant(None, tool_calls=[call]))
-        answered = session.append(tool("swordfish", call="call_1"))
+        asked = session.append(assistant(None, tool_calls=[call])).node
+        answered = session.append(tool("swordfish", call="call_1")).node
         session.erase(asked, answered)
         assert [item.message for item in session.context] == [
             {"role": "assistant", "content": None,
@@ -306,9 +306,9 @@ def test_notes_can_be_erased_and_what_they_say_of_the_session_goes_with_them(sto
 def test_a_message_sent_again_after_it_was_erased_is_not_recorded_twice(store: Store) -> None:
     """Its hash tells that it is the one that was erased."""
     with store.session("s") as session:
-        node = session.append(user("hello", id="mine"))
+        node = session.append(user("hello", id="mine")).node
         session.erase(node)
-        assert session.append(user("hello", id="mine")) == "mine"
+        assert session.append(user("hello", id="mine")).node == "mine"
         with pytest.raises(UsageError, match="another one"):
             session.append(user("something else", id="mine"))
         assert len(session.nodes()) == 1
@@ -318,8 +318,8 @@ def test_a_compaction_that_is_erased_keeps_what_it_kept(store: Store) -> None:
     """Where the kept messages begin is no part of its payload."""
     with store.session("s") as session:
         session.append("one")
-        kept = session.append("two")
-        node = session.compact("a summary", kept=kept)
+        kept = session.append("two").node
+        node = session.compact("a summary", kept=kept).node
         session.erase(node)
         assert texts(session.context) == ["[erased]", "two"]
     assert texts(store.view("s").context) == ["[erased]", "two"]
@@ -439,7 +439,7 @@ class Versioned(MemoryDriver):
 def test_old_versions_are_warned_of(*, says: bool | None, word: str) -> None:
     """Erasing cannot reach them."""
     with Store(Place(Versioned(says=says))).session("s") as session:
-        receipt = session.erase(session.append("hello"))
+        receipt = session.erase(session.append("hello").node)
     assert [word in warning for warning in receipt.warnings] == ([True] if word else [])
 
 
@@ -484,7 +484,7 @@ def test_a_copy_that_was_never_safe_is_not_erased_in_place_of_the_record_that_ca
     backend = memory_backend(appends=True)
     driver = backend.driver()
     with backend.store().session("s") as session:
-        one = session.append(SECRET)
+        one = session.append(SECRET).node
     before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
     session = backend.store().session("s")
     session.amend(one, EDITED)
@@ -493,10 +493,10 @@ def test_a_copy_that_was_never_safe_is_not_erased_in_place_of_the_record_that_ca
     paused = Paused(erasing.erase(eraser, one), driver, replaces("/tail"))
     put_back(driver, "s", before)
     with backend.store().session("s", shared=True) as session:
-        safe = session.append("three")
+        safe = session.append("three").node
     assert paused.go_on().records == 1
     with backend.store().session("s", shared=True) as session:
-        later = session.append("four")
+        later = session.append("four").node
         assert [session.get(name).erased for name in (one, safe, later)] == [True, False, False]
 
 

@@ -51,7 +51,7 @@ def test_nothing_of_it_is_stored_any_more(backend: Backend) -> None:
     """Not in the tail, in latest, in segments, nor in a fork; and all else of all checkpoints is as it was."""
     work(backend.store())
     with backend.store().session("s", shared=True) as session:
-        session.fork("fork", at=session.path()[2])
+        session.fork("fork", node=session.path()[2])
     with backend.store().session("fork") as fork:
         fork.commit(["on"], state={"notes": [SECRET, "and more"], "step": 7})
     before = {name: states(backend.store().view(name)) for name in ("s", "fork")}

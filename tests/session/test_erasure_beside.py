@@ -36,7 +36,7 @@ def slots_backend() -> Backend:
 def talk(backend: Backend) -> str:
     """A session that says something secret; return the node that does."""
     with backend.store().session("s") as session:
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         session.commit(["and now?"])
     return node
 
@@ -70,7 +70,7 @@ def test_what_killed_writers_left_goes_too(tmp_path: Path, kind: str, verb: str)
     backend = local_backend(tmp_path / "store")
     store = backend.store()
     with store.session("s") as session:
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         session.seal()
         session.commit(["and now?"])
         folder = next(os.path.dirname(name) for name in backend.snapshot() if kind in name)
@@ -210,10 +210,10 @@ def test_what_a_program_shows_in_place_of_a_message_goes_with_it() -> None:
     edit = {"replacement": {"content": f"in short: {SECRET}"}, "message": {**result, "content": None}}
     with backend.store().session("s", policy="pi-1.5") as session:
         session.append(call)
-        node = session.append({**result, "content": [{"type": "text", "text": SECRET}]})
+        node = session.append({**result, "content": [{"type": "text", "text": SECRET}]}).node
         shown = session.append(
             Draft(kind="context_edit", role="", payload=edit, brief={"target": node, "edit": "amend"})
-        )
+        ).node
         session.commit(["and now?"])
         assert [item.node for item in session.context][1:2] == [shown]
         session.seal()
@@ -230,7 +230,7 @@ def test_an_edit_that_only_hides_a_message_goes_on_hiding_it() -> None:
     """There is no copy in it."""
     backend = memory_backend()
     with backend.store().session("s", policy="pi-1.5") as session:
-        node = session.append(user(SECRET))
+        node = session.append(user(SECRET)).node
         session.append(
             Draft(kind="context_edit", payload={"replacement": None}, brief={"target": node, "edit": "retract"})
         )

@@ -47,7 +47,7 @@ def stored(*, appends: bool) -> Stored:
     """Record the session."""
     memory = MemoryDriver(appends=appends)
     session = Store(Place(memory)).session("s")
-    nodes = [session.append(f"m{number}") for number in range(4)]
+    nodes = [session.append(f"m{number}").node for number in range(4)]
     made = session.commit([assistant("answer")], state={"k": 1}, manager={"m": 1}).checkpoint or ""
     session.branch("other")
     session.append("on the other")
@@ -86,13 +86,13 @@ VERBS: dict[str, Callable[[Built], object]] = {
     "checkout root": lambda built: built.session.checkout(None),
     "switch": lambda built: built.session.switch("other"),
     "branch": lambda built: built.session.branch("new"),
-    "branch at": lambda built: built.session.branch("new", at=built.nodes[2]),
-    "branch summary": lambda built: built.session.branch("new", at=built.nodes[2], summary="X"),
+    "branch at": lambda built: built.session.branch("new", node=built.nodes[2]),
+    "branch summary": lambda built: built.session.branch("new", node=built.nodes[2], summary="X"),
     "drop head": lambda built: built.session.drop_head("other"),
     "rewind": lambda built: built.session.rewind(built.made),
     "prune": lambda built: built.session.prune(Keep(last=1)),
     "fork": lambda built: built.session.fork("f"),
-    "fork at": lambda built: built.session.fork("f", at=built.nodes[1]),
+    "fork at": lambda built: built.session.fork("f", node=built.nodes[1]),
     "seal": lambda built: built.session.seal(),
     "optimize": lambda built: built.session.optimize(everything=True),
     "refresh": lambda built: built.session.refresh(),
@@ -167,7 +167,7 @@ def go_on(place: Unreliable, session: Session, loss: Loss) -> None:
         assert parent in session.path(first)
     assert says(session)[-1] == "NEXT"
     assert [(item.node, item.message) for item in place.sound.view("s").context_at(first)] == shown["context"]
-    second = session.append("LAST")
+    second = session.append("LAST").node
     session.flush()
     assert session.path(second)[-2:] == (first, second)
 
@@ -346,7 +346,7 @@ def cover_up(fault: Fault, *theirs: str, appends: bool, erases_first: bool, look
     """Let an exclusive handle have no answer, and others write, seal and erase before it asks again."""
     place = Unreliable(appends=appends)
     with place.sound.session("s") as session:
-        first = session.append("a")
+        first = session.append("a").node
     session = place.store.session("s")
     place.fails(fault, lambda: session.append("b"))
     kill(session)
@@ -426,7 +426,7 @@ def test_a_node_is_restored_beside_an_append_that_turned_out_to_have_landed() ->
     """Taking a retraction back after a call without an answer shows the node and the message of that call."""
     place = Unreliable()
     session = place.store.session("s")
-    first = session.append("a")
+    first = session.append("a").node
     session.append("b")
     session.retract(first)
     place.fails(Fault.AFTER, lambda: session.append("c"))
@@ -462,7 +462,7 @@ def test_a_refresh_that_fails_half_way_shows_nothing_wrong(wanted: int) -> None:
     """After a refresh that broke off an overtaken handle goes on being told, and never records at a wrong place."""
     place = Unreliable()
     session = place.store.session("s")
-    nodes = [session.append(text) for text in "ab"]
+    nodes = [session.append(text).node for text in "ab"]
     session.compact("gist")
     kill(session)
     other = place.sound.session("s")
@@ -473,7 +473,7 @@ def test_a_refresh_that_fails_half_way_shows_nothing_wrong(wanted: int) -> None:
         session.refresh()
     place.plan.disarm()
     with contextlib.suppress(ConflictError):
-        node = session.append("ours")
+        node = session.append("ours").node
         assert session.context == place.sound.view("s").context_at(node)
         assert says(session)[-2:] == ["theirs", "ours"]
     assert not place.sound.view("s").problems()
@@ -484,7 +484,7 @@ def test_the_same_message_put_off_twice_is_recorded_once() -> None:
     place = Unreliable()
     session = place.store.session("s", durability="turn")
     draft = Draft(role="user", payload={"role": "user", "content": "a"}, id="mine")
-    assert session.append(draft) == session.append(draft) == "mine"
+    assert session.append(draft).node == session.append(draft).node == "mine"
     session.commit([assistant("answer")])
     view = place.sound.view("s")
     assert says(view) == ["a", "answer"]

@@ -139,7 +139,7 @@ def gain(session: Any, random: Random, number: int) -> None:
     elif kind == "commit":
         session.commit([str(number)], state={"m": number})
     elif kind == "branch" and nodes:
-        session.branch(f"b{number}", at=random.choice(nodes))
+        session.branch(f"b{number}", node=random.choice(nodes))
     elif nodes:
         node = random.choice([node.id for node in session.nodes()] or nodes)
         session.retract(node) if kind == "retract" else session.amend(node, f"{number} instead")

@@ -42,7 +42,7 @@ def _text(payload: object) -> str:
 def test_a_hidden_message_stays_hidden_when_it_is_erased(backend: Backend, order: tuple[str, ...]) -> None:
     """Whether it was hidden before or after that, and whatever a checkpoint or a segment holds of it."""
     with backend.store().session("s") as session:
-        _, node, _ = [session.append(text) for text in ("a", "secret", "c")]
+        _, node, _ = [session.append(text).node for text in ("a", "secret", "c")]
         steps: dict[str, Callable[[], object]] = {
             "retract": lambda: session.retract(node),
             "checkpoint": lambda: session.commit(["d"], state={"step": 1}),
@@ -94,7 +94,7 @@ def test_a_message_that_was_shown_again_stays_shown_when_it_is_erased(backend: B
 def test_a_message_is_hidden_by_an_edit_that_says_why(backend: Backend) -> None:
     """Also in the checkpoint that is recorded in one append with it."""
     with backend.store().session("s") as session:
-        node = session.append("secret")
+        node = session.append("secret").node
         session.commit([Draft(type="edit", kind="retract", target=node, brief={"why": "secret"}), "b"], state={"n": 1})
         assert texts(session.context) == ["b"]
         kill(session)
@@ -112,7 +112,7 @@ class Play:
 
     def append(self, text: str) -> None:
         """A message."""
-        self.shown[self.session.append(text)] = text
+        self.shown[self.session.append(text).node] = text
 
     def edit(self, verb: str, node: str, text: str) -> None:
         """What is possible with a node now."""
@@ -181,9 +181,9 @@ def test_what_a_context_edit_of_pi_hides_stays_hidden_when_the_edit_is_erased() 
     """The edit is a node; what it says of another one is no payload."""
     store = memory_backend().store()
     with store.session("s", policy="pi-1.5") as session:
-        node = session.append("hidden")
+        node = session.append("hidden").node
         brief: dict[str, object] = {"target": node, "edit": "retract"}
-        edit = session.append(Draft(kind="context_edit", brief=brief, payload={"replacement": None}))
+        edit = session.append(Draft(kind="context_edit", brief=brief, payload={"replacement": None})).node
         session.append("shown")
         assert texts(session.context_at(session.node)) == ["shown"]
         session.erase(edit)

@@ -33,7 +33,7 @@ def test_hooks_are_told_the_facts(backend: Backend, verb: Verb, event: str, befo
         f"{when}_{event}": lambda facts, when=when: calls.append((when, dict(facts))) for when in ("before", "after")
     }
     with backend.store().session("s", hooks=Hooks(**hooks)) as session:
-        nodes = [session.append(text) for text in "abc"]
+        nodes = [session.append(text).node for text in "abc"]
         made = session.commit(["d"]).checkpoint or ""
         calls.clear()
         verb(session, nodes, made)
@@ -52,7 +52,7 @@ def test_a_raising_hook_refuses(backend: Backend, verb: Verb, event: str, before
         raise PermissionError("not now")
 
     with backend.store().session("s", hooks=Hooks(**{f"before_{event}": refuse})) as session:
-        nodes = [session.append(text) for text in "abc"]
+        nodes = [session.append(text).node for text in "abc"]
         made = session.commit(["d"]).checkpoint or ""
         stood = (session.node, session.head, session.context, session.state, session.heads)
         stored = backend.snapshot()

@@ -216,7 +216,7 @@ def test_a_hook_that_raises_behind_an_event_undoes_nothing(event: str) -> None:
 
     store = Store(Place(MemoryDriver()))
     session = store.session("s", hooks=Hooks(**{event: fail}))
-    nodes = [session.append(text) for text in "abc"]
+    nodes = [session.append(text).node for text in "abc"]
     calls: dict[str, Callable[[], object]] = {
         "after_compaction": lambda: session.compact("gist", kept=nodes[1]),
         "after_navigation": lambda: session.checkout(nodes[0]),

@@ -83,7 +83,7 @@ def test_a_fork_of_an_earlier_node(backend: Backend) -> None:
         turns(session, 3)
         session.seal()
         path = session.path()
-        session.fork("early", at=path[3])
+        session.fork("early", node=path[3])
         assert session.node == path[-1]
     view = backend.store().view("early")
     assert (texts(view.context), view.state) == (["q0", "a0", "q1", "a1"], {"turn": 1})
@@ -139,9 +139,9 @@ def test_a_fork_begins_with_what_was_put_off(backend: Backend) -> None:
 def test_a_fork_whose_context_shows_another_branch(backend: Backend, *, sealed: bool) -> None:
     """A context that was edited to show nodes of other branches comes along, and resumes in two reads."""
     with backend.store().session("s") as session:
-        first, aside = session.append("a"), session.append("aside")
+        first, aside = session.append("a").node, session.append("aside").node
         session.checkout(first)
-        session.commit(context=[aside, session.append("b")])
+        session.commit(context=[aside, session.append("b").node])
         if sealed:
             session.seal()
         session.fork("copy")
@@ -201,7 +201,7 @@ def test_a_copy_in_another_store_is_the_same_session(backend: Backend, other: Ba
         turns(session, 3)
         session.append("large " * 60_000)
         session.seal()
-        session.branch("idea", at=session.path()[1])
+        session.branch("idea", node=session.path()[1])
         turns(session, 2, first=5)
         session.set_title("T2")
     backend.store().copy("s", other.store())

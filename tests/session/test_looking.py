@@ -31,7 +31,7 @@ def history_of(session: treering.Session | treering.View, *, limit: int) -> list
 def fill(backend: Backend) -> str:
     """Record a session with a bit of everything; return a checkpoint of it."""
     with backend.store().session("s", title="T", project="p") as session:
-        nodes = [session.append(f"m{number}") for number in range(10)]
+        nodes = [session.append(f"m{number}").node for number in range(10)]
         made = session.commit(state={"n": 1}, label="x").checkpoint or ""
         session.seal()
         session.append("large " * 60_000)
@@ -40,7 +40,7 @@ def fill(backend: Backend) -> str:
         session.retract(nodes[2])
         session.compact("gist", kept=nodes[8])
         session.record_extension("e", 1)
-        session.branch("idea", at=nodes[4], keep_state=True)
+        session.branch("idea", node=nodes[4], keep_state=True)
         session.append("other")
         session.record_usage(n=1)
     return made
@@ -150,10 +150,10 @@ def test_a_view_stays_at_its_look(backend: Backend) -> None:
 def test_pages_join_to_the_path(backend: Backend, limit: int) -> None:
     """Pages from the head upward, put together, are the path; siblings are counted."""
     with backend.store().session("s") as session:
-        nodes = [session.append(f"m{number}") for number in range(20)]
+        nodes = [session.append(f"m{number}").node for number in range(20)]
         session.seal()
         session.checkout(nodes[9])
-        nodes += [session.append(f"n{number}") for number in range(5)]
+        nodes += [session.append(f"n{number}").node for number in range(5)]
         assert history_of(session, limit=limit) == list(session.path())[::-1]
         assert history_of(session, limit=limit) == [*nodes[:10], *nodes[20:]][::-1]
         rows = {row.node.id: row for row in session.history(limit=100).rows}
@@ -182,8 +182,8 @@ def test_a_page_reads_only_what_it_shows(backend: Backend) -> None:
 def test_the_tree_folds_straight_runs(backend: Backend) -> None:
     """The outline shows branches, heads, labels and checkpoints; straight runs are one row."""
     with backend.store().session("s") as session:
-        nodes = [session.append(f"m{number}") for number in range(10)]
-        session.branch("idea", at=nodes[4])
+        nodes = [session.append(f"m{number}").node for number in range(10)]
+        session.branch("idea", node=nodes[4])
         session.append("x")
         session.label(nodes[7], "L")
         rows = session.tree()
@@ -253,12 +253,12 @@ def test_a_feed_yields_what_others_add(backend: Backend) -> None:
     feed = backend.store().view("s").follow(poll_seconds=0)
     expected = []
     for number in range(12):
-        expected.append(session.append(f"m{number}"))
+        expected.append(session.append(f"m{number}").node)
         if number % 3 == 0:
             expected += session.commit([f"c{number}", f"d{number}"], state={"n": number}).nodes
         if number % 4 == 1:
             session.seal()
-            expected.append(session.append("after a seal"))
+            expected.append(session.append("after a seal").node)
         if number == 9:
             session.optimize(everything=True)
         got = [node.id for node in itertools.islice(feed, len(expected))]
@@ -270,9 +270,9 @@ def test_a_feed_yields_what_others_add(backend: Backend) -> None:
 def test_a_feed_can_begin_at_any_position(backend: Backend) -> None:
     """From position 0 a feed yields the whole history first, also what lies in segments."""
     with backend.store().session("s") as session:
-        nodes = [session.append(f"m{number}") for number in range(5)]
+        nodes = [session.append(f"m{number}").node for number in range(5)]
         session.seal()
-        nodes.append(session.append("last"))
+        nodes.append(session.append("last").node)
     view = backend.store().view("s")
     assert [node.id for node in itertools.islice(view.follow(first=0), 6)] == nodes
     assert [node.id for node in itertools.islice(view.follow(first=3), 3)] == nodes[3:]
@@ -312,7 +312,7 @@ def test_a_feed_from_a_session_handle(backend: Backend) -> None:
     first.append("a")
     second = Store(Place(backend.driver())).session("s", shared=True)
     feed = first.follow(poll_seconds=0)
-    node = second.append("b")
+    node = second.append("b").node
     assert next(feed).id == node
     kill(first)
     kill(second)

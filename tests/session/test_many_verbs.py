@@ -61,7 +61,7 @@ class Walk:
             "checkout root": (1, lambda: session.checkout(None)),
             "switch": (1, lambda: session.switch(rng.choice(list(session.heads)), keep_state=rng.random() < 0.3)),
             "branch": (1, lambda: session.branch(self.text, keep_state=rng.random() < 0.5)),
-            "branch at": (1, lambda: session.branch(self.text, at=self.node(), keep_state=rng.random() < 0.5)),
+            "branch at": (1, lambda: session.branch(self.text, node=self.node(), keep_state=rng.random() < 0.5)),
             "branch summary": (1, lambda: session.branch(self.text, summary=rng.choice(["left", ""]))),
             "drop head": (1, self.drop_head),
             "rewind": (1, self.rewind),
@@ -151,7 +151,7 @@ class Walk:
 
     def fork_at(self) -> None:
         name, node = f"fork {self.text}", self.node()
-        self.session.fork(name, at=node)
+        self.session.fork(name, node=node)
         assert self.store.view(name).context == self.session.context_at(node)
 
     def copy(self) -> None:

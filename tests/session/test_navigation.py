@@ -42,7 +42,7 @@ def test_checkout_goes_back_to_a_node_with_its_context_and_state(backend: Backen
     kill(session)
     session = backend.store().session("s")
     assert stands(session) == there
-    new = session.append("instead")
+    new = session.append("instead").node
     assert session.path() == (*path[:2], new)
     assert session.children(path[1]) == (path[2], new)
     assert set(session.leaves()) == {path[-1], new}
@@ -53,7 +53,7 @@ def test_checkout_between_checkpoints_takes_the_state_above(store: Store) -> Non
     """At a node without a checkpoint the state is that of the nearest one above; the context is the node's own."""
     with store.session("s") as session:
         session.commit(["a"], state={"n": 1})
-        middle = session.append("b")
+        middle = session.append("b").node
         session.commit(["c"], state={"n": 2})
         session.checkout(middle)
         assert texts(session.context) == ["a", "b"]
@@ -79,7 +79,7 @@ def test_checkout_of_none_starts_a_second_root(backend: Backend) -> None:
     kill(session)
     session = backend.store().session("s")
     assert (session.node, texts(session.context), session.state) == (None, [], {})
-    root = session.append("another first message")
+    root = session.append("another first message").node
     assert session.path() == (root,)
     assert session.children(None) == (first[0], root)
     assert session.get(root).parent is None
@@ -103,8 +103,8 @@ def test_navigation_to_what_does_not_exist_is_refused(backend: Backend) -> None:
             lambda: session.switch("nobody"),
             lambda: session.rewind("nobody"),
             lambda: session.drop_head("nobody"),
-            lambda: session.branch("x", at="nobody"),
-            lambda: session.fork("copy", at="nobody"),
+            lambda: session.branch("x", node="nobody"),
+            lambda: session.fork("copy", node="nobody"),
             lambda: session.get("nobody"),
             lambda: session.history(head="nobody"),
             lambda: session.checkpoint("nobody"),
@@ -175,11 +175,11 @@ def test_a_head_keeps_its_state_below_another_heads_checkpoint(backend: Backend)
 def test_a_head_has_nothing_of_what_others_made_where_it_stands(backend: Backend) -> None:
     """A head without a checkpoint of its own has the state it came with, whatever another one keeps there later."""
     session = backend.store().session("s")
-    first = session.append("a")
+    first = session.append("a").node
     session.append("b")
     session.branch("other")
     session.commit(state={"who": "other"})
-    session.branch("early", at=first, keep_state=True)
+    session.branch("early", node=first, keep_state=True)
     session.switch("main")
     assert session.state == {}
     kill(session)
@@ -210,11 +210,11 @@ def test_branch_from_an_earlier_node(store: Store) -> None:
     with store.session("s") as session:
         turns(session, 3)
         path = session.path()
-        session.branch("kept", at=path[1], keep_state=True)
+        session.branch("kept", node=path[1], keep_state=True)
         assert (texts(session.context), session.state) == (["q0", "a0"], {"turn": 2})
-        session.branch("early", at=path[3])
+        session.branch("early", node=path[3])
         assert (texts(session.context), session.state) == (["q0", "a0", "q1", "a1"], {"turn": 1})
-        session.branch("earlier", at=path[0])
+        session.branch("earlier", node=path[0])
         assert (texts(session.context), session.state) == (["q0"], {})
 
 
@@ -223,7 +223,7 @@ def test_branch_with_a_summary(backend: Backend) -> None:
     session = backend.store().session("s")
     turns(session, 2)
     path = session.path()
-    session.branch("again", at=path[1], summary="tried it, failed")
+    session.branch("again", node=path[1], summary="tried it, failed")
     kill(session)
     with backend.store().session("s") as session:
         assert len(session.context) == 3
@@ -236,13 +236,13 @@ def test_branch_with_a_summary(backend: Backend) -> None:
 def test_a_summary_stands_behind_what_the_branch_shows(backend: Backend, *, sealed: bool) -> None:
     """A branch from an old node shows the path and the summary at once, and in two reads after a kill."""
     session = backend.store().session("s")
-    first = session.append("a")
+    first = session.append("a").node
     session.append("b")
     if sealed:
         session.compact("gist")
         session.seal()
     session.append("c")
-    session.branch("again", at=first, summary="tried it, failed")
+    session.branch("again", node=first, summary="tried it, failed")
     shown = session.context
     assert texts(shown)[0] == "a"
     assert "tried it, failed" in texts(shown)[1]
@@ -260,7 +260,7 @@ def test_dropping_a_head_keeps_its_nodes(backend: Backend) -> None:
     with backend.store().session("s") as session:
         turns(session, 1)
         session.branch("idea")
-        node = session.append("x")
+        node = session.append("x").node
         session.switch("main")
         session.drop_head("idea")
         assert session.heads.keys() == {"main"}
@@ -378,7 +378,7 @@ def test_the_context_can_be_windowed(backend: Backend) -> None:
 def test_the_context_can_bring_back_old_nodes(backend: Backend) -> None:
     """A commit can show nodes that were left out before, wherever their records lie, and two reads resume it."""
     session = backend.store().session("s")
-    nodes = [session.append(f"m{number}") for number in range(6)]
+    nodes = [session.append(f"m{number}").node for number in range(6)]
     session.commit(context=[])
     session.seal()
     session.append("lone")
@@ -393,8 +393,8 @@ def test_the_context_can_bring_back_old_nodes(backend: Backend) -> None:
 def test_what_a_context_brings_back_is_shown_as_the_policy_shows_it(backend: Backend) -> None:
     """A compaction brought back by its id is shown as a summary, and an amended node as amended."""
     with backend.store().session("s") as session:
-        first = session.append("a")
-        gist = session.compact("gist")
+        first = session.append("a").node
+        gist = session.compact("gist").node
         summary = session.context[0]
         session.append("b")
         session.compact("second gist")
@@ -425,7 +425,7 @@ def test_settings_follow_the_branch(backend: Backend) -> None:
     """Model, thinking level and mode are those of the node the session stands on."""
     session = backend.store().session("s")
     session.set_model("m1", provider="acme")
-    first = session.append("a")
+    first = session.append("a").node
     session.set_thinking("high")
     session.set_mode("plan")
     session.set_model("m2")

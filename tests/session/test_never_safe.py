@@ -33,7 +33,7 @@ VERBS: dict[str, Verb] = {
     "retract": lambda session, one: session.retract(one),
     "amend": lambda session, one: session.amend(one, {"role": "user", "content": "mine"}),
     "branch": lambda session, _: session.branch("mine"),
-    "branch elsewhere": lambda session, one: session.branch("mine", at=one),
+    "branch elsewhere": lambda session, one: session.branch("mine", node=one),
     "checkout": lambda session, one: session.checkout(one),
     "checkout of the root": lambda session, _: session.checkout(None),
     "seal": lambda session, _: session.seal(),
@@ -49,12 +49,12 @@ class Scene:
         driver = backend.driver()
         self.store = Store(Place(driver))
         with self.store.session("s") as session:
-            self.one = session.append("one")
+            self.one = session.append("one").node
             session.compact("gist")  # so that only the graph tells what a compaction that keeps `one` shows
         before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
         dying = self.store.session("s")
         if side:
-            dying.branch("side", at=None)
+            dying.branch("side", node=None)
         dying.append("never safe")
         kill(dying)
         self.handle = self.store.session("s", shared=shared)
@@ -107,7 +107,7 @@ def test_others_are_seen_below_an_append_in_doubt(whose: str, look: str) -> None
     """What took the place of a note that was lost is not taken for what was in doubt, though it was sealed."""
     place = Unreliable(appends=True)
     with place.sound.session("s") as session:
-        one = session.append("one")
+        one = session.append("one").node
     before = log_of(place.memory)
     if whose == "its own":
         session = place.store.session("s")
@@ -136,7 +136,7 @@ def test_nobody_is_told_of_others_who_only_seal_and_erase(*, erases: bool) -> No
     """Neither is a write by others, nor is it one that the handle itself writes the log anew to settle a doubt."""
     place = Unreliable(appends=True)
     other = place.sound.session("s", shared=True)
-    one = other.append("one")
+    one = other.append("one").node
     other.append("two")
     kill(other)
     session = place.store.session("s")
@@ -166,7 +166,7 @@ def lose(
     driver = memory_backend(appends=True).driver()
     store = Store(Place(driver))
     with store.session("s") as session:
-        kept = [session.append(text) for text in ("one", "two")]
+        kept = [session.append(text).node for text in ("one", "two")]
     before = log_of(driver)
     dying = store.session("s")
     does(dying)

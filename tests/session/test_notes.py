@@ -13,7 +13,7 @@ from treering.transcript.node import Draft
 def test_labels_are_set_changed_and_cleared(backend: Backend) -> None:
     """A label names a node or a checkpoint until it is taken off."""
     session = backend.store().session("s")
-    node = session.append("a")
+    node = session.append("a").node
     made = session.commit(["b"]).checkpoint or ""
     session.label(node, "start")
     session.label(made, "good")
@@ -33,7 +33,7 @@ def test_labels_are_set_changed_and_cleared(backend: Backend) -> None:
 def test_notes_never_move_a_head(backend: Backend) -> None:
     """Title, status, place, usage, labels and notes leave head, node and context alone."""
     session = backend.store().session("s")
-    node = session.append("a")
+    node = session.append("a").node
     session.set_title("T")
     session.set_status("waiting")
     session.move(project="p", cwd="/x")
@@ -43,7 +43,7 @@ def test_notes_never_move_a_head(backend: Backend) -> None:
     session.record_extension("todo", {"items": []})
     session.note("exit", {"code": 1})
     assert (session.node, len(session.context)) == (node, 1)
-    assert session.get(session.append("b")).parent == node
+    assert session.get(session.append("b").node).parent == node
     kill(session)
     view = backend.store().view("s")
     assert (view.info.title, view.info.status, view.info.project, view.info.cwd) == ("T", "waiting", "p", "/x")
@@ -85,7 +85,7 @@ async def test_sessions_are_listed_by_how_they_stand(backend: Backend) -> None:
 def test_usage_adds_up_and_is_not_undone(backend: Backend) -> None:
     """Usage is summed over all branches; going back does not lower it, since it was spent."""
     session = backend.store().session("s")
-    node = session.append("a")
+    node = session.append("a").node
     made = session.commit(["b"]).checkpoint or ""
     session.record_usage(input=10, output=5, cost=0.25)
     session.append("c")
@@ -106,7 +106,7 @@ def test_extension_data_is_found_along_the_branch(backend: Backend) -> None:
     """An extension finds what it recorded on the path of the head, oldest first; other branches on request."""
     session = backend.store().session("s")
     session.record_extension("todo", {"n": -1})
-    first = session.append("a")
+    first = session.append("a").node
     session.record_extension("todo", {"n": 0})
     session.record_extension("other", {"x": 1})
     session.append("b")
@@ -125,7 +125,7 @@ def test_extension_data_is_found_along_the_branch(backend: Backend) -> None:
 def test_all_extensions_are_found_at_once(backend: Backend) -> None:
     """Without a name all are meant, along the branch or everywhere; each note says whose it is."""
     with backend.store().session("s") as session:
-        first = session.append("a")
+        first = session.append("a").node
         session.record_extension("todo", {"n": 1})
         session.record_extension("other", {"x": 1})
         session.append("b")
@@ -142,7 +142,7 @@ def test_all_extensions_are_found_at_once(backend: Backend) -> None:
 def test_prompts_and_tools_are_kept_for_audit(store: Store) -> None:
     """The system prompt and tools in force are found with the node they were in force at."""
     with store.session("s") as session:
-        node = session.append("a")
+        node = session.append("a").node
         session.record_system("be nice", [{"name": "bash", "parameters": {"type": "object"}}])
         (note,) = session.notes("system", on_path=True)
         assert note.target == node
@@ -170,7 +170,7 @@ def test_a_note_is_the_first_record(backend: Backend) -> None:
     kill(session)
     with backend.store().session("s") as session:
         assert session.info.title == "T"
-        assert session.get(session.append("a")).parent is None
+        assert session.get(session.append("a").node).parent is None
 
 
 def test_facts_join_the_card(backend: Backend) -> None:
@@ -193,7 +193,7 @@ def test_facts_join_the_card(backend: Backend) -> None:
 def test_notes_that_repeat_a_node_are_erased_with_it(backend: Backend) -> None:
     """A note that says what it is a copy of loses its payload together with that; others keep theirs."""
     with backend.store().session("s") as session:
-        node = session.append("secret")
+        node = session.append("secret").node
         copy = Draft(type="note", kind="x", payload={"text": "secret"}, links={"copy_of": node})
         session.append(copy, Draft(type="note", kind="y", payload={"text": "other"}))
         session.erase(node)

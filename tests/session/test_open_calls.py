@@ -46,7 +46,7 @@ def test_killed_between_call_and_result(backend: Backend) -> None:
     """Two reads tell what was recorded and what can be sent; closing makes them the same."""
     session = backend.store().session("s")
     session.append(ASK)
-    node = session.append(call("a", "b"))
+    node = session.append(call("a", "b")).node
     session.append(result("a"))
     assert words(session.context) == ["t", "a", "A"]
     recorded = session.recorded_context
@@ -58,7 +58,7 @@ def test_killed_between_call_and_result(backend: Backend) -> None:
         assert words(session.context) == ["t", "a", "A"]
         assert session.open_calls() == (OpenCall("b", "ls", {"a": 1}, node),)
         assert counts.counts == {"Get": 2}
-        (closing,) = session.close_open_calls("killed")
+        (closing,) = session.close_open_calls("killed").nodes
         found = session.get(closing)
         block = {"type": "tool_result", "tool_use_id": "b", "content": "killed", "is_error": True}
         assert (found.payload, found.role, found.brief) == (
@@ -69,7 +69,7 @@ def test_killed_between_call_and_result(backend: Backend) -> None:
         assert session.open_calls() == ()
         assert session.context == session.recorded_context
         end = session.node
-        assert session.close_open_calls("killed") == ()
+        assert session.close_open_calls("killed").nodes == ()
         assert session.node == end
 
 
@@ -77,11 +77,11 @@ def test_killed_between_call_and_result(backend: Backend) -> None:
 def test_calls_are_closed_in_their_shape(store: Store, shape: str) -> None:
     """All of them in one append; what was recorded is then what is sent."""
     with store.session("s") as session:
-        node = session.append(ASK, MADE[shape]("a", "b"))
+        node = session.append(ASK, MADE[shape]("a", "b")).node
         assert [(each.id, each.name, each.arguments, each.node) for each in session.open_calls()] == [
             ("a", "ls", {"a": 1}, node), ("b", "ls", {"a": 1}, node)]  # fmt: skip
         before = session.info.nodes
-        made = session.close_open_calls("killed")
+        made = session.close_open_calls("killed").nodes
         assert session.info.nodes == before + len(made)
         assert session.context == session.recorded_context
         assert session.open_calls() == ()
@@ -117,7 +117,7 @@ def test_an_answer_without_open_calls(store: Store) -> None:
     """Where nothing is open nothing is written, not even a session; and a reason is needed."""
     with store.session("s") as session:
         assert session.open_calls() == ()
-        assert session.close_open_calls("killed") == ()
+        assert session.close_open_calls("killed").nodes == ()
         with pytest.raises(UsageError, match="say why"):
             session.close_open_calls(" ")
         assert session.is_new
@@ -136,7 +136,7 @@ def test_the_conversation_went_on(store: Store) -> None:
 def test_a_call_that_was_hidden(store: Store, hide: str) -> None:
     """Its result is not sent without it; an erased call leaves what makes it one."""
     with store.session("s") as session:
-        node = session.append(ASK, call("a"))
+        node = session.append(ASK, call("a")).node
         session.append(result("a"), "on")
         if hide == "amend":
             session.amend(node, {"role": "assistant", "content": "no call"})
@@ -154,8 +154,8 @@ def test_a_call_that_was_hidden(store: Store, hide: str) -> None:
 def test_a_node_in_between(store: Store) -> None:
     """Standing between call and result, the call is open again; also where one only looks."""
     with store.session("s") as session:
-        node = session.append(ASK, call("a", "b"))
-        middle = session.append(result("a"))
+        node = session.append(ASK, call("a", "b")).node
+        middle = session.append(result("a")).node
         session.append(result("b"), "on")
         assert words(session.context_at(node)) == ["t", "t"]
         assert words(session.context_at(node, recorded=True)) == ["t", "ab"]
@@ -177,9 +177,9 @@ def test_a_compaction_that_parts_a_pair(backend: Backend) -> None:
     """It is refused before anything is written, and told where to begin; there it is taken."""
     with backend.store().session("s") as session:
         session.append(ASK)
-        first, second = session.append(call("a")), session.append(call("b"))
-        third, fourth = session.append(result("a")), session.append(result("b"))
-        last = session.append("on")
+        first, second = session.append(call("a")).node, session.append(call("b")).node
+        third, fourth = session.append(result("a")).node, session.append(result("b")).node
+        last = session.append("on").node
         before, stored = counted_nodes(session), backend.snapshot()
         for kept in (second, third, fourth):
             with pytest.raises(UsageError, match="without its call") as refused:
@@ -198,8 +198,8 @@ def test_a_compaction_of_messages_put_off(store: Store) -> None:
     """A pair that is not recorded yet is not parted, either."""
     with store.session("s", durability="turn") as session:
         session.append(ASK)
-        node = session.append(call("a"))
-        kept = session.append(result("a"))
+        node = session.append(call("a")).node
+        kept = session.append(result("a")).node
         with pytest.raises(UsageError, match=repr(node)):
             session.compact("gist", kept=kept)
         session.compact("gist", kept=node)
@@ -211,9 +211,9 @@ def test_a_pair_that_an_earlier_compaction_left_out(backend: Backend, again: str
     """Where the context does not show the call, the path tells it."""
     with backend.store().session("s") as session:
         session.append(ASK)
-        node = session.append(call("a"))
-        kept = session.append(result("a"))
-        last = session.append("on")
+        node = session.append(call("a")).node
+        kept = session.append(result("a")).node
+        last = session.append("on").node
         session.compact("first", kept=last)
         before, stored = counted_nodes(session), backend.snapshot()
         verbs: dict[str, Callable[[], object]] = {
@@ -232,9 +232,9 @@ def test_a_pair_that_an_earlier_compaction_left_out(backend: Backend, again: str
 def test_a_commit_that_parts_a_pair(store: Store) -> None:
     """A context that a caller made is held to the same rule, by node or by item; a call may go with its result."""
     with store.session("s") as session:
-        ask = session.append(ASK)
-        node = session.append(call("a"))
-        answer = session.append(result("a"))
+        ask = session.append(ASK).node
+        node = session.append(call("a")).node
+        answer = session.append(result("a")).node
         before = counted_nodes(session)
         parted: tuple[list[ContextItem | str], ...] = ([ask, answer], [ask, ContextItem(answer, result("a"))])
         for context in parted:
@@ -250,8 +250,8 @@ def test_a_commit_that_parts_a_pair(store: Store) -> None:
 def test_what_had_no_call_before(store: Store) -> None:
     """A result that never had a call is nobody's cut: it may be kept, and is not sent."""
     with store.session("s") as session:
-        ask = session.append(ASK)
-        node = session.append(result("a"))
+        ask = session.append(ASK).node
+        node = session.append(result("a")).node
         session.commit(context=[ask, node])
         session.compact("gist", kept=node)
         assert words(session.recorded_context) == ["t", "A"]
@@ -284,7 +284,7 @@ def test_awaited(backend: Backend) -> None:
 
     async def work() -> None:
         async with await backend.async_store().session("s") as session:
-            node = await session.append(ASK, call("a"))
+            node = (await session.append(ASK, call("a"))).node
             assert words(session.context) == ["t", "t"]
             assert words(session.recorded_context) == ["t", "a"]
             assert [each.node for each in await session.open_calls()] == [node]

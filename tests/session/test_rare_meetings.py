@@ -67,7 +67,7 @@ def test_a_move_waits_until_latest_carries_what_it_needs() -> None:
     meeting = Meeting(memory)
     others = Store(Place(memory))
     with others.session("s", shared=True) as session:
-        first = session.append("a")
+        first = session.append("a").node
         session.commit(["b"], context=[])
         session.seal()
     session = Store(Place(meeting)).session("s", shared=True)
@@ -85,7 +85,7 @@ def test_who_replaces_latest_before_a_move_is_recorded_leaves_in_it_what_the_mov
     meeting = Meeting(memory)
     others = Store(Place(memory))
     with others.session("s", shared=True) as session:
-        first = session.append("a")
+        first = session.append("a").node
         session.commit(["b"], context=[])
         session.seal()
     session = Store(Place(meeting)).session("s", shared=True)
@@ -107,7 +107,7 @@ def test_what_was_stored_late_of_what_was_erased_goes_with_the_next_who_tidies()
     backend = memory_backend()
     driver = backend.driver()
     with backend.store().session("s", shared=True) as session:
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         sealing = backend.store().session("s", shared=True)._reader.upkeep.seal()
         late = Paused(sealing, driver, lambda request: isinstance(request, Put) and "/segments/" in request.key)
         session.erase(node)
@@ -125,7 +125,7 @@ def test_what_was_to_be_brought_before_an_erasure_is_not_in_latest_after_it() ->
     others = Store(Place(memory))
     with others.session("s", shared=True) as session:
         session.append("erased before")
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         session.commit(["after"], context=[])
         session.seal()
     mover = Store(Place(meeting)).session("s", shared=True)
@@ -151,7 +151,7 @@ def test_what_a_move_needs_is_brought_although_it_lies_in_the_tail() -> None:
     meeting = Meeting(memory)
     others = Store(Place(memory))
     with others.session("s", shared=True) as session:
-        first = session.append("a")
+        first = session.append("a").node
         session.commit(["b"], context=[])  # covered now, and in no segment
     mover = Store(Place(meeting)).session("s", shared=True)
     other = others.session("s", shared=True)
@@ -163,7 +163,7 @@ def test_what_a_move_needs_is_brought_although_it_lies_in_the_tail() -> None:
     meeting.before(tail_write, seal)
     mover.checkout(first)
     mover.refresh()
-    last = mover.append("c")
+    last = mover.append("c").node
     counts = CountingDriver(memory)
     assert [item.node for item in Store(Place(counts)).view("s").context] == [first, last]
     assert counts.counts == {"Get": 2}
@@ -174,7 +174,7 @@ def test_what_a_killed_fork_left_beside_one_that_lives_goes_with_what_is_erased(
     backend = memory_backend()
     driver = backend.driver()
     with backend.store().session("s", shared=True) as session:
-        node = session.append(SECRET)
+        node = session.append(SECRET).node
         late = Paused(forking.fork(session._reader, "fork"), driver, _stores_copies)
         session.fork("fork")
         driver.execute(late.batch)
@@ -235,7 +235,7 @@ def test_what_was_put_off_and_is_about_nothing_any_more_does_not_wait_for_ever()
     """An edit waits for the end of its turn, and what it is about is erased meanwhile: there is nothing to record."""
     store = Store(Place(MemoryDriver()))
     with store.session("s", shared=True) as session:
-        node = session.append("a")
+        node = session.append("a").node
         waiting = store.session("s", shared=True, durability="turn")
         waiting.amend(node, {"role": "user", "content": "b"})
         session.erase(node)

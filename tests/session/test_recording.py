@@ -19,7 +19,7 @@ REPLY = {"role": "assistant", "content": "reply"}
 def test_what_append_returned_for_survives_a_kill(backend: Backend) -> None:
     """Every message whose append returned is there after a kill, in order, with its id."""
     session = backend.store().session("s")
-    nodes = [session.append(f"m{number}") for number in range(5)]
+    nodes = [session.append(f"m{number}").node for number in range(5)]
     kill(session)
     with backend.store().session("s", create=False) as again:
         assert again.path() == tuple(nodes)
@@ -30,7 +30,7 @@ def test_what_append_returned_for_survives_a_kill(backend: Backend) -> None:
 def test_messages_of_one_append_follow_each_other(store: Store) -> None:
     """Several messages in one append become a chain, and the last id is returned."""
     with store.session("s") as session:
-        last = session.append("a", treering.assistant("b"), {"role": "tool", "content": "c"})
+        last = session.append("a", treering.assistant("b"), {"role": "tool", "content": "c"}).node
         assert session.path()[-1] == last
         assert [session.get(node).role for node in session.path()] == ["user", "assistant", "tool"]
 
@@ -63,7 +63,7 @@ def test_a_commit_ends_a_turn_that_was_appended(backend: Backend) -> None:
     """A commit without messages makes the checkpoint of those appended before, once."""
     with backend.store().session("s") as session:
         session.append("a")
-        node = session.append(REPLY)
+        node = session.append(REPLY).node
         made = session.commit().checkpoint
         assert made is not None
         assert session.commit().checkpoint is None
@@ -121,7 +121,7 @@ def test_an_append_of_nothing_is_refused(store: Store) -> None:
 def test_an_empty_commit_records_nothing(backend: Backend) -> None:
     """A commit that says nothing makes neither node nor checkpoint, nor a session."""
     with backend.store().session("s") as session:
-        assert session.commit() == ((), None)
+        assert session.commit() == treering.Appended(nodes=(), head="main")
     assert backend.snapshot() == {}
 
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_stored_is_refused_and_nothing_is_recorded(store: Store) 
 def test_ids_chosen_by_the_caller_are_kept_and_unique(store: Store) -> None:
     """A draft may bring its own id; another message under the same id is refused."""
     with store.session("s") as session:
-        assert session.append(treering.Draft(role="user", payload={"content": "a"}, id="mine")) == "mine"
+        assert session.append(treering.Draft(role="user", payload={"content": "a"}, id="mine")).node == "mine"
         with pytest.raises(UsageError, match="mine") as caught:
             session.append(treering.Draft(role="user", payload={"content": "b"}, id="mine"))
         assert caught.value.kind == "duplicate_id"
@@ -158,13 +158,13 @@ def test_the_same_message_again_is_recorded_once(backend: Backend) -> None:
     draft = treering.Draft(role="user", payload={"content": "a"}, id="mine")
     session = backend.store().session("s")
     session.append("before")
-    assert session.append(draft) == "mine"
+    assert session.append(draft).node == "mine"
     kill(session)
     with backend.store().session("s") as session:
-        assert session.append(draft) == "mine"
-        node = session.append("after")
+        assert session.append(draft).node == "mine"
+        node = session.append("after").node
         assert texts(session.context) == ["before", "a", "after"]
-        assert session.append(draft, "more") == session.node
+        assert session.append(draft, "more").node == session.node
         assert session.get(session.node or "").parent == node
 
 
@@ -183,9 +183,9 @@ def test_a_parent_must_exist(store: Store) -> None:
 def test_a_draft_with_a_parent_of_its_own_starts_a_side_branch(store: Store) -> None:
     """A draft below an earlier node gets a head of its own and does not move the session."""
     with store.session("s") as session:
-        first = session.append("a")
-        second = session.append("b")
-        aside = session.append(treering.Draft(role="user", payload={"content": "aside"}, parent=first))
+        first = session.append("a").node
+        second = session.append("b").node
+        aside = session.append(treering.Draft(role="user", payload={"content": "aside"}, parent=first)).node
         assert session.node == second
         assert session.children(first) == (second, aside)
         assert session.heads == {"main": second, "main-2": aside}
@@ -424,9 +424,9 @@ def test_ids_of_a_clock_far_ahead_stay_in_their_session(store: Store) -> None:
     with store.session("ahead") as session:
         session.append(msgspec.structs.replace(treering.user("hello"), id=ahead))
     with store.session("ahead") as session, store.session("other") as other:
-        assert session.append("later") > ahead
+        assert session.append("later").node > ahead
         assert session.commit(["and later"]).nodes[0] > ahead
-        assert other.append("hello") < ahead
+        assert other.append("hello").node < ahead
     assert store.view("other").info.updated_ms < int(ahead[:12], 16)
 
 
@@ -441,14 +441,14 @@ def test_new_ids_are_not_looked_up(backend: Backend) -> None:
         session.append(first, new_ids=True)
         session.commit([treering.user("c", id="c")], new_ids=True)
         assert counts.total == 3  # one of them lists the segments, before the first write
-        assert session.append(first, new_ids=True) == "b"
+        assert session.append(first, new_ids=True).node == "b"
         assert texts(session.context) == ["a", "b", "c"]
 
 
 def test_a_message_is_seen_where_the_context_of_its_commit_names_it(backend: Backend) -> None:
     """One append records a message and a context in which it stands in front; two reads resume that."""
     with backend.store().session("s") as session:
-        old = [session.append(f"m{number}") for number in range(4)]
+        old = [session.append(f"m{number}").node for number in range(4)]
     store, counts = backend.counted()
     session = store.session("s")
     counts.reset()

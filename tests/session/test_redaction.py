@@ -77,7 +77,7 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
             metadata={"m": [text]},
         ),
         "compact": lambda: session.compact(text, kept=node, state={"s": text}, files_read=[text]),
-        "close_open_calls": lambda: (session.append(ASKED), session.close_open_calls(text)),
+        "close_open_calls": lambda: (session.append(ASKED).node, session.close_open_calls(text).nodes),
         "set_model": lambda: session.set_model(text, provider=text),
         "set_thinking": lambda: session.set_thinking(text),
         "set_mode": lambda: session.set_mode({"mode": text}),

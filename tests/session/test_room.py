@@ -57,7 +57,7 @@ WAYS_OUT: dict[str, Callable[[Session], Any]] = {
     "smaller context": lambda session: session.commit(context=[item.node for item in session.context][-2:]),
     "checkout nothing": lambda session: session.checkout(None),
     "checkout first": lambda session: session.checkout(session.path()[0]),
-    "branch": lambda session: session.branch("aside", at=session.path()[3]),
+    "branch": lambda session: session.branch("aside", node=session.path()[3]),
     "branch here": lambda session: session.branch("beside"),
     "rewind": lambda session: session.rewind(session.checkpoints()[0].id),
     "retract": lambda session: session.retract(session.path()[3]),
@@ -227,7 +227,7 @@ def test_whatever_is_larger_than_the_room_nothing_is_lost_or_refused(seed: int, 
 def test_a_checkpoint_too_large_for_a_record_is_recorded_in_steps(backend: Backend) -> None:
     """State, context and all; the steps are no checkpoints that a list shows. A value too large alone is refused."""
     session = backend.store().session("s")
-    nodes = [session.append(f"said {number}") for number in range(200)]
+    nodes = [session.append(f"said {number}").node for number in range(200)]
     assert session.checkpoints() == ()
     assert session.commit([treering.user("a turn")]).checkpoint is None
     state = {f"key {number}": text(number, 1500) for number in range(4)}
@@ -237,7 +237,7 @@ def test_a_checkpoint_too_large_for_a_record_is_recorded_in_steps(backend: Backe
         session.commit(state={"plan": text(0, 6000)})
     again = backend.store().view("s")
     assert (again.state, again.manager, len(again.context)) == (state, {"seen": text(0, 3000)}, 201)
-    session.branch("aside", at=nodes[7], keep_state=True)
+    session.branch("aside", node=nodes[7], keep_state=True)
     session.append("beside")
     session.rewind(made or "")
     session.optimize(everything=True)
@@ -341,7 +341,7 @@ def test_more_heads_than_there_is_room_for_are_refused(backend: Backend) -> None
 def test_a_list_of_what_was_erased_that_is_too_long_is_refused(backend: Backend) -> None:
     """Before anything is erased; the session goes on."""
     session = backend.store().session("s")
-    nodes = session.append(*[f"said {number}" for number in range(80)]) and session.path()
+    nodes = session.append(*[f"said {number}" for number in range(80)]).nodes
     with pytest.raises(treering.UsageError, match="copy the session") as caught:
         for_long(lambda number: session.erase(nodes[number], reason="x" * 200))
     assert caught.value.kind == "too_many_erased"
@@ -403,7 +403,7 @@ def test_at_its_true_size(monkeypatch: pytest.MonkeyPatch) -> None:
     session.close()
     session = backend.store().session("s")
     assert [item.node for item in session.context][:280] == [*nodes[:7], *nodes[8:], session.node]
-    session.branch("aside", at=nodes[200])
+    session.branch("aside", node=nodes[200])
     session.compact("all of it")
     session.close()
     store, counting = backend.counted()
@@ -423,7 +423,7 @@ def test_shared_sessions_beyond_the_room(backend: Backend, seed: int) -> None:
         words = text(number, rng.choice([10, 2000, 4000]))
         nodes = [row.id for row in session.nodes()]
         if verb == "append" or not nodes:
-            said.append(session.append(words))
+            said.append(session.append(words).node)
         elif verb == "commit":
             said += session.commit([words], state={rng.choice("xyz"): text(number, 3000)}).nodes
         elif verb == "amend":
@@ -433,7 +433,7 @@ def test_shared_sessions_beyond_the_room(backend: Backend, seed: int) -> None:
         elif verb == "checkout":
             session.checkout(rng.choice(nodes))
         elif verb == "branch":
-            session.branch(f"{verb} {number}", at=rng.choice(nodes))
+            session.branch(f"{verb} {number}", node=rng.choice(nodes))
         else:
             getattr(session, verb)()
         assert len(session.context) == len(session.context_at(session.node)) if session.node else True

@@ -68,7 +68,7 @@ def test_a_backup_goes_to_a_bucket_and_back(reopen: Callable[[], Store], tmp_pat
     with store.namespace("ann").session("s") as session:
         said = []
         for turn in range(3):
-            said.append(session.append(f"q{turn}"))
+            said.append(session.append(f"q{turn}").node)
             session.commit(["x" * 300_000], state={"turn": turn})
             session.seal()
             assert not store.backup(there).failed
@@ -115,9 +115,9 @@ def test_two_processes_that_create_one_session(reopen: Callable[[], Store]) -> N
 def test_shared_writers_become_siblings_on_s3(reopen: Callable[[], Store]) -> None:
     """Two shared handles lose nothing and branch where they meet."""
     first, second = (reopen().session("s", shared=True) for _ in range(2))
-    root = first.append("root")
+    root = first.append("root").node
     second.refresh()
-    ids = {first.append("one"), second.append("two")}
+    ids = {first.append("one").node, second.append("two").node}
     first.refresh()
     assert set(first.children(root)) == ids
     for session in (first, second):
@@ -147,9 +147,9 @@ def test_a_feed_on_s3(reopen: Callable[[], Store]) -> None:
     session = reopen().session("s")
     session.append("a")
     feed = reopen().view("s").follow(poll_seconds=0)
-    expected = [session.append(f"m{number}") for number in range(3)]
+    expected = [session.append(f"m{number}").node for number in range(3)]
     session.seal()
-    expected.append(session.append("after"))
+    expected.append(session.append("after").node)
     assert [next(feed).id for _ in range(4)] == expected
     session.close()
 

@@ -63,7 +63,7 @@ def test_what_others_said_while_a_full_tail_was_sealed_keeps_its_place(monkeypat
     place = meet()
     texts_of_some = [rng.randbytes(500).hex() for _ in range(6)]
     session = place.others.session("s", shared=True)
-    first = session.append("one")
+    first = session.append("one").node
     session.append(*texts_of_some[:3])
     Paused(erase(session._reader, first), place.memory, replaces("latest/"))  # for ever
     kill(session)
@@ -164,7 +164,7 @@ class Schedule:
             "seal": writer.upkeep.seal,
             "checkout": lambda: navigation.checkout(writer, node),
             "switch": lambda: navigation.switch(writer, rng.choice(heads)),
-            "branch": lambda: navigation.branch(writer, text, at=rng.choice([None, node])),
+            "branch": lambda: navigation.branch(writer, text, node=rng.choice([None, node])),
             "rewind": lambda: navigation.rewind(writer, rng.choice(made)),
         }
         verb = rng.choice(["append", "append", "append", "commit", "commit", *drawn])
@@ -219,7 +219,7 @@ def test_handles_that_meet_between_requests(seed: int, *, appends: bool) -> None
 MOVES: dict[str, tuple[Callable[[Session, str], object], str, list[str]]] = {
     "checkout": (Session.checkout, "main-2", ["a", "on"]),  # `main` stays with what the other recorded on it
     "switch": (lambda session, _: session.switch("other"), "other", ["a", "o", "on"]),
-    "branch": (lambda session, first: session.branch("new", at=first), "new", ["a", "on"]),
+    "branch": (lambda session, first: session.branch("new", node=first), "new", ["a", "on"]),
 }
 """A move, the head it leads to, and the context behind the next message there."""
 
@@ -230,9 +230,9 @@ def test_another_records_while_a_handle_goes_elsewhere(move: str) -> None:
     call, head, expected = MOVES[move]
     met = meet()
     session = met.store.session("s", shared=True)
-    first = session.append("a")
+    first = session.append("a").node
     session.append("b")
-    session.branch("other", at=first)
+    session.branch("other", node=first)
     session.append("o")
     session.switch("main")
     other = met.others.session("s", shared=True)
@@ -331,7 +331,7 @@ def test_a_note_does_not_take_a_handle_along() -> None:
     session.commit(["a"], state={"k": 1})
     node = session.node
     other = store.session("s", shared=True)
-    theirs = other.append("b")
+    theirs = other.append("b").node
     session.record_usage(input=3)
     assert (session.node, says(session), session.state) == (node, ["a"], {"k": 1})
     session.refresh()
@@ -344,12 +344,12 @@ def test_a_compaction_that_lost_a_race_shows_what_it_keeps() -> None:
     met = meet()
     session = met.store.session("s", shared=True)
     session.append("a")
-    kept = session.append("b")
+    kept = session.append("b").node
     session.compact("gist")
     session.append("c")
     other = met.others.session("s", shared=True)
     met.meeting.before(tail_write, lambda: other.append("theirs"))
-    made = session.compact("second gist", kept=kept)
+    made = session.compact("second gist", kept=kept).node
     assert [text for text in texts(session.context) if "gist" not in text] == ["b", "c"]
     assert met.others.view("s").context_at(made) == session.context
     assert count_reads(met.memory) == 2
@@ -361,8 +361,8 @@ def test_another_records_while_a_context_is_brought_back() -> None:
     """A commit whose planning was overtaken is planned anew: it hangs below the handle's own node, on its own head."""
     met = meet()
     session = met.store.session("s", shared=True)
-    first = session.append("a")
-    node = session.compact("gist")
+    first = session.append("a").node
+    node = session.compact("gist").node
     session.seal()
     session = met.store.session("s", shared=True)
     other = met.others.session("s", shared=True)
@@ -387,7 +387,7 @@ def test_whatever_shared_handles_do_two_reads_resume(*, appends: bool) -> None:
     memory = MemoryDriver(appends=appends)
     store = Store(Place(memory))
     session = store.session("s", shared=True)
-    first = session.append("a")
+    first = session.append("a").node
     made = session.commit(["b"], state={"k": 1}, manager={"m": 1}).checkpoint or ""
     session.commit(["c"], state={"k": 2})
     session.compact("gist")

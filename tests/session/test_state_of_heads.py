@@ -55,7 +55,7 @@ def act(rng: random.Random, session: Session, unique: str) -> None:
         "aaaa": lambda: session.append(unique),
         "kkkk": lambda: session.commit(state={key: unique}, manager=rng.choice([None, unique])),
         "mm": lambda: session.commit([unique], state={key: unique}),
-        "b": lambda: session.branch(f"branch {rng.randrange(3)}", at=node),
+        "b": lambda: session.branch(f"branch {rng.randrange(3)}", node=node),
         "c": lambda: session.checkout(node),
         "ss": lambda: session.switch(head),
         "r": lambda: session.rewind(rng.choice(session.checkpoints()).id),
@@ -125,7 +125,7 @@ def test_a_head_goes_back_to_what_it_was_like() -> None:
     store = Store(Place(MemoryDriver()))
     store.session("s", shared=True).commit(["a"], state={"who": "main"})
     session, other = opened(store, 2)
-    node = session.append("b")
+    node = session.append("b").node
     other.refresh()
     other.branch("other")
     other.commit(state={"who": "other"})
@@ -205,7 +205,7 @@ def test_a_handle_on_another_head_goes_on_with_what_erasing_leaves(state: list[s
     store.session("s", shared=True).commit(["a"], state={"x": 1, "y": 2})
     session, other = opened(store, 2)
     other.commit(["b"], state={"y": 3})
-    beside = session.append("beside")
+    beside = session.append("beside").node
     session.erase(*([] if state else [beside]), state=state)
     assert texts(session.context) == ["a", "beside" if state else "[erased]"]
     assert session.state == ({"y": 2} if state else {"x": 1, "y": 2})

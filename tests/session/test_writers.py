@@ -184,17 +184,17 @@ def test_a_conflict_keeps_messages_that_were_put_off(backend: Backend) -> None:
 def test_shared_writers_become_siblings(backend: Backend) -> None:
     """Of two shared handles that append below the same node, the second gets a head of its own beside the first."""
     first, second = (backend.store().session("s", shared=True) for _ in range(2))
-    root = first.append("root")
+    root = first.append("root").node
     second.refresh()
-    one = first.append("one")
-    two = second.append("two")
+    one = first.append("one").node
+    two = second.append("two").node
     assert first.refresh()
     assert first.children(root) == (one, two)
     assert first.heads == {"main": one, "main-2": two}
     assert texts(first.context) == ["root", "one"]
     assert texts(second.context) == ["root", "two"]
     assert second.head == "main-2"
-    three, four = first.append("three"), second.append("four")
+    three, four = first.append("three").node, second.append("four").node
     second.refresh()
     assert second.path() == (root, two, four)
     assert second.path(three) == (root, one, three)
@@ -214,7 +214,7 @@ def test_a_shared_writer_that_refreshed_continues_the_same_branch(backend: Backe
     for number in range(6):
         session = (first, second)[number % 2]
         session.refresh()
-        ids.append(session.append(str(number)))
+        ids.append(session.append(str(number)).node)
     assert first.refresh()
     assert first.path() == tuple(ids)
     assert list(first.heads) == ["main"]
@@ -250,16 +250,16 @@ def test_both_shared_writers_may_create_the_session(backend: Backend) -> None:
 def test_an_expected_head_that_moved_is_refused(backend: Backend) -> None:
     """Who names the node it believes in gets HeadMovedError when another wrote, and nothing is recorded."""
     first, second = (backend.store().session("s", shared=True) for _ in range(2))
-    root = first.append("root", expect=None)
+    root = first.append("root", expect=None).node
     second.refresh()
-    one = first.append("one", expect=root)
+    one = first.append("one", expect=root).node
     with pytest.raises(HeadMovedError, match=one):
         second.append("two", expect=root)
     with pytest.raises(HeadMovedError):
         second.commit(["two"], expect=root)
     assert len(second.nodes()) == 2
     second.refresh()
-    assert second.append("two", expect=one)
+    assert second.append("two", expect=one).node
     with pytest.raises(HeadMovedError):
         second.append("x", expect=None)
 
@@ -267,13 +267,13 @@ def test_an_expected_head_that_moved_is_refused(backend: Backend) -> None:
 def test_a_head_that_is_where_it_is_expected_again_is_no_reason_to_refuse(backend: Backend) -> None:
     """What counts is where the head is now, not where this handle saw it last."""
     first, second = (backend.store().session("s", shared=True) for _ in range(2))
-    root = first.append("root")
+    root = first.append("root").node
     second.refresh()
-    one = first.append("one")
+    one = first.append("one").node
     with pytest.raises(HeadMovedError):
         second.append("two", expect=root)  # now this handle knows of `one`
     first.checkout(root)
-    two = second.append("two", expect=root)
+    two = second.append("two", expect=root).node
     first.refresh()
     assert [row.id for row in first.nodes() if row.parent == root] == [one, two]
     assert first.head == second.head
@@ -282,10 +282,10 @@ def test_a_head_that_is_where_it_is_expected_again_is_no_reason_to_refuse(backen
 def test_an_append_to_another_head_does_not_move_this_one(store: Store) -> None:
     """Naming a head appends there and leaves the session where it stands."""
     with store.session("s") as session:
-        root = session.append("root")
+        root = session.append("root").node
         session.branch("side")
-        node = session.append("on side")
-        moved = session.append("on main", head="main")
+        node = session.append("on side").node
+        moved = session.append("on main", head="main").node
         assert (session.head, session.node) == ("side", node)
         assert session.heads["main"] == moved
         assert session.path(moved) == (root, moved)
@@ -429,7 +429,7 @@ def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
     backend = memory_backend(appends=True)
     driver = backend.driver()
     with backend.store().session("s") as session:
-        one = session.append("one")
+        one = session.append("one").node
     before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
     session = backend.store().session("s")
     session.append("never safe", "neither")
@@ -437,7 +437,7 @@ def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
     view = backend.store().view("s")
     put_back(driver, "s", before)
     with backend.store().session("s", shared=True) as session:
-        safe = session.append("safe")
+        safe = session.append("safe").node
         session.append("and this")
         assert [row.id for row in view.nodes()][:2] == [one, safe]
         assert view.get(safe).payload == session.get(safe).payload
@@ -486,7 +486,7 @@ def test_erasing_and_sealing_does_not_hide_from_an_exclusive_writer_who_wrote() 
     """Who reads folds from `latest` then; what it covers by now is looked through all the same."""
     store = unheld(memory_backend(appends=True))
     with store.session("s") as session:
-        first = session.append("one")
+        first = session.append("one").node
     session = store.session("s")
     with store.session("s", shared=True) as other:
         other.append("two")
@@ -561,7 +561,7 @@ def test_a_session_that_is_deleted_while_it_is_opened_leaves_nothing(*, appends:
     backend = memory_backend(appends=appends)
     store = backend.store()
     with store.session("s", shared=True) as session:
-        first = session.append("one")
+        first = session.append("one").node
         session.append("two")
         session.perform(moved, first)
     meeting, tails = Meeting(backend.driver()), itertools.count()

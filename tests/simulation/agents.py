@@ -206,7 +206,7 @@ class Agents(Actors):
 
     def _say(self, writer: Writer) -> Steps[None]:
         messages = [user(self._content()) for _ in range(self.rng.choice((1, 1, 2)))]
-        self._told[writer.fence.nonce].append((yield from conversation.append(writer, *messages)))
+        self._told[writer.fence.nonce].append((yield from conversation.append(writer, *messages)).node)
         if writer.options.durability == "sync":
             self._promised(writer)
 
@@ -239,7 +239,7 @@ class Agents(Actors):
     def _branch(self, writer: Writer) -> Steps[None]:
         at = yield from self._any_node(writer)
         summary = self._mark() if self.rng.random() < 0.3 else None
-        yield from navigation.branch(writer, self._mark(), at=at, summary=summary)
+        yield from navigation.branch(writer, self._mark(), node=at, summary=summary)
 
     def _switch(self, writer: Writer) -> Steps[None]:
         if heads := list(writer.replica.state.heads.heads):
@@ -287,7 +287,7 @@ class Agents(Actors):
         if writer.replica.exists:
             name, node = f"fork-{self.rng.randrange(3)}", (yield from self._any_node(writer))
             with contextlib.suppress(ConflictError):
-                yield from fork(writer, name, at=node)
+                yield from fork(writer, name, node=node)
                 copy = writer.keys._replace(session=name)
                 said = TEXT.findall(content_of(self.world.objects[copy.latest][1]))
                 if found := self.ghost.texts(writer.replica.view.life, told=True) & set(said):

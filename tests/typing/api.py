@@ -10,11 +10,11 @@ from typing import Any, assert_type
 import treering
 from treering import (
     HERE,
+    Appended,
     AsyncSession,
     AsyncStore,
     AsyncView,
     CheckpointView,
-    Commit,
     ContextItem,
     Draft,
     Entry,
@@ -100,21 +100,23 @@ def check_store(store: Store) -> None:
 
 def check_recording(session: Session, store: Store) -> None:
     """What an agent records."""
-    assert_type(session.append("text", {"role": "user", "content": "x"}, treering.user("y")), str)
-    assert_type(session.append("x", expect=None), str)
-    assert_type(session.append("x", expect=HERE, head="main"), str)
-    assert_type(session.append(treering.user("x", id="mine"), new_ids=True), str)
+    assert_type(session.append("text", {"role": "user", "content": "x"}, treering.user("y")), Appended)
+    assert_type(session.append("x", expect=None), Appended)
+    assert_type(session.append("x", expect=HERE, head="main"), Appended)
+    assert_type(session.append(treering.user("x", id="mine"), new_ids=True), Appended)
     session.append(1)  # type: ignore[arg-type]
     done = session.commit(["x"], state={"step": 3}, label="l", step=3, metadata={"m": 1}, manager=None)
-    assert_type(done, Commit)
+    assert_type(done, Appended)
+    assert_type(done.node, str)
+    assert_type(done.head, str)
     assert_type(done.nodes, tuple[str, ...])
     assert_type(done.checkpoint, str | None)
     session.commit(context=[session.context[0], "node", ContextItem("node", {"role": "user"})], drop=["key"])
     session.commit(stat={"step": 3})  # type: ignore[call-arg]
-    assert_type(session.compact("gist", kept="n", tokens_before=1, tokens_after=2, files_read=["a"]), str)
-    assert_type(session.set_model("m", provider="p"), str)
-    assert_type(session.set_thinking("high"), str)
-    assert_type(session.set_mode(None), str)
+    assert_type(session.compact("gist", kept="n", tokens_before=1, tokens_after=2, files_read=["a"]), Appended)
+    assert_type(session.set_model("m", provider="p"), Appended)
+    assert_type(session.set_thinking("high"), Appended)
+    assert_type(session.set_mode(None), Appended)
     assert_type(session.note("exit", {"code": 0}, target="n", payload=b""), str)
     assert_type(session.record_system("prompt", [{}]), str)
     assert_type(session.record_extension("todo", [1]), str)
@@ -129,10 +131,10 @@ def check_recording(session: Session, store: Store) -> None:
     session.unretract("n")
     session.checkout(None, keep_state=True)
     session.switch("main")
-    session.branch("idea", at="n", summary="s")
+    session.branch("idea", node="n", summary="s")
     session.drop_head("idea")
     session.rewind("checkpoint")
-    session.fork("copy", at="n", title="T", project="p", extra={"k": 1})
+    session.fork("copy", node="n", title="T", project="p", extra={"k": 1})
     session.claim()
     session.release()
     assert_type(session.is_new, bool)
@@ -198,9 +200,9 @@ async def check_asynchronous(store: AsyncStore) -> None:
     """The same, awaited; methods are coroutines, so they make tasks."""
     async with await store.session("s", shared=True) as session:
         assert_type(session, AsyncSession)
-        assert_type(await session.append("x"), str)
-        assert_type(await session.commit(["x"], state={"n": 1}), Commit)
-        assert_type(asyncio.create_task(session.append("x")), asyncio.Task[str])
+        assert_type(await session.append("x"), Appended)
+        assert_type(await session.commit(["x"], state={"n": 1}), Appended)
+        assert_type(asyncio.create_task(session.append("x")), asyncio.Task[Appended])
         assert_type(session.state, Mapping[str, Any])
         assert_type(await session.history(), History)
         assert_type(session.follow(), AsyncIterator[Node])

@@ -153,7 +153,7 @@ def go_on(store: treering.Store, name: str, random: Random, *, forks: bool = Tru
         nodes = [node.id for node in session.nodes()]
         if not forks or not nodes or random.random() < 0.7:
             return name
-        session.fork("fork", at=random.choice(nodes))
+        session.fork("fork", node=random.choice(nodes))
     return "fork"
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from treering.erasure.erasing import Receipt
     from treering.journal.merge import Merged
     from treering.session.content import ContextItem
-    from treering.session.record import Commit
+    from treering.session.record import Appended
     from treering.session.recording import Message
     from treering.session.verbs.pruning import Pruned
     from treering.transcript.node import Here
@@ -39,8 +39,8 @@ class Session(Reading[Writer], BlockingWriting):
 
     def append(
         self, *messages: Message, head: str | None = None, expect: str | Here | None = HERE, new_ids: bool = False
-    ) -> str:
-        """Record messages in order; durable when it returns. Returns the id of the last one.
+    ) -> Appended:
+        """Record messages in order; durable when it returns.
 
         Args:
             messages: Drafts, JSON objects with a role, or text from the user. A draft with a parent of its own is added
@@ -74,7 +74,7 @@ class Session(Reading[Writer], BlockingWriting):
         expect_checkpoint: str | Here | None = HERE,
         merge: bool = False,
         new_ids: bool = False,
-    ) -> Commit:
+    ) -> Appended:
         """End a turn: record messages and a checkpoint in one append, all or nothing.
 
         Messages appended before belong to the turn. Without new records since the last checkpoint, and none to add, the
@@ -132,8 +132,8 @@ class Session(Reading[Writer], BlockingWriting):
         tokens_after: int | None = None,
         state: Mapping[str, object] | None = None,
         **details: object,
-    ) -> str:
-        """Replace what the model saw so far by a summary, and the messages from node `kept` on. Returns the new node's id.
+    ) -> Appended:
+        """Replace what the model saw so far by a summary, and the messages from node `kept` on.
 
         Args:
             summary: What the model sees instead.
@@ -156,7 +156,7 @@ class Session(Reading[Writer], BlockingWriting):
             **details,
         )
 
-    def close_open_calls(self, /, reason: str) -> tuple[str, ...]:
+    def close_open_calls(self, /, reason: str) -> Appended:
         """Record an error result with the reason for every open call, all in one append.
 
         Each has the shape of its call, and `interrupted` in its brief. Without open calls nothing is written.
@@ -173,15 +173,15 @@ class Session(Reading[Writer], BlockingWriting):
         """
         return self.perform(verbs.open_calls.close_open_calls, reason)
 
-    def set_model(self, model: str, *, provider: str | None = None) -> str:
+    def set_model(self, model: str, *, provider: str | None = None) -> Appended:
         """Record that another model answers from here on."""
         return self.perform(verbs.conversation.set_model, model, provider=provider)
 
-    def set_thinking(self, thinking: object) -> str:
+    def set_thinking(self, thinking: object) -> Appended:
         """Record another thinking level; None takes it back."""
         return self.perform(verbs.conversation.set_thinking, thinking)
 
-    def set_mode(self, mode: object) -> str:
+    def set_mode(self, mode: object) -> Appended:
         """Record another mode of work, for example `plan`; None takes it back."""
         return self.perform(verbs.conversation.set_mode, mode)
 
@@ -212,11 +212,11 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.notes.record_usage, target=target, **numbers)
 
     def record_system(self, prompt: object, tools: Sequence[object] = ()) -> str:
-        """Record the current system prompt and tools, for audit. They are not restored: the agent's code sets them."""
+        """Record the current system prompt and tools, for audit; they are not restored. Returns the id of the note."""
         return self.perform(verbs.notes.record_system, prompt, tools)
 
     def record_extension(self, extension: str, data: object, *, target: str | None = None) -> str:
-        """Record an extension's own data at a node, by default the current one."""
+        """Record an extension's own data at a node, by default the current one. Returns the id of the note."""
         return self.perform(verbs.notes.record_extension, extension, data, target=target)
 
     def amend(self, node: str, payload: object) -> None:
@@ -263,20 +263,22 @@ class Session(Reading[Writer], BlockingWriting):
         """
         self.perform(verbs.navigation.switch, head, keep_state=keep_state)
 
-    def branch(self, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = False) -> None:
+    def branch(
+        self, head: str, *, node: str | None = None, summary: str | None = None, keep_state: bool = False
+    ) -> None:
         """Make a new head and continue on it; the old one stays where it is.
 
         Args:
             head: Its name, not in use yet.
-            at: The node to branch from; None: where the session stands.
+            node: The node to branch from; None: where the session stands.
             summary: Describes the branch left behind to the model; recorded as the first node of the new one.
-            keep_state: Keep the agent's current state; else it is restored to that of `at`.
+            keep_state: Keep the agent's current state; else it is restored to that of `node`.
 
         Raises:
             UsageError: There is a head of that name.
             NotFoundError: There is no such node.
         """
-        self.perform(verbs.navigation.branch, head, at=at, summary=summary, keep_state=keep_state)
+        self.perform(verbs.navigation.branch, head, node=node, summary=summary, keep_state=keep_state)
 
     def drop_head(self, head: str) -> None:
         """Forget a head; its nodes stay.
@@ -299,7 +301,7 @@ class Session(Reading[Writer], BlockingWriting):
         self,
         session: str,
         *,
-        at: str | None = None,
+        node: str | None = None,
         title: str | None = None,
         project: str | None = None,
         extra: Mapping[str, object] | None = None,
@@ -310,7 +312,7 @@ class Session(Reading[Writer], BlockingWriting):
 
         Args:
             session: Name of the new one.
-            at: The node to fork at; by default where the session stands.
+            node: The node to fork at; by default where the session stands.
             title: Title of the new one; by default that of the parent.
             project: Its project; by default that of the parent.
             extra: Further facts on its card; by default those of the parent.
@@ -320,7 +322,7 @@ class Session(Reading[Writer], BlockingWriting):
             ConflictError: A session of that name exists.
             NotFoundError: There is no such node.
         """
-        self.perform(verbs.forking.fork, session, at=at, title=title, project=project, extra=extra)
+        self.perform(verbs.forking.fork, session, node=node, title=title, project=project, extra=extra)
 
     def prune(self, keep: Keep, *, dry_run: bool = False) -> Pruned:
         """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.

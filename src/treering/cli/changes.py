@@ -60,7 +60,7 @@ def branch(
             opened.drop_head(name)
         else:
             node = find_node(opened, at) if at is not None else None
-            opened.branch(name, at=node, summary=summary, keep_state=not old_state)
+            opened.branch(name, node=node, summary=summary, keep_state=not old_state)
         _print_place(out, opened, as_json=as_json)
 
 
@@ -108,7 +108,7 @@ def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str |
     out = Output()
     store, exact = find_session(settings.open(), session)
     with store.session(exact, create=False) as opened:
-        opened.fork(new, at=find_node(opened, at) if at is not None else None, title=title)
+        opened.fork(new, node=find_node(opened, at) if at is not None else None, title=title)
     with store.session(new, create=False) as forked:
         _print_place(out, forked, as_json=as_json)
 

@@ -242,7 +242,7 @@ def _branch(show: Show, story: Story, session: treering.Session) -> None:
     show.chapter("Branch", "Another idea, from the second turn on. The first branch stays.")
     idea, main, before = story.branch, session.head, session.node
     green = _labelled(session, story)
-    session.branch(idea.name, at=green.node, summary=idea.summary, keep_state=False)
+    session.branch(idea.name, node=green.node, summary=idea.summary, keep_state=False)
     session.commit([treering.user(idea.user), treering.assistant(idea.answer)], state={"step": 1, "idea": idea.name})
     heads = session.heads
     show.claim("there are two branches", holds={main, idea.name} == set(heads), found=", ".join(heads))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,12 +21,24 @@ from treering.transcript.node import Draft
 _NONE: frozenset[str | None] = frozenset()
 
 
-class Commit(NamedTuple):
-    """What a commit recorded."""
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """What one call added to the conversation."""
 
     nodes: tuple[str, ...]
-    checkpoint: str | None
-    """None if the schedule did not want one and there was nothing to keep but messages."""
+    """Ids of the new nodes, in order; one that was recorded before, by a call without an answer, is named again."""
+    head: str
+    """The head that the last of them is on: a new one, where another writer of a shared session was first."""
+    checkpoint: str | None = None
+    """The checkpoint made; None if none was due and the call had nothing to keep but messages."""
+
+    @property
+    def node(self) -> str:
+        """The last node.
+
+        Raises:
+            IndexError: There is none: a `commit` without messages, or no call was open.
+        """
+        return self.nodes[-1]
 
 
 def record(
@@ -38,7 +49,7 @@ def record(
     *,
     new_ids: bool = False,
     here: bool = False,
-) -> Steps[Commit]:
+) -> Steps[Appended]:
     """Record drafts, and a checkpoint if `changed` or the schedule asks for one.
 
     Args:
@@ -65,7 +76,7 @@ def record(
             draft if draft.id else msgspec.structs.replace(draft, id=writer.replica.state.new_id()) for draft in drafts
         ]
         writer.appender.buffered += tuple([draft for draft in new if draft.id not in known])
-        return Commit(tuple([draft.id or "" for draft in new]), None)
+        return (yield from _added_before(writer, new))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     asked = drafts or writer.options.durability == "turn"  # earlier calls may have buffered some
     if (
@@ -74,7 +85,7 @@ def record(
         and not ends
         and not (asked and writer.replica.is_unsafe)
     ):
-        return Commit(tuple([draft.id or "" for draft in drafts]), None)
+        return (yield from _added_before(writer, drafts))
 
     def plan() -> Steps[Recording]:
         nonlocal known
@@ -84,7 +95,25 @@ def record(
         return (yield from _plan(writer, drafts, changed, known, wish, here=here))
 
     done = yield from _written(writer, plan)
-    return Commit(tuple(done.ids), done.made.id if done.made else None)
+    heads, last = {each.id: each.head for each in done.records}, done.ids[-1] if done.ids else ""
+    head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
+    checkpoint = done.made.id if done.made else None
+    return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
+
+
+def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
+    """The result of a call that records nothing: its drafts are buffered now, or were recorded by earlier calls."""
+    ids = tuple([draft.id or "" for draft in drafts])
+    return Appended(nodes=ids, head=(yield from _head_of(writer, ids[-1] if ids else "")))
+
+
+def _head_of(writer: Writer, node: str) -> Steps[str]:
+    """The head on which an earlier call recorded a node; the current one if it is buffered still."""
+    if writer.replica.exists and node and all(node != draft.id for draft in writer.appender.buffered):
+        index = yield from writer.replica.index()
+        if node in index.graph:
+            return index.graph.node(node).head or writer.position.head
+    return writer.position.head
 
 
 def _written(writer: Writer, plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:

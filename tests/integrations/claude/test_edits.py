@@ -89,7 +89,7 @@ async def test_go_elsewhere(near: Backend) -> None:
     await store.append(scribe.key, scribe.entries[-1:])
     await store.append(scribe.key, scribe.turn("two"))
     with hands_on(near, scribe) as session:
-        session.branch("other", at=middle)
+        session.branch("other", node=middle)
     loaded: Any = await opened(near).load(scribe.key)
     assert loaded == scribe.entries[:-2]
     scribe.tip = middle
@@ -185,7 +185,7 @@ async def test_imported_and_forked_by_treering(near: Backend) -> None:
     middle = scribe.tip
     await store.append(scribe.key, scribe.turn("two"))
     with hands_on(near, scribe) as session:
-        session.fork("forked", at=middle)
+        session.fork("forked", node=middle)
     loaded: Any = await TreeringSessionStore(near.store()).load({"project_key": PROJECT, "session_id": "forked"})
     assert loaded == scribe.entries[:2]
 

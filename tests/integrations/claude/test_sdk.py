@@ -117,7 +117,7 @@ async def test_go_back_with_treering(agent: Agent) -> None:
         start_of = opened_session.node
     await agent.ask("two", resume=session)
     with store.session(session, shared=True) as opened_session:
-        opened_session.branch("other", at=start_of)
+        opened_session.branch("other", node=start_of)
     agent.forget_local_files()
     assert (await agent.ask("three", resume=session)).result == "you asked: one, three"
     with store.session(session, shared=True) as opened_session:

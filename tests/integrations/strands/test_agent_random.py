@@ -106,7 +106,7 @@ class Life:
             named = [message["tracking_id"] for message in agent.messages if "tracking_id" in message]
             manager.sync_agent(agent)
             if named:
-                manager.branch(agent, f"h{self.heads}", at=self.rng.choice(named))
+                manager.branch(agent, f"h{self.heads}", message=self.rng.choice(named))
         elif heads := sorted(manager.heads(agent)):
             manager.switch(agent, self.rng.choice(heads))
 

@@ -181,7 +181,7 @@ def test_a_killed_agent_goes_on(bucket: Bucket) -> None:
     done = said(agent.messages)
     assert done[-2:] == ["stop", "enough"]
     manager = manager_of(agent)
-    manager.branch(agent, "other", at=seen[2])
+    manager.branch(agent, "other", message=seen[2])
     assert said(agent.messages) == ["add again and again", "call:add", "result:3"]
     agent("what else?")
     manager.close()

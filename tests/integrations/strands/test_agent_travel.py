@@ -69,9 +69,9 @@ def test_an_unknown_checkpoint_changes_nothing(backend: Backend) -> None:
     manager = manager_of(agent)
     for go in (
         lambda: manager.restore_checkpoint(agent, "nothing"),
-        lambda: manager.branch(agent, "x", at="nothing"),
+        lambda: manager.branch(agent, "x", message="nothing"),
         lambda: manager.switch(agent, "nothing"),
-        lambda: manager.fork(agent, "t", at="nothing"),
+        lambda: manager.fork(agent, "t", message="nothing"),
     ):
         with pytest.raises(NotFoundError):
             go()
@@ -88,7 +88,7 @@ def test_branches_from_any_message(backend: Backend) -> None:
         agent(text)
     whole, manager = said(agent.messages), manager_of(agent)
     for cut in range(1, len(agent.messages) + 1):
-        manager.branch(agent, f"b{cut}", at=agent.messages[cut - 1]["tracking_id"])
+        manager.branch(agent, f"b{cut}", message=agent.messages[cut - 1]["tracking_id"])
         assert said(agent.messages)[:cut] == whole[:cut]
         manager.switch(agent, "main")
         assert said(agent.messages) == whole
@@ -102,7 +102,7 @@ def test_a_branch_in_the_middle_of_a_call_closes_it(backend: Backend) -> None:
     """Branching behind a call of a tool gives the agent a result for it, so that the model takes the conversation."""
     agent = agent_on(backend, [ADD, "3", "fine"])
     agent("a")
-    manager_of(agent).branch(agent, "b", at=agent.messages[1]["tracking_id"])
+    manager_of(agent).branch(agent, "b", message=agent.messages[1]["tracking_id"])
     assert said(agent.messages) == ["a", "call:add", "result:Tool was interrupted."]
     agent("go on")
     assert said(agent_on(backend).messages) == [*said(agent.messages)]
@@ -115,7 +115,7 @@ def test_what_was_not_recorded_yet_is_not_lost_on_the_way(backend: Backend) -> N
     agent.state.set("k", 1)
     agent.messages.append({"role": "user", "content": [{"text": "by hand"}]})
     manager = manager_of(agent)
-    manager.branch(agent, "b", at=agent.messages[0]["tracking_id"])
+    manager.branch(agent, "b", message=agent.messages[0]["tracking_id"])
     assert said(agent.messages) == ["a"]
     manager.switch(agent, "main")
     assert said(agent.messages) == ["a", "done", "by hand"]
@@ -128,7 +128,7 @@ def test_a_fork_goes_on_by_itself(backend: Backend) -> None:
     agent.state.set("k", [1])
     agent("a")
     agent("b")
-    with manager_of(agent).fork(agent, "t", at=agent.messages[1]["tracking_id"], title="Fork") as manager:
+    with manager_of(agent).fork(agent, "t", message=agent.messages[1]["tracking_id"], title="Fork") as manager:
         forked = managed(manager)
         assert said(forked.messages) == ["a", "done"]
         assert forked.state.get("k") == [1]

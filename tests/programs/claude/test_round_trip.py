@@ -222,7 +222,7 @@ def test_a_fork_is_a_session_of_its_own(store: treering.Store, tmp_path: Path) -
     """It has another id, which Claude Code can open, and its entries say where they came from."""
     Intake(store).take(talk().save(tmp_path))
     with store.session(SESSION) as session:
-        session.fork("elsewhere", at=uuid("a1"))
+        session.fork("elsewhere", node=uuid("a1"))
     done, path = written(store, tmp_path, "elsewhere")
     found = rows(path)
     assert texts(path) == ["u1", "a1"]

@@ -266,7 +266,7 @@ def test_a_fork_has_all_that_it_shows() -> None:
     store.load("s", read.drafts(), leaf=lambda: read.leaf, policy="kit")
     with store.session("s") as session:
         shown = [item.message for item in session.recorded_context]
-        session.fork("f", at="n1")
+        session.fork("f", node="n1")
     fork = store.view("f")
     assert [item.message for item in fork.recorded_context] == shown
     assert {each.id for each in fork.nodes()} == {"u1", "u2", "b1", "c1", "n1"}

@@ -628,7 +628,7 @@ class TestStore:
         nodes = {draft.id for draft in source.drafts() if draft.type == "node"}
         with store.session("s") as session:
             for name in [name for name in file.entry_ids if name in nodes][-3:]:
-                session.fork(f"fork-{name}", at=name)
+                session.fork(f"fork-{name}", node=name)
                 with store.session(f"fork-{name}") as fork:
                     shown = [message for _, message, _ in file.context(name).messages]
                     assert [item.message for item in fork.recorded_context] == shown

@@ -188,7 +188,7 @@ class TestContinued:
         )
         store = loaded(written(tmp_path, *rows))
         with store.session("s") as session:
-            session.fork("child", at="n2")
+            session.fork("child", node="n2")
         done = export(store.view("child"), tmp_path / "child.jsonl", format="omp")
         file = read(tmp_path / "child.jsonl")
         assert file.header.parent_session == "s"

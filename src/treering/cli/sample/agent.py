@@ -30,13 +30,13 @@ def main(place: str, name: str, single_writer: str = "", *namespaces: str) -> No
 
 
 def _play(session: treering.Session, number: int, turn: Turn) -> None:
-    _acknowledge(session.append(treering.user(turn.user)))
+    _acknowledge(session.append(treering.user(turn.user)).node)
     for place, step in enumerate(turn.steps):
         call = f"call-{number}-{place}"
-        _acknowledge(session.append(step.call(call)))
+        _acknowledge(session.append(step.call(call)).node)
         if step.output:
             _write_without_end(session, step, call)
-        _acknowledge(session.append(step.answer(call)))
+        _acknowledge(session.append(step.answer(call)).node)
     done = session.commit([treering.assistant(turn.answer)], state=turn.state, step=number, label=turn.label)
     _acknowledge(*done.nodes)
     print(f"turn {number}", flush=True)
@@ -46,7 +46,7 @@ def _write_without_end(session: treering.Session, step: Step, call: str) -> None
     for number in count(90_001):
         old = Decimal(number * 7 % 5000) / 1000
         line = step.output.format(number=number, old=old, new=round(old, 2))
-        _acknowledge(session.append(step.answer(call, line)))
+        _acknowledge(session.append(step.answer(call, line)).node)
 
 
 def _acknowledge(*nodes: str) -> None:

@@ -248,21 +248,21 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         """
         self._travel(agent, lambda session: session.rewind(checkpoint))
 
-    def branch(self, agent: LocalAgent, head: str, *, at: str | None = None) -> None:
+    def branch(self, agent: LocalAgent, head: str, *, message: str | None = None) -> None:
         """Continue the agent from a message on a new branch; the old branch stays.
 
         Args:
             agent: Of this manager.
             head: A name for the branch.
-            at: The tracking id of the message to continue from; by default the last one.
+            message: The tracking id of the message to continue from; by default the last one.
 
         Raises:
             NotFoundError: There is no such message.
             UsageError: There is a branch of that name.
             RuntimeError: It is a live agent that was not stopped.
         """
-        node = None if at is None else self._attached(agent).recorder.node_of(at)
-        self._travel(agent, lambda session: session.branch(head, at=node))
+        node = None if message is None else self._attached(agent).recorder.node_of(message)
+        self._travel(agent, lambda session: session.branch(head, node=node))
 
     def switch(self, agent: LocalAgent, head: str) -> None:
         """Continue the agent at the end of another branch.
@@ -274,14 +274,14 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self._travel(agent, lambda session: session.switch(head))
 
     def fork(
-        self, agent: LocalAgent, session_id: str, *, at: str | None = None, title: str | None = None
+        self, agent: LocalAgent, session_id: str, *, message: str | None = None, title: str | None = None
     ) -> TreeringSessionManager:
         """Fork a new session from the conversation up to a message. This agent does not change.
 
         Args:
             agent: Of this manager.
             session_id: Of the new session.
-            at: The tracking id of the last message to copy; by default the last one.
+            message: The tracking id of the last message to copy; by default the last one.
             title: Of the new session.
 
         Returns:
@@ -292,13 +292,13 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
             NotFoundError: There is no such message.
         """
         other, attached = TreeringSessionManager(self._store, session_id), self._attached(agent)
-        node = None if at is None else attached.recorder.node_of(at)
+        node = None if message is None else attached.recorder.node_of(message)
         name = agent_session(other.session_id, agent.agent_id)
         about = _about(session_id, agent.agent_id)
 
         def fork() -> None:
             with attached.recorder.held() as session:
-                session.fork(name, at=node, title=title, project=session_id, extra=about)
+                session.fork(name, node=node, title=title, project=session_id, extra=about)
 
         attached.worker.run(fork)
         return other

@@ -11,7 +11,7 @@ from treering.journal.merge import Merged
 from treering.session.basis import Wish
 from treering.session.content import ContextItem
 from treering.session.reader import Readable
-from treering.session.record import Commit, record
+from treering.session.record import Appended, record
 from treering.session.recording import Change, Message, draft_of
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -20,8 +20,8 @@ from treering.transcript.node import HERE, Here, change, compaction
 
 def append(
     writer: Writer, *messages: Message, head: str | None = None, expect: str | Here | None = HERE, new_ids: bool = False
-) -> Steps[str]:
-    """Record messages in order; durable when it returns. Returns the id of the last one.
+) -> Steps[Appended]:
+    """Record messages in order; durable when it returns.
 
     Args:
         writer: The session.
@@ -42,8 +42,7 @@ def append(
     if not messages:
         raise UsageError("nothing to record: pass at least one message")
     drafts = [draft_of(message) for message in messages]
-    done = yield from record(writer, drafts, wish=Wish(head, expect), new_ids=new_ids)
-    return done.nodes[-1]
+    return (yield from record(writer, drafts, wish=Wish(head, expect), new_ids=new_ids))
 
 
 def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
@@ -61,7 +60,7 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
     expect_checkpoint: str | Here | None = HERE,
     merge: bool = False,
     new_ids: bool = False,
-) -> Steps[Commit]:
+) -> Steps[Appended]:
     """End a turn: record messages and a checkpoint in one append, all or nothing.
 
     Messages appended before belong to the turn. Without new records since the last checkpoint, and none to add, the
@@ -122,8 +121,8 @@ def compact(
     tokens_after: int | None = None,
     state: Mapping[str, object] | None = None,
     **details: object,
-) -> Steps[str]:
-    """Replace what the model saw so far by a summary, and the messages from node `kept` on. Returns the new node's id.
+) -> Steps[Appended]:
+    """Replace what the model saw so far by a summary, and the messages from node `kept` on.
 
     Args:
         writer: The session.
@@ -140,22 +139,22 @@ def compact(
     writer.options.hooks.call("before_compaction", summary=summary, kept=kept)
     draft = compaction(summary, kept=kept, tokens_before=tokens_before, tokens_after=tokens_after, **details)
     done = yield from record(writer, [draft], Change(state=dict(state or {})))
-    writer.options.hooks.call("after_compaction", summary=summary, kept=kept, node=done.nodes[-1])
-    return done.nodes[-1]
+    writer.options.hooks.call("after_compaction", summary=summary, kept=kept, node=done.node)
+    return done
 
 
-def set_model(writer: Writer, model: str, *, provider: str | None = None) -> Steps[str]:
+def set_model(writer: Writer, model: str, *, provider: str | None = None) -> Steps[Appended]:
     """Record that another model answers from here on."""
     facts = {"model": model} | ({"provider": provider} if provider is not None else {})
     return (yield from append(writer, change("model_change", **facts)))
 
 
-def set_thinking(writer: Writer, thinking: object) -> Steps[str]:
+def set_thinking(writer: Writer, thinking: object) -> Steps[Appended]:
     """Record another thinking level; None takes it back."""
     return (yield from append(writer, change("thinking_change", thinking=thinking)))
 
 
-def set_mode(writer: Writer, mode: object) -> Steps[str]:
+def set_mode(writer: Writer, mode: object) -> Steps[Appended]:
     """Record another mode of work, for example `plan`; None takes it back."""
     return (yield from append(writer, change("mode_change", mode=mode)))
 

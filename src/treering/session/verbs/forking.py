@@ -31,7 +31,7 @@ def fork(
     writer: Writer,
     session: str,
     *,
-    at: str | None = None,
+    node: str | None = None,
     title: str | None = None,
     project: str | None = None,
     extra: Mapping[str, object] | None = None,
@@ -43,7 +43,7 @@ def fork(
     Args:
         writer: The session to fork.
         session: Name of the new one.
-        at: The node to fork at; by default where the session stands.
+        node: The node to fork at; by default where the session stands.
         title: Title of the new one; by default that of the parent.
         project: Its project; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
@@ -56,14 +56,14 @@ def fork(
     if session == writer.keys.session:
         raise UsageError(f"a fork needs another name. session={session!r}")
     given = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
-    card = _child_card(writer, session, at, {name: value for name, value in given.items() if value is not None})
+    card = _child_card(writer, session, node, {name: value for name, value in given.items() if value is not None})
     if writer.options.redaction is not None:
         card = writer.options.redaction.card(card)
-    writer.options.hooks.call("before_fork", session=session, node=at)
+    writer.options.hooks.call("before_fork", session=session, node=node)
     yield from flush(writer)
     yield from writer.replica.index()  # this may show that the handle's node was lost before it was durable
     yield from writer.position.ensure_context()
-    node = writer.position.node if at is None else at
+    node = writer.position.node if node is None else node
     (yield from writer.replica.index()).graph.path(node)
     keys = writer.keys._replace(session=session)
     yield from life.require_free(keys)

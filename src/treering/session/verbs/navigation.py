@@ -57,16 +57,16 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
 
 
 def branch(
-    writer: Writer, head: str, *, at: str | None = None, summary: str | None = None, keep_state: bool = False
+    writer: Writer, head: str, *, node: str | None = None, summary: str | None = None, keep_state: bool = False
 ) -> Steps[None]:
     """Make a new head and continue on it; the old one stays where it is.
 
     Args:
         writer: The session.
         head: Its name, not in use yet.
-        at: The node to branch from; None: where the session stands.
+        node: The node to branch from; None: where the session stands.
         summary: Describes the branch left behind to the model; recorded as the first node of the new one.
-        keep_state: Keep the agent's current state; else it is restored to that of `at`.
+        keep_state: Keep the agent's current state; else it is restored to that of `node`.
 
     Raises:
         UsageError: There is a head of that name.
@@ -76,7 +76,7 @@ def branch(
     def start() -> str | None:
         if not head or head in writer.replica.state.heads.heads:
             raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
-        return writer.position.node if at is None else at
+        return writer.position.node if node is None else node
 
     start()
     yield from flush(writer)  # this may move the session's position

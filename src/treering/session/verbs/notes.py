@@ -20,8 +20,7 @@ def note(
 ) -> Steps[str]:
     """Attach a note to a node, or to the whole session; no head moves. Returns its id."""
     draft = Draft(type="note", kind=kind, target=target, brief=dict(brief or {}), payload=payload)
-    done = yield from record(writer, [draft])
-    return done.nodes[-1]
+    return (yield from record(writer, [draft])).node
 
 
 def label(writer: Writer, target: str, text: str | None) -> Steps[None]:
@@ -51,12 +50,12 @@ def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: flo
 
 
 def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
-    """Record the current system prompt and tools, for audit. They are not restored: the agent's code sets them."""
+    """Record the current system prompt and tools, for audit; they are not restored. Returns the id of the note."""
     draft = Draft(type="note", kind="system", payload={"prompt": prompt, "tools": list(tools)})
-    return (yield from record(writer, [draft], here=True)).nodes[-1]
+    return (yield from record(writer, [draft], here=True)).node
 
 
 def record_extension(writer: Writer, extension: str, data: object, *, target: str | None = None) -> Steps[str]:
-    """Record an extension's own data at a node, by default the current one."""
+    """Record an extension's own data at a node, by default the current one. Returns the id of the note."""
     draft = Draft(type="note", kind="extension", target=target, brief={"extension": extension}, payload=data)
-    return (yield from record(writer, [draft], here=target is None)).nodes[-1]
+    return (yield from record(writer, [draft], here=target is None)).node

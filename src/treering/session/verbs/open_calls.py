@@ -9,7 +9,7 @@ from treering.errors import UsageError
 from treering.session.basis import Wish
 from treering.session.pairs import recorded, whole
 from treering.session.reader import Readable
-from treering.session.record import flush, record
+from treering.session.record import Appended, flush, record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -40,7 +40,7 @@ def open_calls(reader: Readable) -> Steps[tuple[OpenCall, ...]]:
     return tuple(OpenCall(each.call.id, each.call.name, each.call.arguments, items[each.at].node) for each in found)
 
 
-def close_open_calls(writer: Writer, /, reason: str) -> Steps[tuple[str, ...]]:
+def close_open_calls(writer: Writer, /, reason: str) -> Steps[Appended]:
     """Record an error result with the reason for every open call, all in one append.
 
     Each has the shape of its call, and `interrupted` in its brief. Without open calls nothing is written.
@@ -65,7 +65,7 @@ def close_open_calls(writer: Writer, /, reason: str) -> Steps[tuple[str, ...]]:
     found = pairing(item.message for item in items).open
     answers = interrupted([(items[each.at].message, each.call) for each in found], reason)
     if not answers:
-        return ()
+        return Appended(nodes=(), head=writer.position.head)
     brief: dict[str, object] = {"interrupted": True}
     drafts = [Draft(role=str(answer.get("role", "")), payload=answer, brief=brief) for answer in answers]
-    return (yield from record(writer, drafts, wish=Wish(expect=writer.position.node))).nodes
+    return (yield from record(writer, drafts, wish=Wish(expect=writer.position.node)))
