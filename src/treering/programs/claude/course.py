@@ -1,18 +1,19 @@
-"""Where the entries of a Claude Code session stand.
+"""The tree of a Claude Code session: the parents of its entries, and the leaf.
 
-Most entries name the one before as `parentUuid`, whatever it is: messages, attachments, progress of tools, notes of the
-program. So the chain forks where nobody went back.
+Most entries name the one before as `parentUuid`, whatever its type: messages, attachments, progress of tools, notes of
+the program. So the chain has forks where the user did not go back.
 
-Rule 1: a note stands on the nearest node above it. What names a note as its parent follows that node.
+Rule 1: the target of a note is its nearest ancestor that is a node. An entry whose parent is a note gets that node as
+its parent.
 Rule 2: one answer and the results of its calls are one run. Claude Code writes an entry for each block of an answer,
-and hangs each result on the block with its call. Here the nodes of a run follow each other as they came, and what names
-any of them as its parent follows the last one. Only what comes back to a run that went on already is a branch.
-Messages of the program, which it makes of attachments, go with what they follow.
+and the parent of each result is the block with its call. Here the nodes of a run form a chain in their order, and an
+entry whose parent is any of them becomes a child of the last one. Only an entry that returns to a run which has ended
+begins a branch. Messages that the program makes of attachments belong to the run of their parent.
 Rule 3: an entry depends only on those before it.
-Rule 4: an entry that does not say what it follows, follows the one before it. The output of Claude Code and some files
-have only such; in a session file a root says that it follows nothing.
+Rule 4: the parent of an entry without `parentUuid` is the entry before it. The output of Claude Code and some files
+have only such entries; in a session file a root has a `parentUuid` of null.
 
-A course can be carried on from what is stored, see `Course.recall`.
+A course can be continued from stored records, see `Course.recall`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class _Run:
-    """Nodes that say one thing together."""
+    """Nodes that form one answer with its results."""
 
     __slots__ = ("ended", "first", "tip", "writer")
 
@@ -60,17 +61,17 @@ class _Run:
         self.tip = tip
         self.writer = writer
         self.ended = ended
-        """Something follows that is not of the run."""
+        """An entry outside the run follows it."""
 
 
 class _Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the choice of the leaf must know of an entry."""
+    """The facts of an entry that decide the leaf."""
 
     parent: str
     speaks: bool
     main: bool
     at: int
-    """How many came before."""
+    """The number of entries before it."""
 
 
 class _End(NamedTuple):
@@ -83,7 +84,7 @@ class _End(NamedTuple):
 
 
 class _Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What must be known of a message if its `uuid` comes again."""
+    """The facts of a message to compare if its `uuid` is used again."""
 
     parent: str | None
     words: bytes
@@ -91,7 +92,7 @@ class _Said(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class _KnownRun(NamedTuple):
-    """A run as it is kept."""
+    """A stored run."""
 
     tip: str
     writer: str
@@ -99,12 +100,12 @@ class _KnownRun(NamedTuple):
 
 
 class _RecalledRuns:
-    """The runs that a course knew, and those since."""
+    """The stored runs of a course, and new ones."""
 
     def __init__(self, memo: Memo) -> None:
         self._kept: Recalled[_KnownRun] = Recalled(memo, "runs", _KNOWN_RUN)
         self.runs: dict[str, _Run] = {}
-        """By their first nodes, as far as they were asked for, or came since: these may have changed."""
+        """By first node: runs that were loaded or are new, and so may have changed."""
 
     def find(self, first: str) -> _Run:
         """Return a run by its first node."""
@@ -115,7 +116,7 @@ class _RecalledRuns:
 
 
 class _RecalledNames(MutableMapping[str, _Run]):
-    """The runs of nodes, or what the ids of answers mean, as a course knew it and as it is since."""
+    """The runs by node, or by id of an answer: stored ones, and later changes."""
 
     def __init__(self, memo: Memo, table: str, runs: _RecalledRuns) -> None:
         self.firsts: Recalled[str] = Recalled(memo, table, _NAME)
@@ -156,16 +157,16 @@ def _firsts_in(table: Mapping[str, _Run]) -> Iterable[tuple[str, str]]:
 
 
 class _Ended(NamedTuple):
-    """What the choice of the leaf must know of the steps that are kept."""
+    """The facts of stored steps that decide the leaf."""
 
     ends: dict[str, _End] = {}  # noqa: RUF012  # never changed
-    """Those that no other follows."""
+    """Steps without children."""
     awaited: set[str] = set()  # noqa: RUF012  # likewise
-    """What they follow that is not among them."""
+    """Parents that are not among them."""
 
 
 class Known(msgspec.Struct, frozen=True, array_like=True):
-    """What a course knows behind an entry, so that another one can go on there; see also `Course.facts`."""
+    """The state of a course after an entry, from which another can continue; see also `Course.facts`."""
 
     renamed: dict[str, str]
     tasks: dict[bytes, str]
@@ -210,7 +211,7 @@ class Course:
 
     @property
     def known(self) -> Known:
-        """What it knows but of single entries; valid until the next one is added."""
+        """Its state, without the facts of single entries; valid until the next one is added."""
         return Known(
             renamed=self._renamed,
             tasks=self._tasks,
@@ -224,7 +225,7 @@ class Course:
 
     @property
     def facts(self) -> Facts:
-        """What it knows of single entries, as far as it was not recalled; valid until the next one is added."""
+        """The facts of single entries that are not in the memo; valid until the next one is added."""
         runs = {run.first: run for table in (self._runs, self._answers) for run in _runs_in(table)}
         return {
             "runs": ((name, _KnownRun(run.tip, run.writer, run.ended)) for name, run in runs.items()),
@@ -236,7 +237,7 @@ class Course:
         }
 
     def go_on(self, known: Known, memo: Memo) -> None:
-        """Go on where another course of the same file stood."""
+        """Continue from the state of another course of the same file."""
         runs = _RecalledRuns(memo)
         self._runs, self._answers = (_RecalledNames(memo, table, runs) for table in ("run_of", "answers"))
         self._anchors = Recalled(memo, "anchors", _PLACE)
@@ -279,9 +280,10 @@ class Course:
     def recall(
         self, name: str, parent: str | None, *, note: bool, kind: str, role: str, brief: Mapping[str, object]
     ) -> None:
-        """Take in a node or note that was recorded before. Give all of them, in the order of their records.
+        """Add a recorded node or note; all of them must be added, in the order of their records.
 
-        What follows has the places that it would have had, but for the leaf: that needs the entries themselves.
+        Later entries get the same places as after reading the file. The leaf is unknown: that needs the entries
+        themselves.
 
         Args:
             name: Its id.
@@ -310,7 +312,7 @@ class Course:
         self._settle(name, parent, traits, run if run is not None and run.tip == parent else None)
 
     def _corrected(self, entry: Mapping[str, object], own: str) -> str | None:
-        """The node that says in other words what an entry says: it has its `uuid`, and follows the same entry."""
+        """Return the node of which an entry is another version: it has the same `uuid` and parent."""
         node = self._find(own)
         parent, said = text_of(entry.get("parentUuid")), self._said.get(node or "")
         if said is None or is_unlinked(entry) or not (self._steps[own].parent == parent != own):
@@ -318,13 +320,13 @@ class Course:
         return node if is_node(entry) and said.words != _words(entry) else None
 
     def _correct(self, entry: Mapping[str, object], name: str, before: str) -> Spot:
-        """Add a node beside the one that it is written for anew: what names either follows this one from here on."""
+        """Add a new version of a node as its sibling: later children of either become children of this one."""
         run, parent, traits = self._runs[before], self._said[before].parent, traits_of(entry)
         self._settle(name, parent, traits, run if run.tip == before else None)
         return Spot(name, parent, note=False, traits=traits)
 
     def _is_again(self, entry: Mapping[str, object], own: str) -> bool:
-        """Tell whether a node was written before: its `uuid` is known, and follows the same entry there."""
+        """Tell whether an entry is a repetition: a node with its `uuid` has the same parent."""
         if own not in self._runs or own in self._renamed:
             return False
         return is_unlinked(entry) or self._steps[own].parent == text_of(entry.get("parentUuid")) != own
@@ -341,10 +343,10 @@ class Course:
         return self._renamed.get(uuid, uuid) if uuid else None
 
     def _above(self, entry: Mapping[str, object]) -> tuple[str | None, str | None]:
-        """The entry that one follows, and what it names instead if that is not there.
+        """Return the parent of an entry, and the parent that it names if that is missing.
 
-        Claude Code lost parents in many versions: a process that ended had not written them. It goes on from the entry
-        before then, and so does this.
+        Many versions of Claude Code lost parents: a process ended before it wrote them. Then Claude Code takes the
+        entry before as the parent, and so does this.
         """
         named = text_of(entry.get("parentUuid"))
         boundary = not named and is_boundary(entry)
@@ -360,11 +362,11 @@ class Course:
         return (self._before(entry) if is_unlinked(entry) else None), None
 
     def _before(self, entry: Mapping[str, object]) -> str | None:
-        """The newest node by whoever wrote an entry."""
+        """The newest node by the writer of an entry."""
         return self._newest.get(writer_of(entry))
 
     def _node_at(self, name: str | None) -> str | None:
-        """Return `name`, or the nearest node above it if it is a note."""
+        """Return `name`, or its nearest ancestor that is a node if it is a note."""
         return name if name is None else self._anchors.get(name, name)
 
     def _add_note(self, entry: Mapping[str, object], name: str, above: str | None) -> Spot:
@@ -387,19 +389,19 @@ class Course:
         return Spot(name, parent, note=False, spawned_by=spawned_by, missing=missing, traits=traits)
 
     def _goes_along(self, entry: Mapping[str, object], above: str | None) -> bool:
-        """Tell whether what an attachment follows has not gone on: else it would look like a branch."""
+        """Tell whether the parent of an attachment has no other child: otherwise it would look like a branch."""
         run = self._runs.get(self._node_at(above) or "")
         return run is not None and not run.ended and run.writer == writer_of(entry)
 
     def _joined(self, entry: Mapping[str, object], traits: Traits, node: str | None) -> _Run | None:
-        """The run that a node goes on; None if it begins one."""
+        """The run to which a node belongs; None if it begins one."""
         if not traits.joins:
             return _going_on(self._answers.get(traits.answer), traits)
         source = self._find(text_of(entry.get("sourceToolAssistantUUID")))
         return _going_on(self._runs.get(node or ""), traits) or _going_on(self._runs.get(source or ""), traits)
 
     def _below(self, node: str | None, traits: Traits) -> str | None:
-        """What a node follows that names another: the end of that one's run. A sidechain is told where it began."""
+        """The parent of a node: the end of the run of the node that it names, or the node that began its sidechain."""
         run = self._runs.get(node or "")
         return node if run is None or run.writer != traits.writer else run.tip
 
@@ -471,7 +473,7 @@ class Course:
         found: str | None = None
         cursor = uuid
         while cursor in self._steps and cursor not in known:
-            known[cursor] = None  # a chain may come round in a circle
+            known[cursor] = None  # a chain may have a cycle
             passed.append(cursor)
             if self._steps[cursor].speaks:
                 found = cursor
@@ -484,24 +486,24 @@ class Course:
 
 
 def _going_on(run: _Run | None, traits: Traits) -> _Run | None:
-    """Return a run that has not ended and is by the same writer, None for another."""
+    """Return the run if it has not ended and has the same writer; otherwise None."""
     return run if run is not None and not run.ended and run.writer == traits.writer else None
 
 
 def _told(entry: Mapping[str, object]) -> Iterable[str]:
-    """By what one can know the subagents that an answer starts: what they are told, and their calls."""
+    """Keys by which the subagents of an answer are recognised: their prompts, and the ids of their calls."""
     for block in blocks_of(entry):
         if block.get("type") == "tool_use" and block.get("name") in _STARTS_AGENT:
             yield from filter(None, (text_of(fields_of(block.get("input")).get("prompt")), text_of(block.get("id"))))
 
 
 def _task(entry: Mapping[str, object]) -> str:
-    """By what one can know the call that began a sidechain, from its first entry."""
+    """The key of the call that began a sidechain, from its first entry."""
     return text_of(entry.get("parent_tool_use_id")) or text_of(fields_of(entry.get("message")).get("content"))
 
 
 def _words(entry: Mapping[str, object]) -> bytes:
-    """Return a digest of what an entry says, without what is counted of it."""
+    """Return a digest of the contents of an entry, without its usage."""
     content = fields_of(entry.get("message")).get("content")
     try:
         data = _encoder.encode(content)
@@ -509,7 +511,7 @@ def _words(entry: Mapping[str, object]) -> bytes:
         try:
             data = encode(content)
         except UsageError:
-            return b""  # too deep to be recorded as it is, and not told from another such one
+            return b""  # nested too deep to be compared; all such entries count as equal
     # SHA-256 has instructions of its own in most processors
     return sha256(data).digest()[:8]
 

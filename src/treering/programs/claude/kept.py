@@ -1,10 +1,10 @@
-"""What a boundary of Claude Code keeps of the messages before it.
+"""The messages that a compaction boundary of Claude Code keeps.
 
 Rule 1: it names messages one by one, or the first and the last one of a row. If one of them is missing, none stays.
-Rule 2: what it names need not stand above it: a message may have been written later, beside it. A row goes from its
-last message up to its first, and no other boundary lies between.
+Rule 2: a kept message need not be an ancestor: it may have been written later, on another branch. A row is the path
+from its last message up to its first, without another boundary between.
 
-Names are long and briefs are short, so that a brief has digests of those that are named one by one.
+Names are long and briefs are short, so a brief has digests of messages that are named one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from treering.checkpoint.policy import Recorded
 from treering.format.record import Skeleton
 
 NAMES_MAX: Final = 32
-"""So many fit into a brief; of longer lists the first and the last count."""
+"""Most names that fit into a brief; of longer lists only the first and the last are used."""
 _CHARACTERS: Final = 6
 _BYTES: Final = 4
 
@@ -37,8 +37,8 @@ def kept_by(
     Args:
         brief: Of the boundary.
         above: The path down to it.
-        below: The path behind it.
-        recorded: All nodes, if they are at hand: what was written later is not on the path.
+        below: The path after it.
+        recorded: All nodes, if available: nodes that were written later are not on the path.
     """
     first, last, names = brief.get("kept"), brief.get("kept_last"), brief.get("kept_all")
     rows = {row.id: row for row in above}
@@ -53,7 +53,7 @@ def kept_by(
 
 
 def _row_of(rows: Mapping[str, Skeleton], first: object, last: object) -> list[Skeleton]:
-    """Return the nodes from `first` to `last`; none if the way up from `last` does not lead there."""
+    """Return the nodes from `first` to `last`; none if `first` is no ancestor of `last`."""
     found: list[Skeleton] = []
     cursor = rows.get(last) if isinstance(last, str) else None
     while cursor is not None and cursor.kind != "compaction":

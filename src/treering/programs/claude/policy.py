@@ -7,10 +7,10 @@
 | `branch_summary` | a message of the user; none if it is empty                                                        |
 | `compaction`     | takes the place of all before it, by the message behind it, or its own summary if made elsewhere  |
 
-A boundary of Claude Code may name a row of messages that stay. They come behind the one that it names for that, which
-is mostly the summary; a compaction made elsewhere keeps what it says behind its own summary. Setting: the model of the
-last answer. Claude Code joins messages that follow each other in one role, and builds more around them that it makes
-anew each time: the system prompt, and some reminders. (Seen in the requests of Claude Code 2.1.330.)
+A boundary of Claude Code may name a row of messages to keep. They come after the message that it names for that, mostly
+the summary; a compaction made elsewhere keeps its messages after its own summary. Setting: the model of the last
+answer. Claude Code joins consecutive messages of one role, and adds parts that it builds for each request: the system
+prompt, and some reminders. (Seen in the requests of Claude Code 2.1.330.)
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Claude(Walk):
     }
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
-        """Return the context at the end of `path`; what a boundary of Claude Code keeps stands where it says."""
+        """Return the context at the end of `path`, with kept messages at the place that the boundary names."""
         latest = next((at for at in reversed(range(len(path))) if path[at].kind == "compaction"), -1)
         brief = read_brief(path[latest]) if latest >= 0 else {}
         if not brief.get("boundary"):
@@ -74,18 +74,18 @@ class Claude(Walk):
         return Context(tuple(item for row in shown for item in self.items(row)), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path; None behind a boundary that keeps something, as only the path tells it."""
+        """Return `build` of the longer path; None after a boundary that keeps messages, which need the whole path."""
         brief = read_brief(skeleton) if skeleton.kind == "compaction" else {}
         if brief.get("boundary"):
             return None if "kept" in brief else Context((), self.settle(context.settings, skeleton))
         return super().extend(context, skeleton)
 
     def sent(self, messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
-        """Return what Claude Code sends of the messages of a context, in its order."""
+        """Return the messages of a context that Claude Code sends, in its order."""
         return sent(messages, keep_open=keep_open)
 
     def settle(self, settings: dict[str, object], skeleton: Skeleton) -> dict[str, object]:
-        """Return the settings behind a node: an answer names its model, and so does a change made elsewhere."""
+        """Return the settings after a node: an answer names its model, and so does a change made elsewhere."""
         if skeleton.kind != "model_change" and (skeleton.kind != "message" or skeleton.role != "assistant"):
             return settings
         model = read_brief(skeleton).get("model")
@@ -93,7 +93,7 @@ class Claude(Walk):
 
 
 def in_claude(message: Fields) -> Fields:
-    """Return a message in the shape of Anthropic's API; one of its own stays as it is, whatever else it has."""
+    """Return a message in the format of Anthropic's API; one in that format is not changed."""
     if _is_claude(message):
         return message
     blocks = blocks_of(message)
@@ -113,7 +113,7 @@ def _is_claude(message: Fields) -> bool:
 
 
 def _is_block(part: object) -> bool:
-    """Tell a block of Anthropic's API, also of a type that nobody here knows yet."""
+    """Tell whether an object is a block of Anthropic's API, of known or unknown type."""
     fields = fields_of(part)
     kind = fields.get("type")
     if not isinstance(kind, str) or kind in _OF_OTHERS or "thinkingSignature" in fields:
@@ -122,7 +122,7 @@ def _is_block(part: object) -> bool:
 
 
 def _part(block: Block, role: str) -> Fields | None:
-    """Return a block as the API takes it; None if it does not."""
+    """Return a block that the API accepts; None if there is none."""
     if block.kind == "thinking":
         if not block.signature or role != "assistant":
             return None  # the API refuses thinking that it has not signed
@@ -145,7 +145,7 @@ def _call_id(name: str) -> str:
 
 
 def _input(arguments: object) -> Fields:
-    """Return the arguments of a call as an object: some APIs have them as the text of one."""
+    """Return the arguments of a call as an object; some APIs have them as JSON text."""
     if isinstance(arguments, str):
         try:
             arguments = msgspec.json.decode(arguments)

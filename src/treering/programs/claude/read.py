@@ -64,13 +64,13 @@ from treering.transcript.node import Draft
 NAME: Final = "claude"
 POLICIES: Final = ("claude",)
 VERSION: Final = 2
-"""The files state none. Version 1 stands for files without ids elsewhere here, and these have some."""
+"""The files state no version. Elsewhere version 1 means files without ids, and these have ids."""
 HEAD_ENTRIES_MAX: Final = 200
-"""So many entries at the beginning are asked what there is to know of a session; large ones come later."""
+"""Entries at the beginning that are searched for facts about the session; large ones come later."""
 FAMILY_FILES_MAX: Final = 100
-"""So many files beside one are searched for the entry that its first one follows; the newest come first."""
+"""Files in the same folder that are searched for the parent of a file's first entry, newest first."""
 FAMILY_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Searched in all of them."""
+"""Bytes searched in all of them."""
 
 RULES: Final = Rules(
     moment=None, label=None, labelled_tree=False, title=("custom-title", "customTitle"), unknown="empty",
@@ -87,9 +87,9 @@ _NOT_TYPED: Final = re.compile(
     r"<(?:local-command-stdout|session-start-hook|tick|goal)>|\[Request interrupted by user[^\]]*\]"
     r"|<ide_(opened_file|selection)>.*</ide_\1>$"
 )
-"""Prompts that the SDK passes over: the program wrote them."""
+"""Prompts that the SDK ignores, since the program wrote them."""
 _CUT: Final = re.compile(rb'\s*\{[^{}\n]*"isSidechain"[^\n]*\Z')
-"""A single line that does not end: the first entry may be larger than what is looked at."""
+"""A line without an end: the first entry may be larger than the bytes read."""
 _MARKS: Final[Mapping[str, str]] = {
     "ai-title": "aiTitle",
     "custom-title": "customTitle",
@@ -100,16 +100,16 @@ _MARKS: Final[Mapping[str, str]] = {
     "queue-operation": "operation",
     "summary": "leafUuid",
 }
-"""Types of entries with which a file may begin, and a field of theirs."""
+"""Types of entries with which a file may begin, and a field of each."""
 
 
 # which files there are
 
 
 def detect(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is of Claude Code: it holds one of its entries, and no other's.
+    """Tell whether a file that begins with `head` is of Claude Code: it has one of its entries, and no other program's.
 
-    Qwen Code writes files that look alike, but for the parts of its messages.
+    Files of Qwen Code differ only in the parts of messages.
     """
     known = _CUT.match(head) is not None
     for value in read_values(io.BytesIO(uncompressed(head)), lambda *_: None, is_entry):
@@ -131,7 +131,7 @@ def _is_claude(record: Fields, message: Fields) -> bool:
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell an entry from what stands inside one, which has types and ids as well."""
+    """Tell whether an object is an entry, and not a part of one, which has a type and an id as well."""
     if not isinstance(value.get("type"), str):
         return False
     linked = isinstance(value.get("uuid"), str) and not {"timestamp", "parentUuid", "session_id"}.isdisjoint(value)
@@ -142,10 +142,10 @@ def is_entry(value: Fields) -> bool:
 
 
 def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> ClaudeSource:  # noqa: ARG001
-    """Open a session file of Claude Code, compressed by gzip or not. What it keeps beside its files is not read.
+    """Open a session file of Claude Code, compressed by gzip or not. Further files beside it are not read.
 
     Raises:
-        UsageError: No entry of Claude Code stands at the beginning of the file.
+        UsageError: The beginning of the file has no entry of Claude Code.
         NotFoundError: There is no such file.
         AccessError: The file may not be read.
     """
@@ -177,7 +177,7 @@ class ClaudeSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self, growth: Growth | None = None) -> Iterator[tuple[Entry | None, list[Draft]]]:
@@ -195,13 +195,13 @@ class ClaudeSource:
         self.leaf = course.leaf()
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the file as drafts, in its order."""
+        """Yield the drafts of the file, in its order."""
         for _, drafts in self.records():
             yield from drafts
 
 
 class _Reader:
-    """Makes drafts of the JSON values of one file, one after the other."""
+    """Makes the drafts of the JSON values of one file, in order."""
 
     def __init__(self, course: Course, ids: Ids, log: ProblemLog, time_ms: int | None) -> None:
         self._course = course
@@ -209,21 +209,21 @@ class _Reader:
         self._log = log
         self._time = time_ms
         self._chained = False
-        """It was told that entries do not say what they follow."""
+        """The problem was reported that entries name no parent."""
 
     def known(self) -> Knowledge:
-        """Return all that the entries before have to do with the next one."""
+        """Return the state on which the next entry depends."""
         state = _State(self._course.known, self._ids.made, self._time)
         return Knowledge(_state_encoder.encode(state), self._course.facts)
 
     def go_on(self, state: bytes, memo: Memo) -> None:
-        """Go on where another reader of the same file stood."""
+        """Continue from the state of another reader of the same file."""
         known = _state_decoder.decode(state)
         self._course.go_on(known.course, memo)
         self._ids.made, self._time = known.made, known.time
 
     def read(self, value: Value) -> tuple[Entry | None, list[Draft]]:
-        """Return what a value becomes: an entry and its draft, or a note with bytes in which there is none."""
+        """Return the entry of a value and its drafts, or a note with bytes that are no entry."""
         if not isinstance(value.value, dict):
             if not value.damage:
                 self._log.report(value.line, value.offset, "no_object", "this is no entry, kept as a note")
@@ -258,7 +258,7 @@ class Ids:
 
     def __init__(self) -> None:
         self.made = 0
-        """So many were made."""
+        """The number of ids made."""
 
     def __call__(self) -> str:
         """Return the next one."""
@@ -267,7 +267,7 @@ class Ids:
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
-    """What a reader knows between two entries."""
+    """The state of a reader between two entries."""
 
     course: Known
     made: int
@@ -278,11 +278,11 @@ _state_encoder = msgspec.msgpack.Encoder()
 _state_decoder = msgspec.msgpack.Decoder(_State)
 
 
-# what a file says about itself
+# the facts of a file about itself
 
 
 def _read_header(entries: Sequence[Fields], path: Path) -> Imported:
-    """Return what there is to know of a session: the first entry that says something about it counts."""
+    """Return the facts about a session; for each the first entry that states it counts."""
     stem = path.name.removesuffix(".gz").removesuffix(".jsonl")
     found = _first(entries, "sessionId") or _first(entries, "session_id")
     agent = _agent_facts(path, stem, entries)
@@ -312,7 +312,7 @@ def _first(entries: Iterable[Fields], name: str) -> str:
 
 
 def _agent_facts(path: Path, stem: str, entries: Sequence[Fields]) -> Fields:
-    """Return what is known of a subagent; nothing for a session of its own."""
+    """Return the facts about a subagent; empty for a main session."""
     if not stem.startswith(_AGENT):
         return {}
     beside = _read_sidecar(path.with_name(stem + _SIDECAR))
@@ -331,7 +331,7 @@ def _named(name: str, facts: Fields) -> Fields:
 
 
 def _read_sidecar(path: Path) -> Fields:
-    """Return what Claude Code notes about a subagent beside its file; nothing if that is missing or no JSON."""
+    """Return the metadata file of a subagent; empty if it is missing or invalid."""
     with suppress(OSError, ValueError, RecursionError):
         if path.is_file() and path.stat().st_size <= _SIDECAR_BYTES_MAX:
             return fields_of(json.loads(path.read_bytes()))
@@ -339,22 +339,22 @@ def _read_sidecar(path: Path) -> Fields:
 
 
 def _owner(path: Path) -> str:
-    """The session in whose folder a subagent's file lies; nothing if it lies beside it, as it did in old versions."""
+    """The session in whose folder a subagent's file is; empty if it is beside the session's file, as in old versions."""
     return next((part for part in reversed(path.absolute().parts[:-1]) if _UUID.fullmatch(part)), "")
 
 
 def _name_of_agent(path: Path, stem: str, owner: str) -> str:
-    """The name of a subagent's session, as the SDK has it: its path below the folder of its session."""
+    """The name of a subagent's session, as in the SDK: its path below the folder of its session."""
     parts = path.absolute().parts[:-1]
     below = parts[len(parts) - parts[::-1].index(owner) :] if owner in parts else ()
     return "/".join([part for part in (owner, *below) if part] + [stem])
 
 
 def _predecessor(linked: Sequence[Fields], path: Path, session: str) -> str:
-    """The session that this one goes on from; empty if it began by itself.
+    """The session that this one continues; empty if there is none.
 
-    A fork names it. Old versions copied its entries, with its id in them. Else the first entry follows one that is not
-    here, but in a file beside this one.
+    A fork names it. Old versions copied its entries, with its id in them. Otherwise the parent of the first entry is in
+    another file of the folder.
     """
     for entry in linked:
         named = text_of(fields_of(entry.get("forkedFrom")).get("sessionId")) or text_of(entry.get("sessionId"))
@@ -366,7 +366,7 @@ def _predecessor(linked: Sequence[Fields], path: Path, session: str) -> str:
 
 
 def _session_with(uuid: str, path: Path) -> str:
-    """The session beside a file that has an entry; empty if it is not found."""
+    """The session in the folder of a file that has an entry; empty if there is none."""
     needles = [f'"uuid":{space}"{uuid}"'.encode() for space in ("", " ")]
     left = FAMILY_BYTES_MAX
     for size, beside in _family(path):
@@ -374,7 +374,7 @@ def _session_with(uuid: str, path: Path) -> str:
         if left < 0:
             break
         with (
-            suppress(OSError, ValueError),  # gone meanwhile, or empty
+            suppress(OSError, ValueError),  # removed meanwhile, or empty
             beside.open("rb") as file,
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data,
         ):
@@ -395,11 +395,11 @@ def _family(path: Path) -> list[tuple[int, Path]]:
     return [(size, place) for _, size, place in sorted(found, reverse=True)[:FAMILY_FILES_MAX]]
 
 
-# a file as Claude Code sees it
+# a file as Claude Code reads it
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the entry at which Claude Code goes on, see `Course.leaf`."""
+    """Return the entry at which Claude Code continues, see `Course.leaf`."""
     course = Course(Ids())
     names = {course.add(entry.record).id: entry.id for entry in entries}
     leaf = course.leaf()
@@ -407,9 +407,9 @@ def restore(entries: Sequence[Entry]) -> str | None:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what the SDK's list of sessions shows: nothing for a subagent, or where there is nothing to show.
+    """Return the entry of the SDK's list of sessions: empty for a subagent, or without anything to show.
 
-    As `fold_session_summary` and `summary_entry_to_sdk_info` of the SDK have it.
+    See `fold_session_summary` and `summary_entry_to_sdk_info` of the SDK.
     """
     entries = [entry.record for entry in file.entries]
     if not entries or entries[0].get("isSidechain") is True:

@@ -1,15 +1,15 @@
-"""What Claude Code sends of the messages on a path: in which order, and without what the API would refuse.
+"""The messages of a path that Claude Code sends: their order, without parts that the API would refuse.
 
-Rule 1: an answer is written in parts, and results among them. Parts that follow each other, also with results between,
-are put together: what is said first, then the calls, then the results in their order, then what else was said.
-Rule 2: a call without a result goes, and so does a result without a call; of two calls with one id the first counts,
-and of two results (`treering.calls`).
-Rule 3: a part of blank text goes, and so does an answer of which only thinking is left.
-Rule 4: thinking that another model signed goes: only the model that it is of can read it.
-Rule 5: blocks are in the shape that the API takes. A result that tells of an error has text alone.
+Rule 1: an answer is written in parts, with results among them. Consecutive parts, also with results between, are
+joined: first the text, then the calls, then the results in their order, then other messages.
+Rule 2: calls without a result and results without a call are removed; of two calls with one id the first counts, and so
+of two results (`treering.calls`).
+Rule 3: parts of blank text are removed, and so are answers of which only thinking is left.
+Rule 4: thinking that another model signed is removed: only that model can read it.
+Rule 5: blocks have the format of the API. The result of a failed call has only text.
 
-(Seen in the requests of Claude Code 2.1.330, which makes up a result for a call at the end. Here such a call is left
-out, and the caller is told of it by `open_calls`.)
+(Seen in the requests of Claude Code 2.1.330, which adds a result for a call at the end. Here such a call is left out,
+and `open_calls` returns it.)
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _NO_MODEL: Final = "<synthetic>"
 
 
 def sent(messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
-    """Return what is sent of messages in the shape of Anthropic's API, in the order in which they are sent.
+    """Return the messages to send, in the format of Anthropic's API and the order of sending.
 
     Args:
         messages: As they were recorded.
-        keep_open: Leave in the calls that a next message can answer.
+        keep_open: Keep the calls that a next message can answer.
     """
     model = next((name for message in reversed(messages) if (name := _model(message))), "")
     said = [Sent(at, _clean(message, model)) for at, message in enumerate(messages)]
@@ -46,7 +46,7 @@ def sent(messages: Sequence[object], *, keep_open: bool = False) -> list[Sent]:
 
 
 def _turns(messages: Iterable[Sent]) -> Iterator[list[Sent]]:
-    """Yield answers, each with what follows it up to the next one; first what stands before all."""
+    """Yield the messages before the first answer, then each answer with the messages up to the next one."""
     parts: list[Sent] = []
     behind: list[Sent] = []
     for each in messages:
@@ -71,7 +71,7 @@ def _in_order(parts: list[Sent], behind: list[Sent]) -> list[Sent]:
 
 
 def _with_new_calls(messages: Sequence[Sent]) -> Iterator[Sent]:
-    """Yield messages without calls whose id stands in an earlier one: the API takes each id once."""
+    """Yield messages without calls whose id was used before: the API accepts each id once."""
     seen: set[object] = set()
     for at, message in messages:
         blocks = _blocks(message)
@@ -87,7 +87,7 @@ def _with_new_calls(messages: Sequence[Sent]) -> Iterator[Sent]:
 
 
 def _says(message: object) -> bool:
-    """Tell whether there is something to send: of an answer, more than blank text."""
+    """Tell whether a message has something to send: an answer needs more than blank text."""
     content = fields_of(message).get("content")
     if not isinstance(content, list):
         return message is not None
@@ -99,7 +99,7 @@ def _says(message: object) -> bool:
 
 
 def _only_thought(messages: Sequence[Sent]) -> set[object]:
-    """Return the answers of which nothing but thinking is left."""
+    """Return the answers of which only thinking is left."""
     answers: dict[object, bool] = {}
     for each in messages:
         if _is_answer(each.message):
@@ -125,7 +125,7 @@ def _is_blank(block: Fields) -> bool:
 
 
 def _clean(message: object, model: str) -> object:
-    """Return a message as the API takes it; the same object if it does already."""
+    """Return a message that the API accepts; the same object if nothing changes."""
     content = fields_of(message).get("content")
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
         return message
@@ -159,7 +159,7 @@ def _model(message: object) -> str:
 
 
 def _answer(each: Sent) -> object:
-    """What tells an answer from others: its id, which its parts share; a message without one is an answer by itself."""
+    """The identity of an answer: its id, which its parts share; a message without one is an answer by itself."""
     name = fields_of(each.message).get("id")
     return name if isinstance(name, str) and name else each.at
 

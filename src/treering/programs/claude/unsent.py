@@ -1,8 +1,8 @@
-"""What of a context Claude Code does not send, though it stands in its file.
+"""The parts of a context that Claude Code does not send, though they are in its file.
 
-It passes over what the API would refuse: calls without a result, results without a call or beside another, thinking
-with nothing behind it, blank texts. (Seen in the requests of Claude Code 2.1.330. A last call without a result is sent,
-with a result that the program makes up.)
+It skips parts that the API would refuse: calls without a result, results without a call or for the same call, thinking
+at the end of an answer, blank texts. (Seen in the requests of Claude Code 2.1.330. A last call without a result is
+sent, with a result that the program makes up.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _REASONS: Final = {
 
 
 def unsent(messages: Iterable[object]) -> list[LeftOut]:
-    """Tell what of a context is not sent.
+    """Return the parts of a context that are not sent.
 
     Args:
         messages: Those that the session shows to the model, in whatever shape.

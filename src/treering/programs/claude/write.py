@@ -1,14 +1,13 @@
 """Sessions as files of Claude Code.
 
-Theory of operation
--------------------
-What was imported is written from its own bytes, in its order, so a session in which nothing happened gives the file it
-was made of. What was recorded here follows as entries with the ids that the nodes have: Claude Code takes any text for
-a `uuid`. It goes on at the end of the chain that its last entry of the type `last-prompt` names, so such an entry is
-added where it would go on elsewhere; if others stand below the place, a note of the program makes an end of it.
+Theory of operation ------------------- Imported records are written with their own bytes, in their order, so an
+unchanged session gives the file of which it was made. Records made here follow as entries with the ids of their nodes:
+Claude Code accepts any text as a `uuid`. It continues at the end of the chain that its last entry of the type
+`last-prompt` names, so such an entry is added if it would continue elsewhere; if the node has children, a note of the
+program is added as a leaf below it.
 
-Whether Claude Code will find the same way is not guessed: the entries are given their places as an importer gives them.
-It sees the results of calls on every branch that goes on from the answer, for example, which other programs do not.
+The path that Claude Code will find is not guessed: the written entries are read again by the importer. For example, it
+sees the results of calls on every branch that continues an answer, which other programs do not.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 _NOT_WRITTEN: Final = frozenset({"card", "exported", "import", "link", "origin"})
-"""Notes that are about the store or the import, and not part of the conversation."""
+"""Notes about the store or the import, which are not part of the conversation."""
 _SHOWN: Final = frozenset({"message", "custom_message", "branch_summary"})
 _REASONS: Final = {
     "agent": "what is known of a subagent is kept in a file beside its own, which is not written",
@@ -58,14 +57,14 @@ _REASONS: Final = {
 _NO_WORD: Final = "the format has no such record"
 _NOTHING: Final = "there is nothing in it that the program would send"
 _VERSION: Final = "2.1.330"
-"""Of Claude Code, in entries of sessions that have none from it: how they look is taken from this one."""
+"""The version of Claude Code in entries of sessions without any, whose format they have."""
 _PROMPT_CHARACTERS_MAX: Final = 200
 _ENVELOPE: Final = ("userType", "entrypoint", "cwd", "version", "gitBranch")
 """Fields that an entry has like the one before."""
 
 
 def compose(view: View) -> Composed:
-    """Make a file of Claude Code of a session."""
+    """Make a session file of Claude Code."""
     return _Composer(view).compose()
 
 
@@ -77,9 +76,9 @@ class _Found:
         """Of the entries; those of notes are empty."""
         self.parents: list[str | None] = []
         self.cut = 0
-        """So many entries do not say what they follow."""
+        """The number of entries that name no parent."""
         self.leaf: str | None = None
-        """Where it will go on."""
+        """The entry at which it will continue."""
 
 
 class _Composer:
@@ -88,16 +87,16 @@ class _Composer:
     def __init__(self, view: View) -> None:
         self._view = view
         self._claude = True
-        """Records may be entries of Claude Code: no other program's header says otherwise."""
+        """Whether records may be entries of Claude Code: no header is of another program."""
         self._session = _uuid_of(view.info.id)
         self._forked_from = ""
         self._before = b""
         self._lines = Sheaf()
         self._changed = False
         self._links: dict[str | None, str | None] = {None: None}
-        """Of each node: the `uuid` that those below it name as their parent."""
+        """By node: the `uuid` that its children name as their parent."""
         self._written: dict[str, str] = {}
-        """Of each node that is an entry: the first one of those that it is."""
+        """By written node: the first of its entries."""
         self._parents: dict[str, str | None] = {}
         self._amended: dict[str | None, object] = {}
         self._later: list[Fields] = []
@@ -105,7 +104,7 @@ class _Composer:
         self._unseen: dict[str, tuple[str, str]] = {}
         self._pieces: set[str] = set()
         self._summaries: set[str] = set()
-        """Compactions: what a later one keeps has none of them."""
+        """Compactions, which a later one never keeps."""
         self._envelope: Fields = {"userType": "external", "cwd": view.info.cwd, "version": _VERSION, "gitBranch": ""}
         self._hidden: set[str] = view.perform(_hidden)
         self._circular = is_circular(view)
@@ -119,7 +118,7 @@ class _Composer:
             self._take(stored.draft)
         for entry in self._later:
             self._write(entry)
-        if not self._lines:  # a file without an entry is none
+        if not self._lines:  # a file without an entry is no session file
             self._write({"type": "mode", "mode": "normal", "sessionId": self._session})
         found = self._read_again()
         if self._changed or found.leaf != self._view.node:
@@ -137,7 +136,7 @@ class _Composer:
             ambiguous=self._circular,
         )
 
-    # what was imported
+    # imported records
 
     def _take(self, draft: Draft) -> None:
         if draft.type == "node":
@@ -170,7 +169,7 @@ class _Composer:
         self._left.update([("agent", False)] if "agent" in fields_of(facts.get("extra")) else [])
 
     def _take_entry(self, draft: Draft) -> None:
-        """Write an entry of Claude Code as it was."""
+        """Write an entry of Claude Code unchanged."""
         entry = write_entry(draft)
         if entry.get("type") == "custom-title":
             self._settle_titles(text_of(entry.get("customTitle")))
@@ -197,10 +196,10 @@ class _Composer:
         self._lines.append(encode(entry) + b"\n" if line is None else line)
 
     def _entries(self) -> Iterator[Fields]:
-        """Yield what was written so far."""
+        """Yield the entries written so far."""
         return (fields_of(decode(line.strip())[0]) for line in self._lines)
 
-    # what was recorded here
+    # records made here
 
     def _take_edit(self, edit: Draft) -> None:
         if edit.kind != "amend" and not (edit.brief or {}).get("undo"):
@@ -215,7 +214,7 @@ class _Composer:
         self._later.append({"type": "custom-title", "customTitle": title, "sessionId": self._session})
 
     def _settle_titles(self, given: str) -> None:
-        """Write the titles that were recorded here before one of the file; it may be the first of these, come back."""
+        """Write the titles recorded here before one of the file, which may be the first of these, imported again."""
         if self._later and self._later[0]["customTitle"] == given:
             del self._later[0]
             return
@@ -249,7 +248,7 @@ class _Composer:
         self._note_written(draft, names[-1], names[0])
 
     def _messages(self, draft: Draft) -> list[Fields]:
-        """Return what a node says as messages of Claude Code: an answer with results in it is two."""
+        """Return the messages of Claude Code for a node: an answer with results in it is two."""
         if draft.kind == "branch_summary":
             text = fields_of(draft.payload).get("summary")
             return [fields_of(render(BRANCH_SUMMARY, draft.payload, _seen(draft)))] if text else []
@@ -286,7 +285,7 @@ class _Composer:
         }
 
     def _compact(self, draft: Draft, parent: str | None) -> None:
-        """Write a compaction as a boundary, and its summary as the message behind it."""
+        """Write a compaction as a boundary, followed by its summary as a message."""
         brief, name = draft.brief or {}, str(draft.id)
         boundary, facts = f"{name}-part1", self._kept(draft, name)
         tokens = brief.get("tokens_before")
@@ -315,7 +314,7 @@ class _Composer:
         self._note_written(draft, name, boundary)
 
     def _kept(self, draft: Draft, anchor: str) -> Fields:
-        """Return which row of messages stays, if any of them is on the way to the compaction."""
+        """Return the row of kept messages, if any of them is on the path to the compaction."""
         kept = (draft.brief or {}).get("kept")
         path = [*self._path(draft.parent if isinstance(draft.parent, str) else None)]
         if kept not in path:
@@ -336,10 +335,10 @@ class _Composer:
             yield node
             node = self._parents[node]
 
-    # where Claude Code will go on
+    # where Claude Code will continue
 
     def _read_again(self) -> _Found:
-        """Return what those who read the file find."""
+        """Read the written entries as the importer does."""
         course, found = Course(Ids()), _Found()
         for entry in self._entries():
             spot = course.add(entry)
@@ -350,7 +349,7 @@ class _Composer:
         return found
 
     def _settle(self, found: _Found) -> _Found:
-        """See to it that Claude Code goes on where the session stands, on the same way; else report it."""
+        """Make Claude Code continue at the session's head, on the same path; report it if that fails."""
         path = [*self._path(self._view.node)][::-1]
         wanted = [name for node in path if node in self._written for name in self._names(node)]
         if not wanted:
@@ -370,7 +369,7 @@ class _Composer:
         return found
 
     def _names(self, node: str) -> list[str]:
-        """The entries that a node became."""
+        """The entries of a node."""
         first = self._written[node]
         if first == node:
             return [node]
@@ -390,10 +389,8 @@ class _Composer:
         self._write({"type": "last-prompt", "lastPrompt": text, "leafUuid": uuid, "sessionId": self._session})
 
     def _write_end(self, node: str, parent: str | None) -> str:
-        """Write a note of the program below an entry that others stand below, so that it ends a chain."""
-        name = str(
-            uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._lines)}")
-        )  # an earlier one may be there
+        """Write a note of the program as a child of an entry that has children, so that the entry ends a chain."""
+        name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._lines)}"))  # an earlier one may exist
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
         del entry["message"]
@@ -407,7 +404,7 @@ def _hidden(reader: Readable) -> Steps[set[str]]:
 
 
 def _is_entry(draft: Draft) -> bool:
-    """Tell a record that was made of an entry of Claude Code."""
+    """Tell whether a record was made of an entry of Claude Code."""
     source, payload = draft.source or {}, fields_of(draft.payload)
     if RAW in source:
         return True
@@ -421,7 +418,7 @@ def _seen(draft: Draft) -> Seen:
 
 
 def _thought(payload: object, signed: Sequence[Fields]) -> bool:
-    """Tell whether a message of another program had thoughts that are not among what is written."""
+    """Tell whether a message of another program had thinking that is not written."""
     content = fields_of(payload).get("content")
     blocks = [fields_of(part) for part in content] if isinstance(content, list) else []
     thoughts = [block for block in blocks if block.get("type") in ("thinking", "reasoning")]
@@ -429,7 +426,7 @@ def _thought(payload: object, signed: Sequence[Fields]) -> bool:
 
 
 def _answer(message: Fields, name: str, model: str) -> Fields:
-    """Return an answer with the fields that Claude Code relies on."""
+    """Return an answer with the fields that Claude Code needs."""
     content = message["content"]
     blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
     calls = any(fields_of(part).get("type") == "tool_use" for part in blocks)
@@ -440,7 +437,7 @@ def _answer(message: Fields, name: str, model: str) -> Fields:
 
 
 def _uuid_of(name: str) -> str:
-    """Return the id of a session as Claude Code needs it: it opens no others."""
+    """Return the id of a session as a UUID: Claude Code opens no other."""
     try:
         return str(UUID(name))
     except ValueError:

@@ -1,11 +1,11 @@
-"""Large parts of oh-my-pi's records: files named by the SHA-256 of what is in them, in a folder beside the sessions.
+"""Large parts of oh-my-pi's records: files named by the SHA-256 of their contents, in a folder beside the sessions.
 
     {"type":"image","data":"blob:sha256:<64 hex digits>","mimeType":"image/png"}
 
-Rule 1: a reference is one only where oh-my-pi writes references (the table below). The same text anywhere else, in a
-message about blobs for example, is just text.
+Rule 1: a reference counts only where oh-my-pi writes references (the table below). The same text elsewhere, for example
+in a message about blobs, is text.
 Rule 2: no reference ever reaches a model. A model cannot read it, and providers refuse the whole request over one. If
-the file is missing or damaged, a text that says so stands in its place.
+the file is missing or damaged, a text that says so replaces it.
 
 | place                                                     | the file holds                |
 |-----------------------------------------------------------|-------------------------------|
@@ -26,7 +26,7 @@ from typing import Final
 
 PREFIX: Final = "blob:sha256:"
 EXTERNAL_CHARACTERS_MIN: Final = 1024
-"""Base64 of this length or more goes to a file of its own. Data URLs do whatever their length."""
+"""Base64 of this length or more becomes a file. Data URLs always do."""
 FOLDER: Final = "blobs"
 BLOB_BYTES_MAX: Final = 256 * 1024 * 1024
 """Largest file that is read for a reference."""
@@ -38,7 +38,7 @@ Load = Callable[[str], bytes | None]
 Save = Callable[[bytes], str]
 """Keeps bytes and returns their digest."""
 Missing = Callable[[str], None]
-"""Is told of each reference that leads nowhere."""
+"""Called with each reference whose file is missing or damaged."""
 Fields = dict[str, object]
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -60,7 +60,7 @@ def find_folder(file: Path) -> Path | None:
 
 
 def loader(folder: Path | None) -> Load:
-    """Return a function that reads blobs of a folder, and only those whose content is what their name says."""
+    """Return a function that reads blobs of a folder, and only those whose contents have the digest in their name."""
 
     def load(digest: str) -> bytes | None:
         if folder is None:
@@ -78,7 +78,7 @@ def loader(folder: Path | None) -> Load:
 
 
 def has_reference(value: object) -> bool:
-    """Tell whether there is a text that looks like a reference; most records have none, and need not be built anew."""
+    """Tell whether a value has a text that looks like a reference; most records have none, and need no copy."""
     stack = [value]
     while stack:
         part = stack.pop()
@@ -91,7 +91,7 @@ def has_reference(value: object) -> bool:
 
 
 def resolve(value: object, load: Load, missing: Missing, key: str = "") -> object:
-    """Return a JSON value with its references replaced by what they stand for."""
+    """Return a JSON value with its references replaced by the contents of their files."""
     if isinstance(value, list):
         return [resolve(part, load, missing, key) for part in value]
     if not isinstance(value, dict):
@@ -154,7 +154,7 @@ def _note(reference: str) -> str:
 
 
 def externalise(value: object, save: Save, key: str = "") -> object:
-    """Return a JSON value as oh-my-pi writes it: what `resolve` put in goes back to files, the other way round."""
+    """Return a JSON value as oh-my-pi writes it, with large parts replaced by references: the inverse of `resolve`."""
     if isinstance(value, str):
         return PREFIX + save(value.encode("utf-8", "surrogatepass")) if _is_data_url(value, key) else value
     if isinstance(value, list):

@@ -1,10 +1,10 @@
 """Session files of oh-my-pi: pi's format with a title slot, more types of entries, and images in files of their own.
 
-What becomes of each type of entry stands in `docs/reference/programs/omp.md`; how a file is read, in
-`treering.programs.common.reader`. Here is what differs from pi.
+`docs/reference/programs/omp.md` says which record each type of entry becomes; `treering.programs.common.reader` reads
+the lines. This module has the differences from pi.
 
-References to blobs are resolved before anything is made of an entry, so drafts hold images as a model gets them. On the
-way back they become references again, which is checked at import: whatever would be written otherwise keeps its bytes.
+References to blobs are resolved before the draft of an entry is made, so drafts hold the images. An export writes
+references again. The import checks that this gives the same bytes, and otherwise keeps the bytes.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ POLICIES: Final = ("omp", "omp-transcript")
 RULES: Final = Rules(moment=read_time, title=None, needs_id=True)
 
 CALLS_CHARACTERS_MAX: Final = 320
-"""What the digests of one message's calls may take of its brief. With more than 35 calls each gets a shorter one."""
+"""Characters of a brief for the digests of a message's calls. With more than 35 calls each digest is shorter."""
 CALLS_MAX: Final = 64
-"""Calls of one message that are looked at, so that digests keep 4 digits; further ones count as answered."""
+"""Calls of one message that get a digest, of at least 4 digits; further ones count as answered."""
 SMALL_BYTES_MAX: Final = 440
-"""What data of a mode, or a list of rules, may take of a brief."""
+"""Bytes of a brief for the data of a mode, or a list of rules."""
 
 _NOTES: Final = frozenset({"label", "model_usage", "title_change"})
 OWN_TYPES: Final = frozenset({
@@ -65,7 +65,7 @@ _OWN_FIELDS: Final = {
 _SPEAKERS: Final = ("developer", "assistant")
 _REQUESTS: Final = ("skill-prompt", "collab-prompt")
 _SAYING: Final = {"text": ("text",), "thinking": ("thinking", "thinkingSignature"), "redactedThinking": ("data",)}
-"""Blocks of a turn, and where they say something."""
+"""Types of blocks of a turn, and their fields with text."""
 _ROLLOVER: Final = "experimental-context-rollover"
 _NOTEBOOK_BYTES_MAX: Final = 16_384
 _FAMILIES: Final = ("openai", "anthropic", "google")
@@ -76,10 +76,10 @@ restore = pi.restore
 
 
 def detect(head: bytes) -> bool:
-    """Tell whether a file that begins with `head` is a session of oh-my-pi: it has what pi does not write.
+    """Tell whether a file that begins with `head` is a session of oh-my-pi: it has something that pi never writes.
 
-    That is a title slot, or a header or entry with a type or field of its own. A file that has none of these could be
-    of both, and is taken for pi's.
+    That is a title slot, or a header or entry with a type or field of its own. A file without these could be of either
+    program, and counts as one of pi.
     """
     found = read_values(io.BytesIO(uncompressed(head)), lambda *_: None, pi.is_entry)
     records = [value.value for value in found if isinstance(value.value, dict)]
@@ -114,10 +114,10 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> O
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what oh-my-pi's own list of sessions shows of one.
+    """Return the entry of oh-my-pi's own list of sessions.
 
-    A session without a title has that of its latest compaction; one in which no user spoke begins with another message.
-    oh-my-pi looks at the first 4 KiB of a file only; here it is the whole file.
+    A session without a title has that of its latest compaction; one without messages of a user shows another message.
+    oh-my-pi reads only the first 4 KiB of a file; this reads the whole file.
     """
     shown = {"title" if name == "name" else name: value for name, value in pi.listing(file).items()}
     compactions = [entry.record for entry in file.entries if entry.type == "compaction"]
@@ -144,7 +144,7 @@ class OmpSource(LinesSource):
             self.header = with_slot(self.header, slot)
 
     def records(self, growth: Growth | None = None) -> Iterator[Record]:
-        """Yield the records of the file with their drafts, in its order; the slot is kept beside the header."""
+        """Yield the records of the file with their drafts, in its order; the slot is kept in the header's note."""
         for entry, drafts in super().records(growth):
             if self._slot_raw and entry is None and drafts[0].kind == "import":
                 note = drafts[0]
@@ -163,7 +163,7 @@ class OmpSource(LinesSource):
 
 
 def with_slot(header: Imported, slot: TitleSlot) -> Imported:
-    """Return what the header says once the title slot goes before it."""
+    """Return the header with the title of the slot, which takes precedence."""
     extra = {name: value for name, value in header.extra.items() if name not in ("title", "titleSource")}
     extra |= {"titleSource": slot.source} if slot.source else {}
     return msgspec.structs.replace(header, title=slot.title, extra=extra)
@@ -177,7 +177,7 @@ def _read_header(header: Fields, path: Path) -> Imported:
 
 
 def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """What decides whether and how a message is shown is in its brief."""
+    """The brief has the facts that decide whether and how a message is shown."""
     fields = pi.read_message(rest, place, reader)
     message = fields.get("payload")
     if not isinstance(message, dict):
@@ -195,7 +195,7 @@ def _read_message(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _request(message: Fields) -> Fields:
-    """A skill that the user called, or what a peer of the user wrote, is a request like a message of the user."""
+    """A skill that the user called, or a message of a peer, is a request like a message of the user."""
     asked = message.get("customType") in _REQUESTS and message.get("attribution") == "user"
     return {"request": True} if asked else {}
 
@@ -216,7 +216,7 @@ def _turn(message: Fields) -> Fields:
 
 
 def _is_mute(content: object) -> bool:
-    """Tell a turn in which nothing was said."""
+    """Tell whether a turn has no text."""
     blocks = content if isinstance(content, list) else [None]
     return all(isinstance(block, dict) and _is_blank(block) for block in blocks)
 
@@ -238,7 +238,7 @@ def _digest(call: object) -> str:
 
 
 def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """A replay that a provider made itself stands for what was kept; then only what is behind its end is shown."""
+    """A replay made by a provider replaces the kept messages; then only messages after its end are shown."""
     fields = pi.read_compaction(rest, place, reader)
     fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
     fields["brief"].pop("system", None)  # pi's; here it is a field like any other
@@ -257,7 +257,7 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _above(reader: Reader, name: str | None, place: Place) -> str | None:
-    """The node at or above an entry on the way to `place`, empty if there is none; off the way, the entry itself."""
+    """The entry or its nearest ancestor that is a node on the path to `place`; off that path, the entry itself."""
     on_the_way = reader.chain.kept_from(name, place) != name
     return reader.chain.node_at(name) or "" if on_the_way else name
 
@@ -275,7 +275,7 @@ def _read_custom(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _read_extension(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """What an extension keeps; of the model's notebook, whether there is something in it."""
+    """The state of an extension; for the model's notebook, whether it is empty."""
     fields = _read_custom(rest, place, reader)
     if fields["brief"].get("custom_type") == NOTEBOOK and _is_notebook(fields["payload"].get("data")):
         fields["brief"]["notes"] = bool(fields["payload"]["data"]["text"])
@@ -300,7 +300,7 @@ def _read_custom_message(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def _read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The default model is that of the session, as in other formats; those for other roles stand beside it."""
+    """The default model is that of the session, as in other formats; models for other roles are further settings."""
     payload = take(rest, "model", "role", "resolvedModelIsFallback")
     name, role = text_of(payload.get("model")), payload.get("role")
     if not name:
@@ -335,7 +335,7 @@ def _is_tier(value: object) -> bool:
 
 
 def _read_mode_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """The data of a mode is a setting as long as it is small."""
+    """The data of a mode is a setting if it is small."""
     payload = take(rest, "data")
     brief = take_small(rest, mode="mode")
     return {"payload": payload, "brief": brief | ({"data": payload["data"]} if _is_small(payload.get("data")) else {})}
@@ -356,7 +356,7 @@ def _is_small(value: object) -> bool:
 
 
 def _read_title_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """What a title was changed to when. The title in force is that of the slot."""
+    """A former change of the title. The current title is that of the slot."""
     return {"payload": take(rest, "title", "previousTitle", "source", "trigger")}
 
 
@@ -417,7 +417,7 @@ WORDS: Final = pi.Words(
 
 
 def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
-    """Return oh-my-pi's way of writing such files, for a file with these blobs."""
+    """Return the dialect of oh-my-pi for a file with these blobs."""
     return msgspec.structs.replace(
         pi.DIALECT,
         name=NAME,
@@ -433,7 +433,7 @@ def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
 
 
 class _Resolving(NamedTuple):
-    """Reads an entry as another function does, with what its references stand for in their places."""
+    """Reads an entry by another function after its references were resolved."""
 
     read: ReadEntry
     load: Load

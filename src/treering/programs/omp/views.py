@@ -1,4 +1,4 @@
-"""How oh-my-pi words what it shows. A view is stored by its name, so what it means never changes."""
+"""The views of oh-my-pi. A view is stored by its name, so its result never changes."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ CUSTOM_MESSAGE: Final = "omp.custom_message@1"
 STRIPPED: Final = "omp.stripped@1"
 """Followed by the numbers of the tool calls that are taken out, counted from 0."""
 ROW: Final = "omp.row@1"
-"""The same for a person, who is told how many they are."""
+"""The same for a person, with the number of removed calls."""
 NATIVE: Final = "omp.native@1"
 """A summary that a provider wrote; followed by its time, in milliseconds, if that is not that of its compaction."""
 NOTES: Final = "omp.notes@1"
 REHYDRATED: Final = "omp.rehydrated@1"
-"""A message that is sent without what its provider takes only while a connection lasts."""
+"""A message without the parts that its provider accepts only during one connection."""
 DIVIDER: Final = "omp.divider@1"
 SUPERSEDED: Final = "omp.superseded@1"
 
@@ -34,13 +34,13 @@ _ARCHIVE: Final = "snapcompact"
 
 
 def _compaction(payload: object, seen: Seen) -> object:
-    """The summary; with it, what the provider replays itself, and the pictures that older history was made into."""
+    """The summary, with the replay of the provider, and the pictures that older history was rendered to."""
     fields = fields_of(payload)
     return _summary(fields, seen, fields, replay=replay_of(fields_of(fields.get("preserveData"))))
 
 
 def _native(payload: object, seen: Seen) -> object:
-    """A summary that a provider wrote, with what it needs to take it up again."""
+    """A summary that a provider wrote, with the data that the provider needs to continue from it."""
     fields = fields_of(payload)
     preserved = fields_of(fields.get("preserveData"))
     message = _summary(fields, seen, fields, replay=replay_of(preserved) or native_of(preserved))
@@ -48,7 +48,7 @@ def _native(payload: object, seen: Seen) -> object:
 
 
 def native_of(kept: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the summary that Anthropic wrote, from what a compaction preserved; None if there is none."""
+    """Return the summary that Anthropic wrote, from the data of a compaction; None if there is none."""
     native = fields_of(kept.get(NATIVE_PAYLOAD))
     found = {name: native.get(name) for name in ("provider", "content", "encryptedContent", "filesText")}
     texts = {name: text for name, text in found.items() if isinstance(text, str) and text}
@@ -95,7 +95,7 @@ def _summary(
 
 
 def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
-    """Return the history that a provider made itself, from what a compaction preserved; None if there is none."""
+    """Return the provider's own replay from the data of a compaction; None if there is none."""
     remote = fields_of(kept.get(_REPLAY))
     provider, items = remote.get("provider"), remote.get("replacementHistory")
     if not (isinstance(provider, str) and provider and isinstance(items, list)):
@@ -106,7 +106,7 @@ def replay_of(kept: Mapping[str, object]) -> dict[str, object] | None:
 
 
 def _archived(archive: Mapping[str, object]) -> list[dict[str, object]]:
-    """Return what an archive of pictures shows: its oldest text, the pictures, its newest text."""
+    """Return the contents of an archive of pictures: its oldest text, the pictures, its newest text."""
     head, tail = ((text if isinstance(text := archive.get(name), str) else "") for name in ("textHead", "textTail"))
     pictures = [_picture(frame) for frame in listed(archive.get("frames")) if _is_frame(frame)]
     imaged = any(block["type"] == "image" for block in pictures)
@@ -156,7 +156,7 @@ def _custom_message(payload: object, seen: Seen) -> object:
 
 
 def is_rehydrated(message: Mapping[str, object]) -> bool:
-    """Tell a message with a replay that GitHub Copilot refuses once its connection is gone."""
+    """Tell whether a message has a replay that GitHub Copilot refuses after the end of its connection."""
     payload = fields_of(message.get("providerPayload"))
     return message.get("provider") == "github-copilot" and payload.get("type") == "openaiResponsesHistory"
 
@@ -176,7 +176,7 @@ def _unsigned(block: Any) -> Any:
 
 
 def _stripped(payload: object, seen: Seen) -> object:
-    """The message without some of its tool calls, and without what a provider would find to be out of place then."""
+    """The message without some of its tool calls, and without parts that a provider then refuses."""
     message = fields_of(_rehydrated(payload, seen))
     gone = {int(number) for number in seen.argument.split(",")}
     number, content = -1, []

@@ -1,4 +1,4 @@
-"""What oh-my-pi is given that was not recorded by it: pi's words, a title slot, and images in files of their own."""
+"""Translate records of other programs to entries of oh-my-pi: those of pi, with a title slot, and images as files."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from treering.transcript.node import Draft
 FORMAT: Final = "omp"
 _FAILED: Final = frozenset({"error", "aborted"})
 _KNOWN: Final = frozenset({"archive", "credential_pin", "reset_boundary", "session_init", "ttsr_injection"})
-"""Kinds that are types of oh-my-pi, wherever they come from."""
+"""Kinds that are types of oh-my-pi, also in records of other programs."""
 
 
 def compose(view: View) -> Composed:
-    """Make a file of oh-my-pi of a session."""
+    """Make a session file of oh-my-pi."""
     target = _Omp()
     composed = compose_lines(view, target, target.encode)
     slot = _slot(view)
@@ -39,7 +39,7 @@ def compose(view: View) -> Composed:
 
 
 def _slot(view: View) -> bytes:
-    """The title slot: that of the imported file as long as nobody gave another title; a file without one stays so."""
+    """The title slot of the imported file, unless the title changed; none if the file has none."""
     notes = [*stored_drafts(view, FORMAT, types=("note",))]
     header = header_in(notes)
     since = notes[next((at for at, each in enumerate(notes) if each.draft is header), -1) + 1 :]
@@ -76,7 +76,7 @@ class _Omp:
         return (old or {}) | made
 
     def encode(self, record: Fields) -> bytes:
-        """Return a record as it stands in the file: large images are references to files beside it."""
+        """Return a record with references to files in place of large images."""
         return encode_javascript(externalise(record, self._save))
 
     def _save(self, data: bytes) -> str:
@@ -85,7 +85,7 @@ class _Omp:
         return name
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as oh-my-pi would have written it."""
+        """Return a record as oh-my-pi would have written it."""
         adapt = _ADAPTED.get(draft.kind, adapted_for_pi if draft.kind not in _KNOWN else _as_it_is)
         made = adapt(draft, _as_two(settings))
         if made is not None and made.kind == "message":
@@ -93,11 +93,11 @@ class _Omp:
         return made
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Return a message with each result in one of its own, as pi has them."""
+        """Split a message so that each result is a message, as in pi."""
         return apart(message)
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
-        """Return a label that is there already, or takes off one that is not."""
+        """Return an entry that repeats an existing label, or removes a label that does not exist."""
         brief: dict[str, object] = {"label": label}
         return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms)
 
@@ -106,7 +106,7 @@ class _Omp:
         return None
 
     def _look_at(self, made: Draft) -> None:
-        """Note calls and results of messages recorded here, which oh-my-pi sends only in pairs."""
+        """Record the calls and results of messages made here, which oh-my-pi sends only in pairs."""
         fields = fields_of(made.payload)
         content = fields.get("content")
         blocks = content if isinstance(content, list) else []
@@ -120,7 +120,7 @@ class _Omp:
             }
 
     def not_sent(self) -> list[LeftOut]:
-        """Tell what stands in the file and is not sent by oh-my-pi as it was by us."""
+        """Return the messages in the file that oh-my-pi does not send as the session does."""
         alone = len(self._calls ^ self._answered)
         counts = {
             "tool_call": (alone, "the program sends calls and results only in pairs"),
@@ -130,7 +130,7 @@ class _Omp:
 
 
 def _as_two(settings: Mapping[str, object]) -> Mapping[str, object]:
-    """Return settings with the default model of a session of oh-my-pi as provider and model, as others have it."""
+    """Return settings with oh-my-pi's default model split into provider and model, as in other formats."""
     provider, _, model = str(fields_of(settings.get("models")).get("default") or "").rpartition("/")
     return {"provider": provider, "model": model, **settings} if model else settings
 
@@ -147,7 +147,7 @@ def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
 
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
-    """The default model is provider and model in one; models for other roles cannot be told by our settings."""
+    """The default model joins provider and model; models for other roles have no settings here."""
     brief = draft.brief or {}
     named = [brief.get(name, settings.get(name)) for name in ("provider", "model")]
     model = "/".join(part for part in named if isinstance(part, str) and part)

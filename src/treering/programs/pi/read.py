@@ -43,7 +43,7 @@ _NOTES: Final = frozenset({"label", "session_info", "usage"})
 _EDITABLE: Final = ("user", "assistant", "toolResult")
 _NAMED_BY_PI: Final = re.compile(r"[-\dTZ]+_(.+)")  # a time and the id of the session
 NO_MESSAGES: Final = "(no messages)"
-"""What a list shows of a session in which no user spoke."""
+"""The text that a list shows for a session without messages of a user."""
 
 
 def detect(head: bytes) -> bool:
@@ -64,7 +64,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> L
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the entry at which pi goes on: the last one, of whatever type."""
+    """Return the entry at which pi continues: the last one, of any type."""
     return entries[-1].id if entries else None
 
 
@@ -74,7 +74,7 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what pi's own list of sessions shows of one."""
+    """Return the entry of pi's own list of sessions."""
     messages = [entry.record for entry in file.entries if entry.type == "message"]
     spoken = [message for record in messages if _role(message := _message(record)) in ("user", "assistant")]
     texts = ((_role(message), " ".join(texts_in(message.get("content")))) for message in spoken)
@@ -122,7 +122,7 @@ RULES: Final = Rules(moment=read_time, needs_id=True)
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return what a header says; one without an id gets that of the file's name."""
+    """Return the facts of a header; one without an id gets that in the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "title", "parentSession") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -146,7 +146,7 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version as pi compares it: none is 1, text is the number in it, and what is no number is new."""
+    """Return the version as pi compares it: a missing one is 1, a text is converted, other values count as new."""
     if value is None:
         return 1
     if value in ("", []):
@@ -163,16 +163,16 @@ def is_header(value: object) -> bool:
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell an entry from the blocks inside one, which have types and ids as well."""
+    """Tell whether an object is an entry, and not a block inside one, which has a type and an id as well."""
     placed = isinstance(value.get("id"), str) and "parentId" in value
     return isinstance(value.get("type"), str) and (placed or isinstance(value.get("timestamp"), str))
 
 
-# From an entry to a draft. Each takes its fields out of `rest` and returns fields of the draft.
+# From an entry to a draft. Each removes its fields from `rest` and returns fields of the draft.
 
 
 def read_message(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A message is kept as it is; what a policy asks for is in the brief as well."""
+    """The payload is the message, unchanged; the brief has the facts that policies need."""
     message = rest.get("message")
     if not isinstance(message, dict):
         return {"brief": {"context": False}}  # pi fails here; a model could do nothing with it
@@ -196,9 +196,9 @@ def _migrated(message: Fields, version: int) -> Fields:
 
 
 def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
-    """What it keeps from is a node of ours; pi 1.5 has the system message in force in it."""
+    """The first kept entry becomes a node id; pi 1.5 stores the current system message in the entry."""
     index = rest.get("firstKeptEntryIndex")
-    if reader.version < 2 and isinstance(index, int):  # what stands further down has no number yet, in pi either
+    if reader.version < 2 and isinstance(index, int):  # later entries have no number yet, as in pi
         named = (reader.numbered[index] or None) if 0 <= index < len(reader.numbered) else None
     else:
         named = reader.chain.find(rest.get("firstKeptEntryId"))
@@ -213,12 +213,12 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
 
 
 def timed(payload: Fields, reader: Reader) -> Fields:
-    """Return a payload that says so if its entry has no time: pi shows none, and the node has that of its neighbour."""
+    """Mark the payload of an entry without a time: pi shows no time, and the node has that of its neighbour."""
     return payload if reader.has_time else payload | {"timestamp": None}
 
 
 def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The node linked is that of `fromId`, or the nearest above it. pi 0.73 and 1.5 mean two things by it."""
+    """The link is to the node of `fromId`, or its nearest ancestor that is a node."""
     payload = take(rest, "summary", "details", "usage", "fromHook", "fromId")
     fields: Fields = {"payload": timed(payload, reader), "brief": {} if payload.get("summary") else {"empty": True}}
     source = reader.chain.node_at(reader.chain.find(payload.get("fromId")))
@@ -236,7 +236,7 @@ def read_custom(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_context_edit(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """What the edit is about stands beside it, so that a view of this node can show the message it makes."""
+    """The payload has the edit and its target's message, so that a view of this node can show the edited message."""
     target = take_target(rest, "targetId", reader)
     brief: Fields = {"target": target}
     payload = take(rest, "replacement")
@@ -271,17 +271,17 @@ def read_thinking_change(rest: Fields, _place: Place, _reader: Reader) -> Fields
 
 
 def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A label hangs on its target; null takes it off."""
+    """A label is a note about its target; null removes it."""
     return {"target": take_target(rest, "targetId", reader), "brief": {"label": take_text(rest, "label")}}
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A title is about the whole session; null takes it off."""
+    """A title is about the whole session; null removes it."""
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
 def read_usage(rest: Fields, place: Place, _reader: Reader) -> Fields:
-    """The numbers are in the brief, where they are added up."""
+    """The counts are in the brief, where they are summed."""
     payload = take(rest, *rest)
     usage = fields_of(payload.get("usage"))
     cost = usage.get("cost")
@@ -314,12 +314,12 @@ READERS: Final[Mapping[str, Callable[[Fields, Place, Reader], Fields]]] = {
 
 
 class Words(NamedTuple):
-    """How pi, or a relative of it, words its entries."""
+    """The fields and types of entries of pi, or of a program that began as a copy of it."""
 
     written: Mapping[str, tuple[str, ...]]
     """The fields of each type of entry, in the order in which they are written."""
     types: Mapping[str, str]
-    """Types of entries by the kind of our record, where they differ; of notes, `note:` stands before the kind."""
+    """Types of entries by kind of record, where they differ; kinds of notes have the prefix `note:`."""
     briefs: Mapping[str, str]
     """Fields that are in the brief, and their names there."""
     nullable: frozenset[str] = frozenset()
@@ -360,7 +360,7 @@ def to_record(draft: Draft, parent: str | None) -> Fields:
 
 
 def write_record(words: Words, draft: Draft, parent: str | None) -> Fields:
-    """Return the entry of which a draft was made, as `words` have it."""
+    """Return the entry of which a draft was made, with the fields and types of `words`."""
     named = f"note:{draft.kind}" if draft.type == "note" else draft.kind
     kind = words.types.get(named, draft.kind)
     left = dict(draft.source or {})
@@ -394,7 +394,7 @@ def _own_fields(words: Words, kind: str, draft: Draft) -> Fields:
 
 
 def _restored(own: Fields, left: Fields) -> Fields:
-    """Return what was left over when the entry was read; of a message that was migrated, the role it had."""
+    """Return the remaining fields of the entry; for a migrated message, with its old role."""
     message, was = own.get("message"), left.get("message")
     if isinstance(message, dict) and isinstance(was, dict):
         return left | {"message": message | was}

@@ -1,4 +1,4 @@
-"""What pi is given that was not recorded by it: messages and changes of ours, in its words."""
+"""Translate records of other programs to entries of pi."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _NUMBERS: Final = {
     "cache_read_input_tokens": "cacheRead",
     "cache_creation_input_tokens": "cacheWrite",
 }
-"""Of usage, as Operator-Use or Anthropic's API name them, and as pi does."""
+"""Names of usage counts in Operator-Use or Anthropic's API, and in pi."""
 _STOPS: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "toolUse", "max_tokens": "length"}
-"""Why an answer ended, as Anthropic's API and as pi have it."""
+"""Stop reasons in Anthropic's API, and in pi."""
 _ROLES: Final = {
     "ai": "assistant",
     "developer": "system",
@@ -44,11 +44,11 @@ _ROLES: Final = {
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 _THINKING: Final = frozenset({"thinking", "reasoning"})
 _SAID: Final = frozenset({"label", "title", "usage", "extension"})
-"""Notes that pi has words for."""
+"""Notes that pi's format can hold."""
 
 
 def compose(view: View) -> Composed:
-    """Make a file of pi of a session."""
+    """Make a session file of pi."""
     return compose_lines(view, _Pi())
 
 
@@ -67,22 +67,22 @@ class _Pi:
         return (old or {"cwd": ""}) | made
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as pi would have written it; its own edit of the context came back as a node."""
+        """Return a record as pi would have written it; an edit of pi's own is a node."""
         if draft.kind == "context_edit" and "edit" in (draft.brief or {}):
             return draft
         return adapted(draft, settings)
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Return a message with each result in one of its own."""
+        """Split a message so that each result is a message."""
         return apart(message)
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
-        """Return a label that is there already, or takes off one that is not."""
+        """Return an entry that repeats an existing label, or removes a label that does not exist."""
         brief: dict[str, object] = {"label": label}
         return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms)
 
     def retract(self, draft: Draft) -> Draft | None:
-        """Return an edit of the context that shows nothing in the place of a message."""
+        """Return an edit of the context that hides a message."""
         brief: dict[str, object] = {"target": draft.target, "edit": "retract"}
         return msgspec.structs.replace(
             draft, type="note", kind="context_edit", target=None, brief=brief, payload={"replacement": None}
@@ -94,7 +94,7 @@ class _Pi:
 
 
 def apart(message: Fields) -> list[Fields]:
-    """Return a message as pi needs it, where each result of a call is a message of its own."""
+    """Split a message so that each result is a message, as pi needs it."""
     known = dict(common(message))
     content = known.get("content")
     results = [part for part in content if is_result(part)] if isinstance(content, list) else []
@@ -115,7 +115,7 @@ def _as_message(result: Fields) -> Fields:
 
 
 def adapted(draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-    """Return a record of ours as pi would have written it; what it has no word for becomes a `custom` entry."""
+    """Return a record as pi would have written it; kinds that pi does not have become `custom` entries."""
     if draft.type == "note" and draft.kind not in _SAID:
         return None
     adapt = _ADAPTED.get(draft.kind)
@@ -143,7 +143,7 @@ def _message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 
 def _known(message: Fields) -> Fields:
-    """Return a message in the common shape; of another program's fields, those that pi has, too."""
+    """Return a message in the common format, with those of another program's fields that pi has."""
     if message.get("type") == "message":  # an answer of Anthropic's API, as Claude Code keeps it
         stop = _STOPS.get(str(message.get("stop_reason")))
         stopped = {"provider": "anthropic"} | ({"stopReason": stop} if stop else {})
@@ -185,7 +185,7 @@ def _answer(message: Fields, settings: Mapping[str, object]) -> Fields:
 
 
 def _blocks(content: object) -> list[object]:
-    """Content as pi has it in the messages of assistants and tools: a list of blocks."""
+    """Content in pi's format for messages of assistants and tools: a list of blocks."""
     if isinstance(content, list | tuple):
         return [_block(part) for part in content if part is not None]
     text = text_of(content)
@@ -211,7 +211,7 @@ def _block(part: Any) -> object:
 
 
 def _call(part: Any) -> object:
-    """A call as pi has it, from the forms that the common interfaces of models have for it."""
+    """A call in pi's format, from the formats of common APIs."""
     inner = part.get("function") if isinstance(part.get("function"), dict) else part
     arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
     name, identifier = inner.get("name", ""), part.get("id", part.get("call_id", ""))
@@ -228,7 +228,7 @@ def _arguments(arguments: object) -> object:
 
 
 def usage_of(numbers: Mapping[str, object]) -> Fields:
-    """Return usage as pi has it, with all its fields."""
+    """Return usage in pi's format, with all its fields."""
     cost = dict.fromkeys(_COSTS, 0) | {"total": numbers.get("cost", 0)}
     return dict.fromkeys(_USAGE, 0) | {**numbers} | {"cost": cost}
 

@@ -1,6 +1,6 @@
-"""Which session keeps what of a Strands session, and under which keys of its state. Importers need no Strands for it.
+"""Names of the sessions for the parts of a Strands session, and the keys of their state. Needs no Strands.
 
-A Strands session is a bracket around agents and orchestrators; each of them has a session of its own here:
+A Strands session groups agents and orchestrators; each of them is one session here:
 
     <session id>                               the agent with Strands' default id: most users see the name they chose
     <session id>/<agent id>                    any other agent
@@ -9,8 +9,8 @@ A Strands session is a bracket around agents and orchestrators; each of them has
 
 No id may hold a `/`, but for that of a node, where it is escaped; so no two of them have one name.
 
-The keys of an application's own state stay as they are. What Strands itself keeps stands beside them, under keys that
-begin with `strands:`; a key of the application's that begins so, or is empty, has `strands:state:` put in front.
+The keys of an application's own state are unchanged. State of Strands itself has keys that begin with `strands:`; a key
+of the application that begins so, or is empty, gets the prefix `strands:state:`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 DEFAULT_AGENT: Final = "default"
-"""The id that Strands gives to an agent which was given none."""
+"""The id that Strands gives to an agent without one."""
 OURS: Final = "strands:"
 _STATE: Final = "strands:state:"
 _RESULTS: Final = "node_results"
@@ -36,7 +36,7 @@ def orchestrator_session(session_id: str, orchestrator_id: str) -> str:
 
 
 def node_session(above: str, node_id: str) -> str:
-    """The name of the session that keeps what a node said, below that of its orchestrator or of the node it is in."""
+    """The name of the session of a node, below that of its orchestrator or of the node that contains it."""
     return f"{above}/{node_id.replace('%', '%25').replace('/', '%2F')}"
 
 
@@ -46,7 +46,7 @@ def inward(key: str) -> str:
 
 
 def outward(key: str) -> str | None:
-    """What `inward` was given; None for a key that Strands has for itself."""
+    """The inverse of `inward`; None for a key of Strands itself."""
     return None if key.startswith(OURS) and not key.startswith(_STATE) else key.removeprefix(_STATE)
 
 
@@ -59,7 +59,7 @@ def orchestrator_state(serialized: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def serialized_state(state: Mapping[str, Any]) -> dict[str, Any]:
-    """What `orchestrator_state` was given."""
+    """The inverse of `orchestrator_state`."""
     start = f"{_RESULTS}:"
     results = {name.removeprefix(start): value for name, value in state.items() if name.startswith(start)}
     return {name: value for name, value in state.items() if not name.startswith(start)} | {_RESULTS: results}

@@ -1,8 +1,8 @@
-"""Sessions of Strands Agents as a log of messages: one file for each, and one for what else the agent knows.
+"""Sessions of Strands Agents as a log of messages: one file per message, and one for the other state of the agent.
 
-`FileSessionManager` and `S3SessionManager` write them. A message is one entry; it is the node that its `tracking_id`
-names. What the agent knows closes the session: a checkpoint with the context that Strands would restore, which is a
-summary, if there is one, and the messages from an offset on.
+`FileSessionManager` and `S3SessionManager` write them. A message is one entry; its `tracking_id` is the id of its node.
+The agent's state becomes the last checkpoint, with the context that Strands would restore: the summary, if there is
+one, and the messages from an offset on.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class LogSource:
     def _begin(self) -> None:
         self._log, self.leaf = ProblemLog(), None
         self._shown: dict[str, object] = {}
-        """By node: the message, if it is another one by now; else None."""
+        """By node: the newer version of the message, if there is one."""
         self._order: list[str] = []
-        """Nodes of the messages, in order; one that was stored twice is there twice."""
+        """Nodes of the messages, in order; a message that was stored twice is listed twice."""
 
     @property
     def header(self) -> Imported:
-        """What the agent's file says about the session."""
+        """The facts of the agent's file about the session."""
         rest = {name: value for name, value in self._agent.items() if name not in _KNOWN}
         updated = {"updated_at": self._agent["updated_at"]} if text_of(self._agent.get("updated_at")) else {}
         return self._unit.header(self._agent.get("created_at"), updated | rest)
@@ -89,7 +89,7 @@ class LogSource:
         yield from self.closing()
 
     def closing(self) -> list[Draft]:
-        """Return the summary and the checkpoint with what the agent knows."""
+        """Return the summary, and the checkpoint with the agent's state."""
         internal = fields_of(self._agent.get("_internal_state"))
         manager = fields_of(self._agent.get("conversation_manager_state"))
         summary = self._summary()
@@ -115,7 +115,7 @@ class LogSource:
         return max(0, removed) if type(removed) is int else 0
 
     def _summary(self) -> Draft | None:
-        """The message that a conversation manager puts in front. Nobody said it; it stands where it was found."""
+        """The summary that a conversation manager puts in front of the messages; no user or model said it."""
         message = fields_of(fields_of(self._agent.get("conversation_manager_state")).get("summary_message"))
         if not message:
             return None
@@ -145,7 +145,7 @@ class LogSource:
         return entry, [draft]
 
     def _place(self, message: Fields, number: int, time_ms: int | None, left: Fields) -> Draft:
-        """Make a message a node, or a revision of the node that has its id already."""
+        """Make a node of a message, or a revision of the node that has its id already."""
         node = text_of(message.get("tracking_id")) or self._unit.made_id("message", number)
         if node not in self._shown:
             draft = _node(message, node, self._order[-1] if self._order else None, time_ms, source=left)
@@ -162,5 +162,5 @@ class LogSource:
 
 
 def _node(message: Fields, node: str, parent: str | None, time_ms: int | None, **more: Any) -> Draft:
-    """A message as a node of it; a field of the file that is of no account here stays beside it."""
+    """The node of a message; other fields of the file are kept in its source."""
     return Draft(role=text_of(message.get("role")), payload=message, id=node, parent=parent, time_ms=time_ms, **more)

@@ -1,4 +1,4 @@
-"""A graph or a swarm of Strands Agents: how far it had come, in either layout. There are no messages of its nodes."""
+"""A graph or a swarm of Strands Agents: its progress, in either layout. The messages of its nodes are not stored."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OrchestratorSource:
 
     @property
     def header(self) -> Imported:
-        """What the file says about the session."""
+        """The facts of the file about the session."""
         return self._unit.header(self._snapshot.get("created_at"), {})
 
     @property
@@ -49,7 +49,7 @@ class OrchestratorSource:
         return self._log.problems
 
     def records(self) -> Iterator[Record]:
-        """Yield what is known of the session: there are no records."""
+        """Yield the import note; there are no records."""
         self._log = ProblemLog()
         read_object(self._raw, self._name, self._log)
         if is_typescript(self._document):

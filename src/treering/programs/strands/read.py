@@ -1,8 +1,8 @@
 """Sessions of Strands Agents, in both of its layouts, of its Python and its TypeScript SDK.
 
-What becomes of them stands in `docs/reference/programs/strands.md`. An agent is a folder: a log of messages, or
-snapshots. So is an orchestrator, which is a graph or a swarm. Each becomes a session, under the name by which
-`treering.integrations.strands` goes on with it.
+`docs/reference/programs/strands.md` says which records they become. An agent is a folder: a log of messages, or
+snapshots. So is an orchestrator, which is a graph or a swarm. Each becomes a session, with the name under which
+`treering.integrations.strands` continues it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RULES: Final = Rules(moment=None, label=None, title=None)
 
 
 def detect(head: bytes) -> bool:  # noqa: ARG001  # part of the protocol
-    """Tell that no file alone is a session of Strands."""
+    """Return False: a session of Strands is never a single file."""
     return False
 
 
@@ -40,7 +40,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
     """Open the folder of an agent or an orchestrator. Strands keeps no parts elsewhere.
 
     Raises:
-        UsageError: It is no such folder, by its name and that of the folders above.
+        UsageError: The path is not that of such a folder.
         AccessError: A file may not be read.
         UnavailableError: The store does not answer.
     """
@@ -58,12 +58,12 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the last entry: all that was said, and how the agent stands, are one line."""
+    """Return the last entry: messages and final state form one chain."""
     return entries[-1].id if entries else None
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what tells a session from others; Strands has no list of its own."""
+    """Return facts that identify a session; Strands has no list of its own."""
     return {"id": file.header.session_id, **file.header.extra, "entries": len(file.entries)}
 
 

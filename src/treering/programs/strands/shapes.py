@@ -1,7 +1,7 @@
-"""What Strands Agents stores, in the words of its Python SDK, whichever of its SDKs wrote it.
+"""The stored data of Strands Agents in the format of its Python SDK, whichever SDK wrote it.
 
-The TypeScript SDK keeps the same things under other names: blocks of messages differ, bytes are bare base64, and a
-snapshot says `schemaVersion` where Python says `schema_version`. Nothing that is not known here is changed.
+The TypeScript SDK has other names for the same data: blocks of messages differ, bytes are bare base64, and a snapshot
+has `schemaVersion` in place of `schema_version`. Unknown data is not changed.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _MEDIA: Final = ("image", "video", "audio", "document")
 
 
 def agent_state(data: Fields) -> Fields:
-    """Return what an agent knows besides messages and conversation manager, under the keys of a session's state.
+    """Return the state of an agent without messages and conversation manager, by the keys of a session's state.
 
     Args:
-        data: That of a snapshot in Python's words.
+        data: Of a snapshot, in Python's format.
     """
     state = {inward(key): value for key, value in fields_of(data.get("state")).items()}
     kept = {"interrupt_state": NO_INTERRUPTS, "model_state": {}}
@@ -47,7 +47,7 @@ def decode_bytes(value: Any) -> Any:
 
 
 def _bytes(text: Any) -> Any:
-    """The bytes of base64; what is none stays as it is."""
+    """The bytes of a base64 text; other values are not changed."""
     try:
         return base64.b64decode(text, validate=True) if isinstance(text, str) else text
     except binascii.Error:
@@ -55,12 +55,12 @@ def _bytes(text: Any) -> Any:
 
 
 def is_typescript(document: Mapping[str, object]) -> bool:
-    """Tell a snapshot of the TypeScript SDK from one of Python's."""
+    """Tell whether a snapshot is of the TypeScript SDK, and not of Python's."""
     return "schemaVersion" in document
 
 
 def read_snapshot(document: Fields) -> Fields:
-    """Return a snapshot in Python's words, with bytes as bytes."""
+    """Return a snapshot in Python's format, with bytes as bytes."""
     if not is_typescript(document):
         return fields_of(decode_bytes(document))
     names = {"schemaVersion": "schema_version", "createdAt": "created_at", "appData": "app_data"}
@@ -76,7 +76,7 @@ def _data(data: Fields) -> Fields:
     if isinstance(data.get("interrupts"), dict):
         found["interrupt_state"] = _interrupts(data["interrupts"])
         pending = fields_of(found["interrupt_state"].get("pending_tool_execution")).get("assistant_message")
-        # TypeScript adds a message with calls when they have results; Python has it in the conversation before.
+        # TypeScript adds a message with calls when they have results; Python adds it before.
         if isinstance(pending, dict) and pending not in found.get("messages", ()):
             found["messages"] = [*found.get("messages", ()), pending]
     return found
@@ -152,7 +152,7 @@ _BLOCKS: Final[Mapping[str, tuple[str, Callable[[Fields], Fields]]]] = {
     "reasoning": ("reasoningContent", _reasoning),
     "toolResult": ("toolResult", _tool_result),
 }
-"""Blocks that Python calls or writes otherwise: its name, and how to read one."""
+"""Blocks with another name or format in Python: that name, and a function to read one."""
 
 
 def _interrupts(state: Fields) -> Fields:
@@ -178,7 +178,7 @@ def _interrupts(state: Fields) -> Fields:
 
 
 def _interrupt_id(identifier: str, interrupt: Fields) -> str:
-    """Return the id that Python gives to the same question: it is asked again by that when the tool is run again."""
+    """Return the id that Python gives to the same interrupt, by which it is raised again when the tool runs again."""
     name = str(interrupt.get("name"))
     for theirs, ours in _INTERRUPT_IDS.items():
         if identifier.startswith(theirs):

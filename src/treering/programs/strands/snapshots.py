@@ -1,13 +1,13 @@
-"""Sessions of Strands Agents as snapshots: each has all messages that the model saw, and whatever else the agent knew.
+"""Sessions of Strands Agents as snapshots: each has all messages of the context, and the state of the agent.
 
-`SnapshotSessionManager` writes them, and the `SessionManager` of the TypeScript SDK. Every snapshot that was kept
-becomes a checkpoint under its own id, and every message one node, however many snapshots have it. The latest snapshot,
-which is replaced again and again, closes the session.
+`SnapshotSessionManager` writes them, and the `SessionManager` of the TypeScript SDK. Every kept snapshot becomes a
+checkpoint with its own id, and every message one node, however many snapshots have it. The latest snapshot, a file that
+is replaced each time, becomes the last checkpoint.
 
-Rule 1: a message is known by its id. One without is the one that stood in its place in the snapshot before.
-Rule 2: what is new in a snapshot follows the deepest node that it shows: so a branch begins where somebody had gone
-back to an older snapshot.
-Rule 3: where a message changed, or stands elsewhere, the checkpoint says so. Its node keeps what was seen first.
+Rule 1: a message is identified by its id. One without an id is the message at the same index of the snapshot before.
+Rule 2: the parent of new messages is the deepest node in the snapshot: so a branch begins where the user went back to
+an older snapshot.
+Rule 3: a changed or moved message is stored in the checkpoint's context. Its node keeps the first version.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _KEPT: Final = re.compile(r"snapshots/immutable_history/snapshot_([\w-]+)\.json"
 
 
 class Woven(NamedTuple):
-    """What a snapshot adds to the transcript."""
+    """The nodes and context that a snapshot adds to the transcript."""
 
     drafts: list[Draft]
     context: list[ContextItem | str]
     node: str | None
-    """Where the agent stood."""
+    """The agent's node."""
 
 
 class Weave:
-    """Makes one transcript of the messages of many snapshots, the oldest first. It remembers ids and digests."""
+    """Merges the messages of many snapshots, oldest first, into one transcript. Memory: ids and digests."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
@@ -58,7 +58,7 @@ class Weave:
         self.node: str | None = None
 
     def add(self, messages: Sequence[Fields], time_ms: int) -> Woven:
-        """Take in the messages of the next snapshot."""
+        """Add the messages of the next snapshot."""
         digests = [_digest(message) for message in messages]
         names = self._names(messages, digests)
         known = [name in self._depths for name in names]
@@ -80,7 +80,7 @@ class Weave:
         return Woven(drafts, context, above)
 
     def _names(self, messages: Sequence[Fields], digests: Sequence[bytes]) -> list[str]:
-        """The ids of messages: their own, those that they had in the snapshot before, or made ones."""
+        """The ids of messages: their own, those of the snapshot before, or generated ones."""
         own = [text_of(message.get("tracking_id")) for message in messages]
         if "" in own:
             before = [digest for _, digest in self._before]
@@ -90,13 +90,13 @@ class Weave:
         return [name or self._new_name(digest) for name, digest in zip(own, digests, strict=True)]
 
     def _new_name(self, digest: bytes) -> str:
-        """An id by what a message says, and how often something else that says it was met before."""
+        """An id made of the digest of a message, and the number of earlier messages with the same digest."""
         self._made[digest] = self._made.get(digest, 0) + 1
         return self._unit.made_id("message", digest.hex(), self._made[digest])
 
 
 def _time_of(raw: bytes) -> str:
-    """When a snapshot was made, as it says."""
+    """The time that a snapshot states."""
     document = read_object(raw, LATEST, ProblemLog()) if raw else None
     return text_of(read_snapshot(document).get("created_at")) if document is not None else ""
 
@@ -130,7 +130,7 @@ class SnapshotSource:
 
     @property
     def header(self) -> Imported:
-        """What the first snapshot says about the session."""
+        """The facts of the first snapshot about the session."""
         return self._unit.header(self._created, {"updated_at": self._updated} if self._updated else {})
 
     @property
@@ -171,7 +171,7 @@ class SnapshotSource:
         yield from self.closing()
 
     def closing(self) -> list[Draft]:
-        """Return what the latest snapshot adds, and its checkpoint; nothing if there is none."""
+        """Return the new nodes of the latest snapshot, and its checkpoint; nothing if there is none."""
         return self._ending
 
     def _read(self, document: Fields, name: str) -> list[Draft]:
@@ -200,7 +200,7 @@ class SnapshotSource:
         return found
 
     def _prompted(self, prompt: Any, node: str | None, time_ms: int) -> list[Draft]:
-        """A note of the system prompt, for the record: code decides which one is used."""
+        """A note with the system prompt, for information only: code decides which one is used."""
         if not prompt or prompt == self._prompt:
             return []
         self._prompt = prompt

@@ -1,4 +1,4 @@
-"""Where the layouts of Strands Agents keep an agent or an orchestrator, and how one of their files is read."""
+"""Paths of agents and orchestrators in the layouts of Strands Agents, and the reading of one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BESIDE: Final = re.compile(r".*/session_[^/]+/session\.json")
 
 
 class Unit(NamedTuple):
-    """An agent or an orchestrator, and what its folder is in."""
+    """An agent or an orchestrator, and its folder."""
 
     path: str
     """Of its folder; absolute, or a URL."""
@@ -55,7 +55,7 @@ class Unit(NamedTuple):
         return str(uuid.UUID(bytes=blake2b(seed, digest_size=16).digest(), version=4))
 
     def header(self, created: object, extra: Fields) -> Imported:
-        """Return what is known of its session."""
+        """Return the facts about its session."""
         facts: Fields = {"strands_session": self.session, "orchestrator" if self.orchestrates else "agent": self.id}
         return Imported(
             format=FORMAT, version=1, session_id=self.name, created_ms=read_time(created), extra=facts | extra
@@ -63,7 +63,7 @@ class Unit(NamedTuple):
 
 
 def unit_at(path: str) -> Unit | None:
-    """Return what a folder, or the folder that a file is part of, is of; None if it is nothing of Strands."""
+    """Return the agent or orchestrator of a folder, or of a file in it; None if it is not of Strands."""
     if found := _LOG.fullmatch(path):
         orchestrates = found["kind"].startswith("multi")
         return Unit(found["unit"], found["session"], found["id"], orchestrates, snapshots=False)
@@ -81,7 +81,7 @@ def unit_of(path: str) -> str | None:
 
 
 def read_object(data: bytes, name: str, log: ProblemLog) -> Fields | None:
-    """Return the JSON object that a file holds; None, and a problem, if it holds none."""
+    """Return the JSON object in a file; None after reporting a problem if there is none."""
     value: Any = None
     try:
         value, replaced = decode(data)
@@ -97,6 +97,6 @@ def read_object(data: bytes, name: str, log: ProblemLog) -> Fields | None:
 
 
 def import_note(header: Imported) -> Draft:
-    """Return the note of the kind `import`. There is no header in a file whose bytes could be kept."""
+    """Return the note of the kind `import`, without bytes, since there is no header."""
     facts = {name: value for name, value in msgspec.structs.asdict(header).items() if value not in ("", None)}
     return Draft(type="note", kind="import", parent=None, payload=facts)
