@@ -339,7 +339,7 @@ def _read_sidecar(path: Path) -> Fields:
 
 
 def _owner(path: Path) -> str:
-    """The session in whose folder a subagent's file is; empty if it is beside the session's file, as in old versions."""
+    """The session in whose folder a subagent's file is; empty if it is beside the session's file, as it once was."""
     return next((part for part in reversed(path.absolute().parts[:-1]) if _UUID.fullmatch(part)), "")
 
 
