@@ -45,7 +45,7 @@ def prepare(action: str, program: str, path: Path, store: Path) -> Callable[[], 
 
         return partial(diagnose, path)
     import treering
-    from treering.importers import Intake
+    from treering.importers import FileImporter
 
     if action == EXPORT:
         from treering.exporters import export
@@ -57,7 +57,7 @@ def prepare(action: str, program: str, path: Path, store: Path) -> Callable[[], 
         with path.open("r+b") as file:
             count = sum(1 for _ in file)
             file.write(foreign.record_behind(program, count))
-    return lambda: Intake(treering.open(store)).take(path)
+    return lambda: FileImporter(treering.open(store)).load(path)
 
 
 def _parse(path: Path) -> None:

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 import treering
 from treering.exporters import export
-from treering.importers import Intake, detect_format, diagnose, discover, find_sessions, read, repair
+from treering.importers import FileImporter, detect_format, diagnose, discover, find_sessions, read, repair
 
 home = Path.cwd()
 folder = home / ".chatty"
@@ -29,7 +29,7 @@ known = [each.program for each in discover(home, {})]
 assert "chatty_treering.write" not in sys.modules
 print(detect_format(path).NAME, known, read(path).listing())
 store = treering.open("./agents")
-print(Intake(store).take(path).outcome)
+print(FileImporter(store).load(path).outcome)
 with store.session("c1") as session:
     session.append(treering.assistant("because"))
 print(export(store.view("c1"), "two.chat", format="chatty").same_context)

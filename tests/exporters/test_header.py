@@ -16,7 +16,7 @@ import treering
 from treering import Store
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake
+from treering.importers import FileImporter
 
 ABSENT: Any = object()
 
@@ -52,8 +52,8 @@ def test_a_header_without_an_id_gets_one_when_the_session_goes_on(
 ) -> None:
     """Else it stays as it was; what more it says stays in any case, and the file is of the same session as before."""
     author = written(name, tmp_path, identifier)
-    intake = Intake(store)
-    taken = intake.take(author.path)
+    importer = FileImporter(store)
+    taken = importer.load(author.path)
     assert taken.session == "named"
     untouched = export(store.view("named"), tmp_path / "untouched.jsonl", format=name)
     assert (tmp_path / "untouched.jsonl").read_bytes() == author.path.read_bytes()
@@ -66,6 +66,6 @@ def test_a_header_without_an_id_gets_one_when_the_session_goes_on(
     assert (done.left_out, done.same_context) == ([], True)
     assert header(author.path) == author.header | {"id": "named"}
     author.write("message")
-    assert (intake.take(author.path).session, len(store.view("named").nodes())) == ("named", 4)
+    assert (importer.load(author.path).session, len(store.view("named").nodes())) == ("named", 4)
     export(store.view("named"), tmp_path / "again.jsonl", format=name)
     assert (tmp_path / "again.jsonl").read_bytes() == author.path.read_bytes()

@@ -13,10 +13,10 @@ from tests.roundtrip.authors import AUTHORS
 import treering
 from treering.exporters import export
 from treering.format import segment
-from treering.importers import Intake
+from treering.importers import FileImporter
 from treering.programs.claude import read as claude
-from treering.programs.common import sheaf
-from treering.programs.common.sheaf import Sheaf
+from treering.programs.common import line_buffer
+from treering.programs.common.line_buffer import LineBuffer
 
 TEXT_BYTES = 100_000
 COUNT = 250
@@ -25,14 +25,14 @@ COUNT = 250
 @pytest.mark.parametrize("name", [name for name in AUTHORS if name != "evva"])
 def test_memory_does_not_grow_with_what_was_said(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither while a file is made nor while it is read again, whether something was added here or not."""
-    monkeypatch.setattr(sheaf, "MEMORY_BYTES_MAX", 1000)
+    monkeypatch.setattr(line_buffer, "MEMORY_BYTES_MAX", 1000)
     monkeypatch.setattr(claude, "HEAD_ENTRIES_MAX", 5)  # so many are held to tell what there is to know of a session
     random = Random(name)
     author = AUTHORS[name](tmp_path / "a.jsonl", random)
     author.begin()
     author.write(*["user" if name == "claude" else "message"] * 5)
     store = treering.open(tmp_path / "store")
-    session = Intake(store).take(author.path, format=name).session
+    session = FileImporter(store).load(author.path, format=name).session
     export(store.view(session), tmp_path / "first.jsonl", format=name)  # loads what is loaded once
     with store.session(session) as handle:
         for _ in range(COUNT // 10):
@@ -52,7 +52,7 @@ def test_few_bytes_are_kept_of_an_entry(
     name: str, bytes_max: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its id, and what tells its place, while a file is made as while it is read again."""
-    monkeypatch.setattr(sheaf, "MEMORY_BYTES_MAX", 1000)
+    monkeypatch.setattr(line_buffer, "MEMORY_BYTES_MAX", 1000)
     monkeypatch.setattr(segment, "FRAME_BYTES", 16 * 1024)
     monkeypatch.setattr(foreign, "_COMPACT_EVERY", 100)
     monkeypatch.setattr(workload, "text", lambda _: "words")
@@ -60,7 +60,7 @@ def test_few_bytes_are_kept_of_an_entry(
     def weigh(size: int) -> tuple[int, int]:
         path, store = tmp_path / f"{size}.jsonl", treering.open(tmp_path / f"store-{size}")
         count = foreign.write(path, name, size)
-        view = store.view(Intake(store).take(path, format=name).session)
+        view = store.view(FileImporter(store).load(path, format=name).session)
         tracemalloc.start()
         export(view, path, format=name, overwrite=True)
         found = tracemalloc.get_traced_memory()[1]
@@ -72,10 +72,10 @@ def test_few_bytes_are_kept_of_an_entry(
     assert (more - less) / (many - few) < bytes_max, (more - less) / (many - few)
 
 
-def test_a_sheaf_is_gone_through_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_buffer_is_gone_through_at_any_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also between lines that are added, and when it has left the memory."""
-    monkeypatch.setattr(sheaf, "MEMORY_BYTES_MAX", 10)
-    lines, given = Sheaf(), [b"a\n", b"", b"long line\n" * 9, b"end"]
+    monkeypatch.setattr(line_buffer, "MEMORY_BYTES_MAX", 10)
+    lines, given = LineBuffer(), [b"a\n", b"", b"long line\n" * 9, b"end"]
     for count, line in enumerate(given, 1):
         lines.append(line)
         assert next(iter(lines)) == b"a\n"

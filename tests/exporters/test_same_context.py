@@ -16,7 +16,7 @@ import treering
 from treering import Store
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake
+from treering.importers import FileImporter
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_claude_code_passes_over_is_not_the_same(
     talk.user("u1")
     end(talk)
     path = talk.save(tmp_path)
-    Intake(store).take(path)
+    FileImporter(store).load(path)
     shown = [item.message for item in store.view(SESSION).recorded_context]
     done = export(store.view(SESSION), tmp_path / "out.jsonl", format="claude")
     assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()
@@ -124,7 +124,7 @@ def test_thinking_with_an_answer_behind_it_is_sent(store: Store, tmp_path: Path)
     talk.call("c1", "msg_a")
     talk.result("r1", of="c1")
     talk.answer("a2", thought, {"type": "text", "text": "done"})
-    Intake(store).take(talk.save(tmp_path))
+    FileImporter(store).load(talk.save(tmp_path))
     done = export(store.view(SESSION), tmp_path / "out.jsonl", format="claude")
     assert (done.left_out, done.same_context) == ([], True)
 
@@ -136,6 +136,6 @@ def test_the_rules_of_an_older_version_are_not_those_of_the_newest(store: Store,
     author.begin()
     author.write("message", "context_edit")
     for policy, same in (("pi", False), ("pi-1.5", True)):
-        taken = Intake(store, policy=policy).take(author.path, name=policy)
+        taken = FileImporter(store, policy=policy).load(author.path, name=policy)
         done = export(store.view(taken.session), tmp_path / f"{policy}.jsonl", format="pi")
         assert done.same_context is same

@@ -17,7 +17,7 @@ from tests.golden.folder import find_golden
 from treering import programs
 from treering.api.store import Store
 from treering.errors import UsageError
-from treering.importers import Intake, detect_format, find_format, register_program
+from treering.importers import FileImporter, detect_format, find_format, register_program
 from treering.programs.common.source import open_stream, read_start
 from treering.programs.formats import Format
 from treering.programs.pi import locate as pi_locate, read as pi
@@ -174,7 +174,7 @@ def test_a_registered_format(path: Path) -> None:
     assert detect_format(path).NAME == "pi"
     register_program("other", SimpleNamespace(read=other("other"), locate=pi_locate))
     assert detect_format(path).NAME == find_format("other").NAME == "other"
-    assert Intake(Store(Place(MemoryDriver()))).take(path).outcome == "new"
+    assert FileImporter(Store(Place(MemoryDriver()))).load(path).outcome == "new"
     with pytest.raises(UsageError, match="name of one that exists"):
         register_program("pi", SimpleNamespace(read=other("pi")))
 

@@ -17,7 +17,7 @@ from treering.errors import ConflictError, TreeringError
 from treering.exporters import export
 from treering.format.record import decode_record
 from treering.importers import read
-from treering.importers.intake import Intake, Taken
+from treering.importers.file_importer import FileImporter, ImportResult
 from treering.programs.common import rfc3339
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
@@ -58,9 +58,9 @@ def store() -> Store:
     return Store(Place(MemoryDriver()))
 
 
-def take(store: Store, path: Path, **options: Any) -> Taken:
+def take(store: Store, path: Path, **options: Any) -> ImportResult:
     """Import a file as a program that was just started does."""
-    return Intake(store).take(path, **options)
+    return FileImporter(store).load(path, **options)
 
 
 def nodes(store: Store, session: str) -> list[str]:
@@ -76,19 +76,19 @@ def test_an_unchanged_file_is_not_read_again(store: Store, tmp_path: Path) -> No
     path = write(tmp_path / "a.jsonl", header(), *chain("a", "b"))
     assert take(store, path).outcome == "new"
     path.chmod(0)
-    assert take(store, path) == Taken(path=str(path), session="s-1", outcome="unchanged")
+    assert take(store, path) == ImportResult(path=str(path), session="s-1", outcome="unchanged")
 
 
 def test_looking_at_unchanged_files_reads_cards_alone(tmp_path: Path) -> None:
     """However many files there are: one LIST, and a ranged GET for each session."""
     driver = CountingDriver(MemoryDriver())
     paths = [write(tmp_path / f"{n}.jsonl", header(f"s-{n}"), *chain("a", "b")) for n in range(70)]
-    intake = Intake(Store(Place(driver)))
+    importer = FileImporter(Store(Place(driver)))
     for path in paths:
-        intake.take(path)
+        importer.load(path)
     driver.reset()
-    again = Intake(Store(Place(driver)))
-    assert Counter(again.take(path).outcome for path in paths) == {"unchanged": 70}
+    again = FileImporter(Store(Place(driver)))
+    assert Counter(again.load(path).outcome for path in paths) == {"unchanged": 70}
     assert again.link_parents() == 0
     assert {name: count for name, count in driver.counts.items() if count} == {"List": 1, "Get": 70}
 
@@ -225,7 +225,7 @@ def test_only_the_time_changed(store: Store, tmp_path: Path) -> None:
     take(store, path)
     write(path, header(), *chain("a", "b"), at=9)
     assert take(store, path).outcome == "unchanged"
-    assert Intake(store).is_unchanged(path)
+    assert FileImporter(store).is_unchanged(path)
 
 
 # names
@@ -286,12 +286,12 @@ def test_parents_are_linked(store: Store, tmp_path: Path, order: tuple[str, str]
     parent = write(tmp_path / "x_p-1.jsonl", header("p-1"), *chain("a"))
     write(tmp_path / "y_c-1.jsonl", header("c-1", parentSession=str(parent) if named == "path" else "p-1"), *chain("a"))
     for name in order:
-        intake = Intake(store)
-        intake.take(next(tmp_path.glob(f"?_{name[0]}-1.jsonl")))
-        intake.link_parents()
+        importer = FileImporter(store)
+        importer.load(next(tmp_path.glob(f"?_{name[0]}-1.jsonl")))
+        importer.link_parents()
     assert store.view("c-1").info.parent_session == "p-1"
     assert store.view("p-1").info.parent_session is None
-    assert Intake(store).link_parents() == 0
+    assert FileImporter(store).link_parents() == 0
     copy = tmp_path / "copy.jsonl"
     export(store.view("c-1"), copy, format="pi")
     assert copy.read_bytes() == (tmp_path / "y_c-1.jsonl").read_bytes()  # it is no fork of ours
@@ -301,10 +301,10 @@ def test_a_file_that_names_a_parent_comes_back_as_it_was(store: Store, tmp_path:
     """What the store calls the parent is its own business; a fork of that session names the session it is a fork of."""
     parent = write(tmp_path / "a.jsonl", header("p"), *chain("u1"))
     child = write(tmp_path / "b.jsonl", header("c", parentSession=str(parent)), *chain("u1"))
-    intake = Intake(store)
-    intake.take(parent)
-    intake.take(child)
-    intake.link_parents()
+    importer = FileImporter(store)
+    importer.load(parent)
+    importer.load(child)
+    importer.link_parents()
     assert store.view("c").info.parent_session == "p"
     export(store.view("c"), tmp_path / "same.jsonl", format="pi")
     assert (tmp_path / "same.jsonl").read_bytes() == child.read_bytes()
@@ -347,8 +347,8 @@ def test_lists_show_what_the_programs_show(store: Store, shared: Path) -> None:
         file = read(path, format="kit" if "kit" in path.parts else "pi")
         if not all(entry.intact for entry in file.entries):
             continue  # the program lost records that are here
-        intake = Intake(store)
-        taken = intake.take(path, format=file.format, name=f"g{number}")
+        importer = FileImporter(store)
+        taken = importer.load(path, format=file.format, name=f"g{number}")
         info = store.view(taken.session).info
         expected = shown.get("messageCount", shown.get("message_count"))
         assert info.messages == expected, path
@@ -378,11 +378,11 @@ def test_memory_does_not_grow_with_the_files(tmp_path: Path) -> None:
             write(folder / f"{number}.jsonl", header(f"s-{number}"), message("a", None, text))
             for number in range(count)
         ]
-        intake = Intake(store)
-        intake.take(paths[0])  # loads what is loaded once
+        importer = FileImporter(store)
+        importer.load(paths[0])  # loads what is loaded once
         tracemalloc.start()
         for path in paths:
-            intake.take(path)
+            importer.load(path)
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         return found
@@ -399,14 +399,14 @@ def test_files_of_a_folder(shared: Path, store: Store) -> None:
         for path in sorted((shared / "golden" / folder / "edge").iterdir())
         if ".expect." not in path.name
     ]
-    intake, failed = Intake(store), []
+    importer, failed = FileImporter(store), []
     outcomes: Counter[str] = Counter()
     for path in paths:
         try:
-            outcomes[intake.take(path).outcome] += 1
+            outcomes[importer.load(path).outcome] += 1
         except TreeringError as error:
             failed.append((path.name, error.kind))
     assert {kind for _, kind in failed} == {"format", "version"}
     assert len(failed) < 15
-    again = Counter(intake.take(path).outcome for path in paths if intake.find(path))
+    again = Counter(importer.load(path).outcome for path in paths if importer.find(path))
     assert again == {"unchanged": outcomes["new"]}

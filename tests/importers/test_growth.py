@@ -20,7 +20,7 @@ from treering.api.store import Store
 from treering.errors import ConflictError
 from treering.format.record import decode_record
 from treering.ids import time_of
-from treering.importers import Intake, find_format
+from treering.importers import FileImporter, find_format
 from treering.importers.origin import Reading
 from treering.programs.claude import read as claude
 from treering.programs.claude.course import Course
@@ -133,8 +133,8 @@ def test_an_import_in_steps_records_the_same(name: str, seed: int, tmp_path: Pat
     stores = Store(Place(MemoryDriver())), Store(Place(MemoryDriver()))
     for cut in sorted({len(data), *random.choices(range(first, len(data) + 1), k=4)}):
         path.write_bytes(data[:cut])
-        ours = Intake(stores[0], looks=looks).take(path, format=name)
-        theirs = Intake(stores[1]).take(path, format=name)
+        ours = FileImporter(stores[0], looks=looks).load(path, format=name)
+        theirs = FileImporter(stores[1]).load(path, format=name)
         assert (ours.outcome, ours.records, ours.session) == (theirs.outcome, theirs.records, theirs.session)
         assert recorded(stores[0], ours.session) == recorded(stores[1], ours.session)
         assert [each for each in stores[0].verify(ours.session) if each.severity != "oddity"] == []
@@ -175,10 +175,10 @@ def test_only_new_lines_are_parsed(tmp_path: Path, looks: Looks, parsed: list[by
     given = pi(2000)
     path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
     path.write_bytes(b"".join(given[:-1]))
-    Intake(store, looks=looks).take(path, format="pi")
+    FileImporter(store, looks=looks).load(path, format="pi")
     path.write_bytes(b"".join(given))
     parsed.clear()
-    assert Intake(store, looks=looks).take(path, format="pi").records == 1
+    assert FileImporter(store, looks=looks).load(path, format="pi").records == 1
     assert sorted(parsed) == sorted([given[0].strip(), given[-1].strip()])
 
 
@@ -188,11 +188,11 @@ def test_what_was_imported_is_not_read_again(tmp_path: Path, looks: Looks) -> No
     driver = CountingDriver(MemoryDriver(), keep=True)
     path, store = tmp_path / "a.jsonl", Store(Place(driver))
     path.write_bytes(b"".join(given[:-2]))
-    Intake(store, looks=looks).take(path, format="pi")
+    FileImporter(store, looks=looks).load(path, format="pi")
     for count in (len(given) - 1, len(given)):
         path.write_bytes(b"".join(given[:count]))
         driver.reset()
-        taken = Intake(store, looks=looks).take(path, format="pi")
+        taken = FileImporter(store, looks=looks).load(path, format="pi")
         assert taken.records == 1
         assert [
             request.key for request in driver.requests if isinstance(request, Get) and "/segments/" in request.key
@@ -251,10 +251,10 @@ def test_one_more_record_costs_the_same_at_any_size(
         given = claude_lines(count)
         path, store = tmp_path / f"{count}.jsonl", Store(Place(MemoryDriver()))
         path.write_bytes(b"".join(given[:-1]))
-        Intake(store, looks=looks).take(path, format="claude")
+        FileImporter(store, looks=looks).load(path, format="claude")
         path.write_bytes(b"".join(given))
         costs.clear()
-        taken = Intake(store, looks=looks).take(path, format="claude")
+        taken = FileImporter(store, looks=looks).load(path, format="claude")
         assert taken.records == 1
         assert store.view(taken.session).node == json.loads(given[-1])["uuid"]
         seen.append(costs.copy())
@@ -266,7 +266,7 @@ def test_small_files_leave_nothing_behind(tmp_path: Path) -> None:
     """They are read anew as quickly."""
     path, folder = tmp_path / "a.jsonl", tmp_path / "looks"
     path.write_bytes(b"".join(pi(10)))
-    Intake(Store(Place(MemoryDriver())), looks=Looks(folder)).take(path)
+    FileImporter(Store(Place(MemoryDriver())), looks=Looks(folder)).load(path)
     assert not folder.exists()
 
 
@@ -279,7 +279,7 @@ def test_a_look_holds_nothing_that_was_said(
     author.write(*author.table)
     taken: list[bytes] = []
     monkeypatch.setattr(looks, "keep", lambda _, look: taken.append(said_in(look)))
-    Intake(Store(Place(MemoryDriver())), looks=looks).take(author.path, format=name)
+    FileImporter(Store(Place(MemoryDriver())), looks=looks).load(author.path, format=name)
     assert len(taken) == 1
     assert b"words" not in taken[0]
 
@@ -300,7 +300,7 @@ def test_a_change_far_before_the_end_is_noticed(name: str, tmp_path: Path, looks
     author.begin()
     author.write(*[kind for kind in author.table if kind in ("message", "user")] * 5)
     store = Store(Place(MemoryDriver()))
-    Intake(store, looks=looks).take(author.path, format=name)
+    FileImporter(store, looks=looks).load(author.path, format=name)
     data = author.path.read_bytes()
     author.write(next(kind for kind in author.table if kind in ("message", "user")))
     new = author.path.read_bytes()[len(data) :]
@@ -309,7 +309,7 @@ def test_a_change_far_before_the_end_is_noticed(name: str, tmp_path: Path, looks
     at = data.index(field, place) + len(field)
     author.path.write_bytes(data[:at] + b"x" + data[at + 1 :] + new)
     with pytest.raises(ConflictError, match="rewritten"):
-        Intake(store, looks=looks).take(author.path, format=name)
+        FileImporter(store, looks=looks).load(author.path, format=name)
 
 
 def changed_in_place(path: Path, place: int) -> None:
@@ -334,7 +334,7 @@ def looked(tmp_path: Path, looks: Looks, in_small: None, monkeypatch: pytest.Mon
     monkeypatch.setattr(SystemRandom, "sample", lambda _, of, count: [*of][:count])
     path = tmp_path / "a.jsonl"
     path.write_bytes(b"".join(pi(200)))
-    Intake(Store(Place(MemoryDriver())), looks=looks).take(path, format="pi")
+    FileImporter(Store(Place(MemoryDriver())), looks=looks).load(path, format="pi")
     return path
 
 
@@ -387,7 +387,7 @@ def test_all_of_a_file_is_hashed_whose_program_changes_records(
     author = AUTHORS["operator"](tmp_path / "a.jsonl", Random(1))
     author.begin()
     author.write(*["message"] * 60)
-    Intake(Store(Place(MemoryDriver())), looks=looks).take(author.path, format="operator")
+    FileImporter(Store(Place(MemoryDriver())), looks=looks).load(author.path, format="operator")
     assert not begins_again(author.path, looks, "operator")
     changed_in_place(author.path, author.path.stat().st_size // 2)
     assert begins_again(author.path, looks, "operator")
@@ -400,7 +400,7 @@ def test_pages_that_are_damaged_are_passed_over(tmp_path: Path, looks: Looks, in
     path, store, name = tmp_path / "a.jsonl", Store(Place(MemoryDriver())), ""
     for count, units in ((298, 298), (299, 1), (300, 1)):
         path.write_bytes(b"".join(given[:count]))
-        taken = Intake(store, looks=looks).take(path, format="claude")
+        taken = FileImporter(store, looks=looks).load(path, format="claude")
         name = taken.session
         assert taken.records in (units, units + 1)  # the first time with what is known of the file
         (pages,) = (each for each in (tmp_path / "looks").iterdir() if each.suffix)
@@ -419,11 +419,11 @@ def test_a_look_that_is_damaged_or_gone_is_passed_over(tmp_path: Path, looks: Lo
     given = pi(20)
     path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
     path.write_bytes(b"".join(given[:-1]))
-    Intake(store, looks=looks).take(path)
+    FileImporter(store, looks=looks).load(path)
     (look,) = (each for each in (tmp_path / "looks").iterdir() if not each.suffix)
     look.unlink() if harm is None else look.write_bytes(harm or look.read_bytes()[:-1])
     path.write_bytes(b"".join(given))
-    assert Intake(store, looks=looks).take(path).records == 1
+    assert FileImporter(store, looks=looks).load(path).records == 1
     assert store.verify("s-1") == []
 
 
@@ -434,11 +434,11 @@ def test_a_look_of_another_layout_is_passed_over(
     given = pi(20)
     path, store = tmp_path / "a.jsonl", Store(Place(MemoryDriver()))
     path.write_bytes(b"".join(given[:-1]))
-    Intake(store, looks=looks).take(path)
+    FileImporter(store, looks=looks).load(path)
     path.write_bytes(b"".join(given))
     monkeypatch.setattr(growth, "LAYOUT", growth.LAYOUT + 1)
     parsed.clear()
-    assert Intake(store, looks=looks).take(path, format="pi").records == 1
+    assert FileImporter(store, looks=looks).load(path, format="pi").records == 1
     assert len(parsed) > 20
 
 
@@ -449,9 +449,9 @@ def test_what_another_reader_knew_is_passed_over(tmp_path: Path, looks: Looks, m
     path.write_bytes(b"".join(given[:-1]))
     with monkeypatch.context() as patch:
         patch.setattr(reader.Reader, "known", lambda _: growth.Knowledge(b"\x92\x01\x02", {}))
-        Intake(store, looks=looks).take(path)
+        FileImporter(store, looks=looks).load(path)
     path.write_bytes(b"".join(given))
-    assert Intake(store, looks=looks).take(path).records == 1
+    assert FileImporter(store, looks=looks).load(path).records == 1
     assert store.verify("s-1") == []
 
 
@@ -461,15 +461,15 @@ def test_another_store_has_its_own_place(tmp_path: Path, looks: Looks) -> None:
     path, stores = tmp_path / "a.jsonl", [Store(Place(MemoryDriver())) for _ in range(3)]
     for store, end in zip(stores, (5, 10, 21), strict=True):
         path.write_bytes(b"".join(given[:end]))
-        Intake(store, looks=looks).take(path)
-    assert [Intake(store, looks=looks).take(path).records for store in stores] == [16, 11, 0]
+        FileImporter(store, looks=looks).load(path)
+    assert [FileImporter(store, looks=looks).load(path).records for store in stores] == [16, 11, 0]
 
 
 def test_compressed_files_are_read_as_a_whole(tmp_path: Path, looks: Looks) -> None:
     """Nobody appends to them."""
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"".join(pi(10))))
-    Intake(Store(Place(MemoryDriver())), looks=looks).take(path)
+    FileImporter(Store(Place(MemoryDriver())), looks=looks).load(path)
     assert not (tmp_path / "looks").exists()
 
 
@@ -479,7 +479,7 @@ def test_looks_that_cannot_be_kept_are_not(tmp_path: Path) -> None:
     place.write_bytes(b"")
     path.write_bytes(b"".join(pi(10)))
     looks = Looks(place / "looks", bytes_min=0)
-    assert Intake(Store(Place(MemoryDriver())), looks=looks).take(path).outcome == "new"
+    assert FileImporter(Store(Place(MemoryDriver())), looks=looks).load(path).outcome == "new"
 
 
 def test_the_oldest_looks_go_first(tmp_path: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,7 +488,7 @@ def test_the_oldest_looks_go_first(tmp_path: Path, looks: Looks, monkeypatch: py
     for number in range(5):
         path = tmp_path / f"{number}.jsonl"
         path.write_bytes(b"".join(pi(10)))
-        Intake(Store(Place(MemoryDriver())), looks=looks).take(path)
+        FileImporter(Store(Place(MemoryDriver())), looks=looks).load(path)
     assert len([*(tmp_path / "looks").iterdir()]) == 3 * 2
 
 
@@ -523,5 +523,5 @@ def test_what_can_be_read_of_a_cut_compressed_file(tmp_path: Path, looks: Looks)
     """Is read, however much is asked for at once."""
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"".join(pi(3000)))[:-2000])
-    taken = Intake(Store(Place(MemoryDriver())), looks=looks).take(path)
+    taken = FileImporter(Store(Place(MemoryDriver())), looks=looks).load(path)
     assert 1000 < taken.records < 3000

@@ -18,7 +18,7 @@ from tests.programs.pi.reading import lines, message
 
 from treering.api.store import Store
 from treering.errors import ConflictError, UsageError
-from treering.importers import Intake, detect_format, diagnose, read, repair
+from treering.importers import FileImporter, detect_format, diagnose, read, repair
 from treering.importers.discovery import discover, find_sessions
 from treering.importers.parsed_file import is_foreign
 from treering.programs.common import spool
@@ -80,33 +80,33 @@ def test_the_copy_of_a_pipe_goes_with_the_answer(pipe: Pipe, tmp_path: Path, mon
 
 def test_a_session_comes_through_a_pipe(store: Store, pipe: Pipe, tmp_path: Path) -> None:
     """Its session is known by its records: it grows, through another pipe or from a file, which is followed then."""
-    intake = Intake(store)
-    assert intake.take(pipe(DATA)).outcome == "new"
-    assert intake.take(pipe(DATA)).outcome == "unchanged"
-    assert (intake.take(pipe(GROWN)).outcome, store.view("s-1").path()) == ("updated", ("a", "b", "c"))
+    importer = FileImporter(store)
+    assert importer.load(pipe(DATA)).outcome == "new"
+    assert importer.load(pipe(DATA)).outcome == "unchanged"
+    assert (importer.load(pipe(GROWN)).outcome, store.view("s-1").path()) == ("updated", ("a", "b", "c"))
     path = tmp_path / "file.jsonl"
     path.write_bytes(GROWN)
-    assert intake.take(path).session == "s-1"
-    assert Intake(store).is_unchanged(path)
-    assert intake.take(pipe(GROWN)).outcome == "unchanged"
-    assert Intake(store).find(path) is not None
+    assert importer.load(path).session == "s-1"
+    assert FileImporter(store).is_unchanged(path)
+    assert importer.load(pipe(GROWN)).outcome == "unchanged"
+    assert FileImporter(store).find(path) is not None
 
 
 def test_another_session_of_the_same_id_through_a_pipe(store: Store, pipe: Pipe) -> None:
     """It gets another name; where a name is asked for, it must be that of the same session."""
-    intake = Intake(store)
-    intake.take(pipe(DATA))
-    assert intake.take(pipe(OTHER)).session == "s-1-2"
-    assert intake.take(pipe(OTHER)).session == "s-1-2"
+    importer = FileImporter(store)
+    importer.load(pipe(DATA))
+    assert importer.load(pipe(OTHER)).session == "s-1-2"
+    assert importer.load(pipe(OTHER)).session == "s-1-2"
     with pytest.raises(ConflictError) as caught:
-        intake.take(pipe(OTHER), name="s-1")
+        importer.load(pipe(OTHER), name="s-1")
     assert caught.value.kind == "rewritten"
 
 
 def test_a_pipe_without_an_end_is_given_up(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """So much is read and no more; nothing is imported, and the error says how much that is."""
     monkeypatch.setattr(spool, "STREAM_BYTES_MAX", 3 * 1024 * 1024)
-    for task in (Intake(store).take, read, diagnose):
+    for task in (FileImporter(store).load, read, diagnose):
         with pytest.raises(UsageError, match="bytes_max=3145728") as caught:
             task(Path("/dev/zero"))
         assert caught.value.kind == "too_long"
@@ -167,12 +167,12 @@ def holes(tmp_path: Path) -> Path:
 
 
 def _import(path: Path) -> None:
-    Intake(Store(Place(MemoryDriver()))).take(path)
+    FileImporter(Store(Place(MemoryDriver()))).load(path)
 
 
 def _refusal(path: Path, name: str | None = None) -> str:
     with pytest.raises(UsageError) as caught:
-        Intake(Store(Place(MemoryDriver()))).take(path, format=name)
+        FileImporter(Store(Place(MemoryDriver()))).load(path, format=name)
     return caught.value.kind
 
 

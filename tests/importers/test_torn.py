@@ -17,7 +17,7 @@ import pytest
 
 from treering.api.store import Store
 from treering.errors import UsageError
-from treering.importers import Intake, read
+from treering.importers import FileImporter, read
 from treering.programs.common.lines import decode, read_values
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -183,16 +183,16 @@ def test_a_torn_record_that_is_completed_is_imported(tmp_path: Path, program: st
         path.write_bytes(b"".join(lines[:-2]) + lines[-2][:cut])
         os.utime(path, ns=(0, 0))
         store = Store(Place(MemoryDriver()))
-        assert [problem.kind for problem in Intake(store).take(path).problems] == ["torn"]
+        assert [problem.kind for problem in FileImporter(store).load(path).problems] == ["torn"]
         path.write_bytes(b"".join(lines))
-        assert Intake(store).take(path).outcome == "updated"
+        assert FileImporter(store).load(path).outcome == "updated"
         assert shown(store) == fresh
 
 
 def imported(path: Path) -> list[Any]:
     """Return what a store shows of a file that is imported for the first time."""
     store = Store(Place(MemoryDriver()))
-    Intake(store).take(path)
+    FileImporter(store).load(path)
     return shown(store)
 
 

@@ -12,7 +12,7 @@ import treering
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import read
-from treering.importers.intake import Intake
+from treering.importers.file_importer import FileImporter
 from treering.programs.common.writing import encode_javascript
 from treering.programs.formats import find_format
 
@@ -110,9 +110,9 @@ def test_a_file_that_grows_gets_its_line_break(store: treering.Store, tmp_path: 
     path, first, second = tmp_path / "s.jsonl", *map(encode_javascript, RECORDS["pi"][1:])
     head = encode_javascript(HEADER) + b"\n"
     path.write_bytes(head + first)
-    taken = Intake(store).take(path)
+    taken = FileImporter(store).load(path)
     path.write_bytes(head + first + b"\n" + second + b"\n")
-    grown = Intake(store).take(path)
+    grown = FileImporter(store).load(path)
     assert (grown.outcome, grown.records) == ("updated", 1)
     export(store.view(taken.session), tmp_path / "out.jsonl", format="pi")
     assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()

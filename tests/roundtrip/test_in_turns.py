@@ -18,7 +18,7 @@ from tests.roundtrip.authors import AUTHORS, Author
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce, time_of
-from treering.importers import Intake
+from treering.importers import FileImporter
 from treering.importers.outline import FileOutline
 from treering.programs.claude import entries as claude_entries
 from treering.programs.common import readable
@@ -44,7 +44,7 @@ class Desk:
 
     def take(self) -> None:
         """Import the file."""
-        self.session = Intake(self.store).take(self.author.path, format=self.format).session
+        self.session = FileImporter(self.store).load(self.author.path, format=self.format).session
 
     def given(self) -> bytes:
         """The bytes of the file."""

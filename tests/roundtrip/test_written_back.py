@@ -13,8 +13,8 @@ import treering
 from treering import assistant
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake, read
-from treering.importers.intake import Taken
+from treering.importers import FileImporter, read
+from treering.importers.file_importer import ImportResult
 
 FORMATS = {"pi": "parentId", "omp": "parentId", "operator": "parent_id", "kit": "parent_id"}
 """The programs, and their field for the parent of an entry."""
@@ -54,9 +54,9 @@ def say_there(path: Path, name: str, text: str) -> None:
         file.write(json.dumps({**said, "id": name, **below}) + "\n")
 
 
-def take(store: treering.Store, path: Path) -> Taken:
+def take(store: treering.Store, path: Path) -> ImportResult:
     """Import a file as a program that was just started does."""
-    return Intake(store).take(path, format=path.stem)
+    return FileImporter(store).load(path, format=path.stem)
 
 
 def shown(store: treering.Store) -> list[str]:

@@ -17,7 +17,7 @@ import treering
 from treering import ContextItem, Draft, UsageError
 from treering.api.async_store import AsyncStore
 from treering.api.store import Store
-from treering.importers import Intake
+from treering.importers import FileImporter
 from treering.session.redaction import Redaction, Redactor
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -165,7 +165,7 @@ def test_an_import_is_redacted_and_found_again(backend: Backend, tmp_path: Path)
     store = store_with(backend, lambda text: redact(text).replace(str(tmp_path), "?"))
     for outcome in ("new", "updated"):
         path.write_text("".join(json.dumps(record) + "\n" for record in records))
-        assert Intake(store).take(path).outcome == outcome
+        assert FileImporter(store).load(path).outcome == outcome
         records.append({**records[1], "id": "b", "parentId": "a", "label": SECRET})
     assert not holding(backend.snapshot(), SECRET)
 

@@ -17,7 +17,7 @@ from tests.upstream.programs import Program
 from tests.upstream.sessions import make_session, write_session
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake, read
+from treering.importers import FileImporter, read
 from treering.programs.pi import read as pi
 
 SESSIONS: Final = int(os.environ.get("TREERING_UPSTREAM_SESSIONS", "300"))
@@ -94,7 +94,7 @@ def test_the_program_goes_on_where_the_session_stands(program: Program, count: C
     target.parent.mkdir()
     for random, path in sessions(program, tmp_path, "write"):
         store = treering.open(f"memory://{new_nonce()}")
-        name = go_on(store, Intake(store).take(path, format=format_).session, random)
+        name = go_on(store, FileImporter(store).load(path, format=format_).session, random)
         view = store.view(name)
         export(view, target, format=format_, overwrite=True)
         version = read(target, format=format_).header.version
@@ -113,7 +113,7 @@ def test_the_program_and_treering_take_turns(program: Program, count: Counter[st
     format_ = FORMATS[program.name]
     for random, path in sessions(program, tmp_path, "turns"):
         store = treering.open(f"memory://{new_nonce()}")
-        name = Intake(store).take(path, format=format_).session
+        name = FileImporter(store).load(path, format=format_).session
         with store.session(name) as session:
             session.append(treering.assistant("from here"))  # pi 0.73 writes files twice in which there is no answer
         for _ in range(2):
@@ -123,7 +123,7 @@ def test_the_program_and_treering_take_turns(program: Program, count: Counter[st
             deeds += [["appendLabelChange", {"$": random.randrange(20)}, "theirs"]]
             acted = program.ask("act", path=str(path), deeds=deeds if random.random() < 0.5 else [deeds[0], deeds[2]])
             assert "error" not in acted, path.name
-            taken, answer = Intake(store).take(path, format=format_), ask(program, path, 4)
+            taken, answer = FileImporter(store).load(path, format=format_), ask(program, path, 4)
             count["turns"] += 1
             assert (taken.session, taken.outcome, taken.branch) == (name, "updated", ""), path.name
             assert not differences_of(program, path, answer), path.name

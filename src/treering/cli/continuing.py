@@ -22,7 +22,7 @@ from treering.cli.text import ago, counted, iso_time
 from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import namespace_prefix, prefix_of
 from treering.importers.discovery import Recent, recent
-from treering.importers.intake import Intake
+from treering.importers.file_importer import FileImporter
 from treering.session.content import ContextItem
 from treering.store.info import SessionInfo
 
@@ -59,7 +59,7 @@ def continue_(
     if dry_run:
         _announce(out, found, other, as_json=as_json)
         return
-    name = _take(others.intake, out, other, found) if other is not None else None
+    name = _take(others.importer, out, other, found) if other is not None else None
     if name is None and found is not None:
         store, name = part_of(store, found.namespace), found.id
     if message is not None:
@@ -79,9 +79,9 @@ class _Others:
         self._store = store
 
     @cached_property
-    def intake(self) -> Intake:
+    def importer(self) -> FileImporter:
         """Knows what was imported."""
-        return Intake(self._store)
+        return FileImporter(self._store)
 
     def last_about(self, cwd: str, found: SessionInfo | None) -> Recent | None:
         """The last one about a folder, if it was written after `found` was last active and has something new."""
@@ -91,7 +91,7 @@ class _Others:
             environment(),
             tty=os.ttyname(sys.stdin.fileno()) if sys.stdin.isatty() else None,
             after_ms=found.updated_ms if found is not None else None,
-            known=lambda path: self.intake.is_unchanged(path) and found is not None,
+            known=lambda path: self.importer.is_unchanged(path) and found is not None,
         )
 
 
@@ -108,20 +108,20 @@ def _announce(out: Output, found: SessionInfo | None, other: Recent | None, *, a
         out.facts((("session", found.id), ("namespace", namespace_cell(found.namespace)), ("title", title)))
 
 
-def _take(intake: Intake, out: Output, other: Recent, found: SessionInfo | None) -> str | None:
+def _take(importer: FileImporter, out: Output, other: Recent, found: SessionInfo | None) -> str | None:
     """Import the session of another program; return its name here. None: that failed, and there is one of ours."""
     try:
-        taken = intake.take(other.path, format=other.program)
+        result = importer.load(other.path, format=other.program)
     except TreeringError as error:
         if found is None:
             raise
         out.say(f"{other.path}: not imported: {exits.line_of(error)}")
         return None
-    how = {"new": "imported", "updated": "brought up to date"}.get(taken.outcome, "imported before")
-    out.say(f"{how} from {other.program}: {other.path}, {counted(taken.records, 'new record')}")
-    if taken.branch:
-        out.say(f"session went on here, so the new records are on the head {taken.branch!r}")
-    return taken.session
+    how = {"new": "imported", "updated": "brought up to date"}.get(result.outcome, "imported before")
+    out.say(f"{how} from {other.program}: {other.path}, {counted(result.records, 'new record')}")
+    if result.branch:
+        out.say(f"session went on here, so the new records are on the head {result.branch!r}")
+    return result.session
 
 
 def _time_cell(ms: int) -> Cell:

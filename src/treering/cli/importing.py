@@ -15,7 +15,7 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import ConflictError, TreeringError, UsageError
 from treering.importers.discovery import ENDINGS, find_sessions
-from treering.importers.intake import Intake, Taken
+from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.origin import stat_of
 from treering.importers.parsed_file import is_foreign
 from treering.programs import BUILT_IN
@@ -32,7 +32,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     session: str | None = None
     outcome: str = "failed"
-    """As of `Taken`; or `failed`, `rewritten`, or `passed over` for what is no session in a folder."""
+    """As of `ImportResult`; or `failed`, `rewritten`, or `passed over` for what is no session in a folder."""
     records: int = 0
     branch: str = ""
     problems: list[Problem] = []
@@ -78,7 +78,7 @@ def import_(
     files = _files(paths, format_name)
     if name is not None and len(files) > 1:
         raise click.UsageError("--name goes with a single file")
-    intake = Intake(store, project=project, policy=policy)
+    importer = FileImporter(store, project=project, policy=policy)
     shown_max = None if all_problems else PROBLEMS_SHOWN
     outcomes: list[File] = []
     counts, codes = Counter[str](), Counter[int]()
@@ -86,7 +86,7 @@ def import_(
         for done, file in enumerate(files):
             step(done, f"importing {file.path}")
             if isinstance(file, Found):
-                outcome = _import(intake, file, format_name=format_name, name=name, again=again, shown_max=shown_max)
+                outcome = _import(importer, file, format_name=format_name, name=name, again=again, shown_max=shown_max)
             else:
                 outcome = file
             _count(outcome, counts, codes)
@@ -94,7 +94,7 @@ def import_(
                 outcomes.append(outcome)
             else:
                 _print(out, outcome)
-        linked = intake.link_parents()
+        linked = importer.link_parents()
     if as_json:
         out.document({"files": outcomes, "linked": linked})
     out.say(_summary(counts, linked))
@@ -120,26 +120,32 @@ def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File
 
 
 def _import(
-    intake: Intake, file: Found, *, format_name: str | None, name: str | None, again: bool, shown_max: int | None
+    importer: FileImporter,
+    file: Found,
+    *,
+    format_name: str | None,
+    name: str | None,
+    again: bool,
+    shown_max: int | None,
 ) -> File:
     try:
-        taken = intake.take(file.path, format=format_name, name=name, again=again)
+        result = importer.load(file.path, format=format_name, name=name, again=again)
     except TreeringError as error:
         if not file.named and isinstance(file.path, Path) and _is_other(file.path, error):
             return _passed_over(str(file.path), exits.line_of(error))
         return _failed(str(file.path), error)
-    return _outcome(taken, shown_max)
+    return _outcome(result, shown_max)
 
 
-def _outcome(taken: Taken, shown_max: int | None) -> File:
+def _outcome(result: ImportResult, shown_max: int | None) -> File:
     return File(
-        path=taken.path,
-        session=taken.session,
-        outcome=taken.outcome,
-        records=taken.records,
-        branch=taken.branch,
-        problems=taken.problems[:shown_max],
-        problem_count=len(taken.problems),
+        path=result.path,
+        session=result.session,
+        outcome=result.outcome,
+        records=result.records,
+        branch=result.branch,
+        problems=result.problems[:shown_max],
+        problem_count=len(result.problems),
     )
 
 

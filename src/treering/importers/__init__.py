@@ -1,8 +1,8 @@
 """Importers: session files of other programs, read as drafts, and as these programs see them."""
 
 from treering.importers.discovery import discover, find_sessions, recent
+from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.file_repair import Repaired, diagnose, repair
-from treering.importers.intake import Intake, Taken
 from treering.importers.origin import Origin, origin_of
 from treering.importers.parsed_file import Diagnosis, Finding
 from treering.importers.session_file import ContextMessage, FileContext, SessionFile, read
@@ -17,18 +17,18 @@ __all__ = [
     "Diagnosis",
     "Entry",
     "FileContext",
+    "FileImporter",
     "Finding",
     "Format",
+    "ImportResult",
     "ImportSource",
     "Imported",
     "Importer",
-    "Intake",
     "Origin",
     "Problem",
     "Repaired",
     "Rules",
     "SessionFile",
-    "Taken",
     "detect_format",
     "diagnose",
     "discover",

@@ -27,7 +27,7 @@ from treering.api.store import Store
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.values import Fields
-from treering.importers.intake import Intake
+from treering.importers.file_importer import FileImporter
 from treering.importers.session_file import SessionFile
 from treering.programs import part_of
 from treering.programs.common.entry import ORDER, RAW, Encode, Entry
@@ -228,8 +228,8 @@ def _check_store(found: Format, path: Path) -> None:
     store = Store(Place(MemoryDriver()))
     source = found.open_source(path)
     nodes = [draft.id for draft in source.drafts() if draft.type == "node"]
-    taken = Intake(store).take(path, of=found)
-    view = store.view(taken.session)
+    result = FileImporter(store).load(path, of=found)
+    view = store.view(result.session)
     _require([node.id for node in view.nodes()] == nodes, "the store has every node, in order", path)
     _require(view.node == source.leaf, "the session stands at the leaf", path)
-    _require(Intake(store).take(path, of=found).outcome == "unchanged", "a second import finds nothing new", path)
+    _require(FileImporter(store).load(path, of=found).outcome == "unchanged", "a second import finds nothing new", path)

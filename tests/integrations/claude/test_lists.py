@@ -15,7 +15,7 @@ from tests.session.backends import Backend
 from tests.storage.processes import wait_until
 
 from treering.errors import CorruptError
-from treering.importers import Intake
+from treering.importers import FileImporter
 from treering.storage.requests import Put
 
 
@@ -146,12 +146,12 @@ async def test_sessions_from_files(near: Backend, tmp_path: Path) -> None:
     agent = Scribe(scribe.session, agent="a1")
     agent.turn("look", "ls")
     files = {f"{scribe.session}.jsonl": scribe, f"{scribe.session}/subagents/agent-a1.jsonl": agent}
-    intake = Intake(near.store().namespace(PROJECT))
+    importer = FileImporter(near.store().namespace(PROJECT))
     for name, written in files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(json.dumps(entry) + "\n" for entry in written.entries))
-        intake.take(path)
+        importer.load(path)
     store = opened(near)
     assert await store.load(scribe.key) == scribe.entries
     assert await store.load(agent.key) == agent.entries

@@ -21,7 +21,7 @@ from tests.session.at_rest import holding
 from tests.session.backends import Backend, local_backend, memory_backend
 
 from treering import ConflictError, TreeringError
-from treering.importers import Intake, find_sessions
+from treering.importers import FileImporter, find_sessions
 from treering.integrations.strands import TreeringSessionManager
 from treering.programs.strands.keys import serialized_state
 from treering.storage.requests import Put
@@ -364,7 +364,7 @@ def test_an_orchestrator_of_strands_goes_on_here(backend: Backend, tmp_path: Pat
     )
     question = graph(theirs, {"a": ["A"], "b": [Calls(Call("ask"))]}, [("a", "b")])("go")
     (place,) = find_sessions(tmp_path)
-    taken = Intake(backend.store()).take(place)
+    taken = FileImporter(backend.store()).load(place)
     assert (taken.session, taken.problems) == ("s/multi/g", [])
     again = graph(manager(backend), {"a": [], "b": ["B"]}, [("a", "b")])
     assert again(answer(question)).status == Status.COMPLETED

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from treering import ids, open as open_store
-from treering.importers import Intake
+from treering.importers import FileImporter
 
 Row: TypeAlias = tuple[str, dict[str, Any]]
 """A role, and a block."""
@@ -60,7 +60,7 @@ def shown(path: Path) -> list[Row]:
     """Return the rows of the context that a session file has here, without what attachments say."""
     store = open_store(f"memory://{ids.new_nonce()}")
     try:
-        view = store.view(Intake(store).take(path, format="claude").session)
+        view = store.view(FileImporter(store).load(path, format="claude").session)
         attached = _attached(path.read_bytes())
         return compared(_rows(item.message for item in view.context if item.node not in attached))
     finally:

@@ -16,7 +16,7 @@ from tests.sampling import few
 import treering
 from treering.api.store import Store
 from treering.errors import UsageError
-from treering.importers import Intake, detect_format, discover, find_format, read, recent
+from treering.importers import FileImporter, detect_format, discover, find_format, read, recent
 from treering.programs.claude.course import Course
 from treering.programs.claude.entries import read_entry, write_entry
 from treering.programs.claude.read import ClaudeSource
@@ -351,16 +351,16 @@ def test_the_store_shows_what_the_file_does(store: Store, tmp_path: Path) -> Non
     """Tree, place and context of an imported session are those of the file, also when it grew in between."""
     talk = branched()
     path = talk.save(tmp_path)
-    assert Intake(store).take(path).outcome == "new"
+    assert FileImporter(store).load(path).outcome == "new"
     talk.call("a3", "msg_3")
     talk.call("a4", "msg_3")
     talk.save(tmp_path)
-    assert Intake(store).take(path).records == 2
+    assert FileImporter(store).load(path).records == 2
     talk.result("r3", "a3")
     talk.result("r4", "a4")
     last_prompt(talk, "a2")
     talk.save(tmp_path)
-    assert Intake(store).take(path).outcome == "updated"
+    assert FileImporter(store).load(path).outcome == "updated"
     view, file = store.view(SESSION), read(path)
     assert {node.id: node.parent for node in view.nodes()} == Tree(talk).parents
     assert view.node == file.leaf == uuid("a2")
@@ -375,7 +375,7 @@ def test_words_of_the_program_are_not_the_first_prompt(store: Store, tmp_path: P
     talk.user("y", "<local-command-stdout></local-command-stdout>")
     talk.user("u", "why is the build slow")
     talk.result("r", "nothing", after="u")
-    Intake(store).take(talk.save(tmp_path))
+    FileImporter(store).load(talk.save(tmp_path))
     assert store.view(SESSION).info.first_prompt == "why is the build slow"
     assert [node.role for node in store.view(SESSION).nodes()] == ["system", "system", "system", "user", "tool"]
 
@@ -399,7 +399,7 @@ def test_what_the_program_reminds_of_is_no_prompt(content: Any, store: Store, tm
     talk.user("s", content, isSidechain=True)
     talk.answer("a", isSidechain=True)
     for name in (None, "agent-a1"):
-        info = store.view(Intake(store).take(talk.save(tmp_path, name)).session).info
+        info = store.view(FileImporter(store).load(talk.save(tmp_path, name)).session).info
         assert (info.first_prompt, info.task) == ("look at it", "look at it" if name else "")
     assert [node.role for node in store.view(SESSION).nodes()] == ["system", "user", "assistant"]
 
@@ -418,12 +418,12 @@ def test_titles(store: Store, tmp_path: Path) -> None:
     talk = branched()
     talk.mark("ai-title", aiTitle="made up")
     path = talk.save(tmp_path)
-    Intake(store).take(path)
+    FileImporter(store).load(path)
     assert store.view(SESSION).info.title == "made up"
     talk.mark("custom-title", customTitle="given")
     talk.mark("ai-title", aiTitle="made up again")
     talk.save(tmp_path)
-    Intake(store).take(path)
+    FileImporter(store).load(path)
     assert store.view(SESSION).info.title == "given"
 
 
@@ -434,7 +434,7 @@ def test_entries_without_ids_follow_each_other(store: Store, tmp_path: Path) -> 
         '{"type":"user","timestamp":"2024-01-01T10:00:00Z","message":{"content":"hi"},"cwd":"/app"}\n'
         '{"type":"assistant","timestamp":"2024-01-01T10:00:05Z","message":{"content":[{"type":"text","text":"hello"}]}}\n'
     )
-    taken = Intake(store).take(path)
+    taken = FileImporter(store).load(path)
     nodes = store.view(taken.session).nodes()
     assert [node.parent for node in nodes] == [None, nodes[0].id]
     assert taken.session == "old"
@@ -459,7 +459,7 @@ def test_damage_costs_itself(harm: bytes, store: Store, tmp_path: Path) -> None:
     rows = talk.data.splitlines(keepends=True)
     path = tmp_path / f"{SESSION}.jsonl"
     path.write_bytes(b"".join([*rows[:3], harm, b"\n", *rows[3:]]))
-    taken = Intake(store).take(path)
+    taken = FileImporter(store).load(path)
     assert len(taken.problems) == 1
     assert len(store.view(SESSION).nodes()) == len(rows)
     check_importer(find_format("claude"), [path])
@@ -492,16 +492,16 @@ def test_subagents_are_sessions_of_their_own(store: Store, tmp_path: Path) -> No
     side.answer("s2", isSidechain=True, agentId="a0ad")
     path = side.save(folder, "agent-a0ad")
     (folder / "agent-a0ad.meta.json").write_text('{"agentType":"Explore","description":"Look at it"}')
-    intake = Intake(store)
-    taken = intake.take(path)
-    intake.take(main)
-    assert intake.link_parents() == 1
+    importer = FileImporter(store)
+    taken = importer.load(path)
+    importer.load(main)
+    assert importer.link_parents() == 1
     assert taken.session == f"{SESSION}/subagents/agent-a0ad"
     info = store.view(taken.session).info
     assert (info.parent_session, info.task) == (SESSION, "Look at it")
     assert [item.node for item in store.view(taken.session).context] == ids("s1", "s2")
     assert store.view(SESSION).nodes()[-1].links == {"subagent": "agent-a0ad"}
-    flat = intake.take(side.save(tmp_path, "agent-a1"))  # as old versions had them
+    flat = importer.load(side.save(tmp_path, "agent-a1"))  # as old versions had them
     assert (flat.session, store.view(flat.session).info.parent_session) == (f"{SESSION}/agent-a1", SESSION)
 
 
@@ -547,12 +547,12 @@ def test_a_session_that_goes_on_in_another_file_is_linked(begin: Any, store: Sto
     new = Talk(uuid("new"))
     begin(new, uuid("old"))
     new.answer("a9")
-    intake = Intake(store)
+    importer = FileImporter(store)
     path = new.save(tmp_path)
     old.save(tmp_path)
-    intake.take(path)
-    intake.take(old.save(tmp_path))
-    intake.link_parents()
+    importer.load(path)
+    importer.load(old.save(tmp_path))
+    importer.link_parents()
     assert store.view(uuid("new")).info.parent_session == uuid("old")
     assert store.view(uuid("old")).info.parent_session is None
 

@@ -18,7 +18,7 @@ import treering
 from treering import assistant, tool
 from treering.exporters import Exported, export
 from treering.ids import new_nonce
-from treering.importers import Intake, read
+from treering.importers import FileImporter, read
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_untouched_sessions_give_their_files_back(
     folder = tmp_path_factory.mktemp("claude")
     given_path = Chance(random, turns).save(folder)
     with closing(treering.open(f"memory://claude-{new_nonce()}")) as store:
-        Intake(store).take(given_path)
+        FileImporter(store).load(given_path)
         done, path = written(store, folder)
     assert path.read_bytes() == given_path.read_bytes()
     assert (done.left_out, done.same_context) == ([], True)
@@ -93,7 +93,7 @@ def test_files_in_another_form_come_back_in_it(
     """Line breaks, blank lines and another way to write JSON are kept: the SDK writes forks as Python does."""
     given_path = tmp_path / f"{SESSION}.jsonl"
     given_path.write_bytes(change(talk().data))
-    Intake(store).take(given_path)
+    FileImporter(store).load(given_path)
     assert written(store, tmp_path)[1].read_bytes() == given_path.read_bytes()
 
 
@@ -104,7 +104,7 @@ def test_a_file_in_the_result_of_a_tool(store: treering.Store, tmp_path: Path) -
     found.result("r3", "a3", toolUseResult={"file": {"content": "line of a log\n" * 1_300_000}})
     given_path = found.save(tmp_path)
     assert given_path.stat().st_size > 17 * 1024 * 1024
-    Intake(store).take(given_path)
+    FileImporter(store).load(given_path)
     assert written(store, tmp_path)[1].read_bytes() == given_path.read_bytes()
 
 
@@ -113,9 +113,9 @@ def test_samples(shared: Path, store: treering.Store, tmp_path: Path) -> None:
     folder = shared / "samples" / "agent-sessions" / "Resources" / "Fixtures" / "stage0" / "agents" / "claude"
     if not folder.is_dir():
         pytest.skip("no samples of other agents in the shared test data")
-    intake = Intake(store)
+    importer = FileImporter(store)
     for number, path in enumerate(sorted(folder.rglob("*.jsonl"))):
-        taken = intake.take(path)
+        taken = importer.load(path)
         (tmp_path / str(number)).mkdir()
         assert written(store, tmp_path / str(number), taken.session)[1].read_bytes() == path.read_bytes()
 
@@ -166,7 +166,7 @@ def test_what_is_done_here_is_there(
     change: Callable[[treering.Session], None], expected: list[str], store: treering.Store, tmp_path: Path
 ) -> None:
     """The program goes on where the session stands, and sends what the model would be sent here."""
-    Intake(store).take(talk().save(tmp_path))
+    FileImporter(store).load(talk().save(tmp_path))
     with store.session(SESSION) as session:
         change(session)
         session.commit()
@@ -181,7 +181,7 @@ def test_what_is_said_here_looks_like_the_rest(store: treering.Store, tmp_path: 
     """New entries have the fields that Claude Code relies on, like those before them, and its own words for a call."""
     found = talk()
     found.entries[-1]["cwd"] = "/elsewhere"
-    Intake(store).take(found.save(tmp_path))
+    FileImporter(store).load(found.save(tmp_path))
     with store.session(SESSION) as session:
         _say(session)
     entry, result = rows(written(store, tmp_path)[1])[5:7]
@@ -196,7 +196,7 @@ def test_what_is_said_here_looks_like_the_rest(store: treering.Store, tmp_path: 
 
 def test_titles_and_what_cannot_be_said(store: treering.Store, tmp_path: Path) -> None:
     """A title is one there, too; a label is not, and a message that was hidden would be sent: both are reported."""
-    Intake(store).take(talk().save(tmp_path))
+    FileImporter(store).load(talk().save(tmp_path))
     with store.session(SESSION) as session:
         session.set_title("by hand")
         session.label(uuid("u1"), "start")
@@ -209,7 +209,7 @@ def test_titles_and_what_cannot_be_said(store: treering.Store, tmp_path: Path) -
 
 def test_an_amended_message_says_what_it_says_now(store: treering.Store, tmp_path: Path) -> None:
     """Its entry is the same but for the message."""
-    Intake(store).take(talk().save(tmp_path))
+    FileImporter(store).load(talk().save(tmp_path))
     with store.session(SESSION) as session:
         session.amend(uuid("u2"), {"role": "user", "content": "better"})
     done, path = written(store, tmp_path)
@@ -220,7 +220,7 @@ def test_an_amended_message_says_what_it_says_now(store: treering.Store, tmp_pat
 
 def test_a_fork_is_a_session_of_its_own(store: treering.Store, tmp_path: Path) -> None:
     """It has another id, which Claude Code can open, and its entries say where they came from."""
-    Intake(store).take(talk().save(tmp_path))
+    FileImporter(store).load(talk().save(tmp_path))
     with store.session(SESSION) as session:
         session.fork("elsewhere", node=uuid("a1"))
     done, path = written(store, tmp_path, "elsewhere")
@@ -248,7 +248,7 @@ def test_what_stands_beside_a_subagents_file_is_reported(store: treering.Store, 
     """The file comes back, and it is said that another one is missing."""
     path = talk().save(tmp_path, "agent-a1")
     (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"Explore"}')
-    taken = Intake(store).take(path)
+    taken = FileImporter(store).load(path)
     done, out = written(store, tmp_path, taken.session)
     assert out.read_bytes() == path.read_bytes()
     assert [(left.kind, left.seen) for left in done.left_out] == [("agent", False)]
@@ -271,7 +271,7 @@ def test_an_answer_becomes_one_of_pi(store: treering.Store, tmp_path: Path) -> N
     found.call("a1")
     found.result("r1", "a1")
     found.entries[1]["message"] |= {"stop_reason": "tool_use", "usage": {"output_tokens": 7}}
-    Intake(store).take(found.save(tmp_path))
+    FileImporter(store).load(found.save(tmp_path))
     export(store.view(SESSION), tmp_path / "pi.jsonl", format="pi")
     messages: list[Any] = [entry.record["message"] for entry in read(tmp_path / "pi.jsonl").entries]
     assert messages[0]["content"] == [{"type": "image", "data": "R0lG", "mimeType": "image/gif"}]

@@ -18,7 +18,7 @@ from tests.sampling import few
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake, SessionFile, read
+from treering.importers import FileImporter, SessionFile, read
 from treering.programs.claude.entries import is_unlinked
 
 sdk = pytest.importorskip("claude_agent_sdk")
@@ -135,9 +135,9 @@ def test_a_fork_made_by_the_sdk(project: Path, random: Random, turns: int) -> No
     forked = project / f"{sdk.fork_session(SESSION).session_id}.jsonl"
     _compare(forked)
     with closing(treering.open(f"memory://claude-{new_nonce()}")) as store:
-        intake = Intake(store)
-        intake.take(path)
-        intake.take(forked)
+        importer = FileImporter(store)
+        importer.load(path)
+        importer.load(forked)
         view = store.view(forked.stem)
         assert view.info.parent_session == SESSION
         export(view, project / "out.jsonl", format="claude", overwrite=True)

@@ -17,7 +17,7 @@ from tests.sampling import few
 import treering
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import Intake, read
+from treering.importers import FileImporter, read
 
 pytest.importorskip("claude_agent_sdk")
 
@@ -69,7 +69,7 @@ def test_the_sdk_finds_what_was_imported(tmp_path: Path) -> None:
 
     with closing(treering.open(f"memory://claude-{new_nonce()}")) as store:
         project = store.namespace(PROJECT)
-        Intake(project).take(talk.save(tmp_path))
+        FileImporter(project).load(talk.save(tmp_path))
         assert _with(store, load) == talk.entries
         _with(store, append)
         assert _with(store, load) == [*talk.entries, more]

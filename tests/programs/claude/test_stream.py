@@ -15,7 +15,7 @@ from treering import Store
 from treering.exporters import export
 from treering.format.record import decode_record
 from treering.ids import new_nonce
-from treering.importers import Intake, read
+from treering.importers import FileImporter, read
 from treering.importers.file_repair import diagnose, repair
 from treering.programs.common.writing import encode_javascript
 
@@ -76,7 +76,7 @@ def names(*of: str) -> list[str]:
 def test_entries_of_a_capture_follow_each_other(store: Store, tmp_path: Path) -> None:
     """One conversation, in the order in which it was printed; that is told once, and nothing is lost."""
     found = capture()
-    taken = Intake(store).take(found.save(tmp_path))
+    taken = FileImporter(store).load(found.save(tmp_path))
     view = store.view(taken.session)
     assert (taken.session, view.info.cwd, view.info.first_prompt) == (SESSION, "/repo", "u1")
     assert [*view.path()] == names("u1", "a1", "r1", "r2", "a2")
@@ -87,7 +87,7 @@ def test_entries_of_a_capture_follow_each_other(store: Store, tmp_path: Path) ->
 
 def test_subagents_of_a_capture_are_trees_of_their_own(store: Store, tmp_path: Path) -> None:
     """Each is below no other, and names the answer whose call began it."""
-    view = store.view(Intake(store).take(capture().save(tmp_path)).session)
+    view = store.view(FileImporter(store).load(capture().save(tmp_path)).session)
     nodes = {node.id: node for node in view.nodes()}
     one, two, last = (nodes[name] for name in names("one 1", "two 1", "one 2"))
     assert (one.parent, two.parent, last.parent) == (None, None, one.id)
@@ -97,12 +97,12 @@ def test_subagents_of_a_capture_are_trees_of_their_own(store: Store, tmp_path: P
 def test_a_capture_that_grew_goes_on(store: Store, tmp_path: Path) -> None:
     """Also behind a compaction; what the program says in the user's name is no prompt."""
     found = capture()
-    intake = Intake(store)
-    intake.take(found.save(tmp_path))
+    importer = FileImporter(store)
+    importer.load(found.save(tmp_path))
     found.put("system", "boundary", subtype="compact_boundary", compact_metadata={"trigger": "auto", "pre_tokens": 9})
     found.say("user", "summary", isSynthetic=True)
     found.say("assistant", "a3")
-    taken = intake.take(found.save(tmp_path))
+    taken = importer.load(found.save(tmp_path))
     view = store.view(taken.session)
     assert [*view.path()] == names("u1", "a1", "r1", "r2", "a2", "boundary", "summary", "a3")
     assert [item.node for item in view.context] == names("summary", "a3")
@@ -172,7 +172,7 @@ def test_an_export_comes_back_to_the_byte_and_says_what_claude_code_sees(
 ) -> None:
     """That is the last entry alone, and not the same context."""
     path = make().save(tmp_path)
-    view = store.view(Intake(store).take(path).session)
+    view = store.view(FileImporter(store).load(path).session)
     made = export(view, tmp_path / "out.jsonl", format="claude")
     assert (tmp_path / "out.jsonl").read_bytes() == path.read_bytes()
     assert not made.same_context

@@ -17,7 +17,7 @@ import treering
 from treering.api.store import Store
 from treering.errors import ConflictError, UsageError
 from treering.format.record import decode_record
-from treering.importers import Intake, Taken, detect_format, find_format, find_sessions, read
+from treering.importers import FileImporter, ImportResult, detect_format, find_format, find_sessions, read
 from treering.programs.formats import find_locator
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
@@ -38,10 +38,10 @@ def layout(request: pytest.FixtureRequest) -> Any:
     return LAYOUTS[request.param]
 
 
-def take(store: Store, folder: Path) -> list[Taken]:
+def take(store: Store, folder: Path) -> list[ImportResult]:
     """Import all that is below a folder, as a program that was just started does."""
-    intake = Intake(store)
-    return [intake.take(place) for place in find_sessions(folder)]
+    importer = FileImporter(store)
+    return [importer.load(place) for place in find_sessions(folder)]
 
 
 def talk(manager: Any, turns: int = 4, **options: Any) -> Any:
@@ -288,7 +288,7 @@ def test_a_message_that_was_taken_back_later(store: Store, tmp_path: Path) -> No
     with pytest.raises(ConflictError, match="rewritten"):
         take(store, tmp_path)
     folder = tmp_path / "session_s/agents/agent_default"
-    assert Intake(store).take(folder, again=True).session == "s-2"
+    assert FileImporter(store).load(folder, again=True).session == "s-2"
 
 
 # folders
@@ -336,9 +336,9 @@ def test_what_is_no_folder_of_an_agent(store: Store, tmp_path: Path, name: str) 
     place = tmp_path / name
     place.mkdir(parents=True, exist_ok=True)
     with pytest.raises(UsageError, match="no session folder that is known"):
-        Intake(store).take(place)
+        FileImporter(store).load(place)
     with pytest.raises(UsageError, match="no folder of an agent"):
-        Intake(store).take(place, format="strands")
+        FileImporter(store).load(place, format="strands")
 
 
 # damage

@@ -15,7 +15,7 @@ from tests.servers import REGION, S3Server, seaweedfs
 
 from treering.api.store import Store
 from treering.errors import AccessError, UsageError
-from treering.importers import Intake, find_sessions
+from treering.importers import FileImporter, find_sessions
 from treering.programs.common import folder
 from treering.storage.counting import CountingDriver
 from treering.storage.memory import MemoryDriver
@@ -73,14 +73,14 @@ def test_a_log_in_a_bucket(seaweedfs: S3Server, session: Any, store: Store, coun
         "/session_s/agents/agent_default",
         "/session_s/agents/agent_zwei-äöü",
     ]
-    intake = Intake(store)
-    assert [intake.take(place).session for place in found] == ["s", "s/zwei-äöü"]
+    importer = FileImporter(store)
+    assert [importer.load(place).session for place in found] == ["s", "s/zwei-äöü"]
     assert {name: count for name, count in counts[0].counts.items() if count} == {"List": 1, "Get": 1 + 66}
     assert known(resumed(store)) == known(make(make_log(seaweedfs, session, "logs")))
     counts.clear()
-    again = Intake(store)
+    again = FileImporter(store)
     for place in find_sessions(url, storage_options=seaweedfs.storage_options):
-        assert again.take(place).outcome == "unchanged"
+        assert again.load(place).outcome == "unchanged"
     assert {name: count for name, count in counts[0].counts.items() if count} == {"List": 1}
 
 
@@ -97,10 +97,10 @@ def test_snapshots_in_a_bucket(
     make(manager(), ["one", "two"])("first")
     url = f"s3://{seaweedfs.bucket}/deep"
     (place,) = find_sessions(url, "strands", storage_options=seaweedfs.storage_options)
-    assert Intake(store).take(place).outcome == "new"
+    assert FileImporter(store).load(place).outcome == "new"
     make(manager(), ["two"])("second")
     (place,) = find_sessions(url, storage_options=seaweedfs.storage_options)
-    taken = Intake(store).take(place)
+    taken = FileImporter(store).load(place)
     assert (taken.outcome, taken.session) == ("updated", "s")
     assert [message["content"][0]["text"] for message in resumed(store).messages] == ["first", "one", "second", "two"]
     assert [*find_sessions(url, "pi", storage_options=seaweedfs.storage_options)] == []

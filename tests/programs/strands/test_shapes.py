@@ -11,7 +11,7 @@ import pytest
 from tests.programs.strands.agents import resumed
 
 from treering.api.store import Store
-from treering.importers import Intake, find_sessions
+from treering.importers import FileImporter, find_sessions
 from treering.programs.strands.keys import orchestrator_state, serialized_state
 from treering.programs.strands.shapes import agent_state, decode_bytes, read_snapshot
 from treering.storage.memory import MemoryDriver
@@ -185,7 +185,7 @@ def test_a_session_of_typescript_goes_on_in_python(tmp_path: Path) -> None:
     (folder / "snapshot_latest.json").write_text(json.dumps(document, indent=2))
     store = Store(Place(MemoryDriver()))
     (place,) = find_sessions(tmp_path)
-    assert Intake(store).take(place).session == "ts/helper"
+    assert FileImporter(store).load(place).session == "ts/helper"
     agent = resumed(store, "ts", ["thanks"], agent_id="helper")
     assert agent.messages[0]["content"][1] == {"image": {"format": "png", "source": {"bytes": PNG}}}
     assert (agent.state.get(), agent.system_prompt) == ({"n": 1}, None)

@@ -51,7 +51,7 @@ _ORCHESTRATOR: Final = "orchestrator:"
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _told(method: F) -> F:
+def _guarded(method: F) -> F:
     """Run one call at a time, and raise the errors that users of Strands expect."""
 
     @functools.wraps(method)
@@ -87,7 +87,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # sessions
 
-    @_told
+    @_guarded
     def create_session(self, session: Session, **_: Any) -> Session:
         """Make a session.
 
@@ -103,7 +103,7 @@ class TreeringSessionRepository(SessionRepository):
                     return session
         raise SessionException(f"session exists already. session_id={session.session_id!r}")
 
-    @_told
+    @_guarded
     def read_session(self, session_id: str, **_: Any) -> Session | None:
         """Return a session; None if there is none."""
         if self._look(require_session_id(session_id)) is None:
@@ -111,7 +111,7 @@ class TreeringSessionRepository(SessionRepository):
         kept: Any = self._session(session_id).state["session"]
         return Session.from_dict(kept)
 
-    @_told
+    @_guarded
     def delete_session(self, session_id: str, **_: Any) -> None:
         """Delete a session with all its agents.
 
@@ -129,7 +129,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # agents
 
-    @_told
+    @_guarded
     def create_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         """Make an agent.
 
@@ -143,7 +143,7 @@ class TreeringSessionRepository(SessionRepository):
         with self._store.spawn(session, name, task=session_agent.agent_id) as new:
             _record(new, session_agent, session_agent.created_at)
 
-    @_told
+    @_guarded
     def read_agent(self, session_id: str, agent_id: str, **_: Any) -> SessionAgent | None:
         """Return an agent; None if there is none."""
         found = self._look(_agent_name(session_id, agent_id))
@@ -160,7 +160,7 @@ class TreeringSessionRepository(SessionRepository):
             updated_at=kept["updated_at"],
         )
 
-    @_told
+    @_guarded
     def update_agent(self, session_id: str, session_agent: SessionAgent, **_: Any) -> None:
         """Replace the state of an agent; the time of its creation stays.
 
@@ -173,7 +173,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # messages
 
-    @_told
+    @_guarded
     def create_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
         """Add a message, in one request unless a seal is due. Of a redacted message only the replacement is stored.
 
@@ -186,7 +186,7 @@ class TreeringSessionRepository(SessionRepository):
         with contextlib.suppress(TreeringError):  # the append is durable already
             session.perform(_tidied)
 
-    @_told
+    @_guarded
     def read_message(self, session_id: str, agent_id: str, message_id: int, **_: Any) -> SessionMessage | None:
         """Return a message; None if there is none."""
         name = _node_name(message_id)
@@ -194,7 +194,7 @@ class TreeringSessionRepository(SessionRepository):
         messages = [] if found is None else found.perform(_read, lambda names: [name] if name in names else [])
         return messages[0] if messages else None
 
-    @_told
+    @_guarded
     def update_message(self, session_id: str, agent_id: str, session_message: SessionMessage, **_: Any) -> None:
         """Replace a message; the time of its creation stays.
 
@@ -219,7 +219,7 @@ class TreeringSessionRepository(SessionRepository):
             amended = Draft(type="edit", kind="amend", target=name, payload=session_message.message)
             session.append(amended, _revision(session_message))
 
-    @_told
+    @_guarded
     def list_messages(
         self, session_id: str, agent_id: str, limit: int | None = None, offset: int = 0, **_: Any
     ) -> list[SessionMessage]:
@@ -240,7 +240,7 @@ class TreeringSessionRepository(SessionRepository):
 
     # orchestrators
 
-    @_told
+    @_guarded
     def create_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **_: Any) -> None:
         """Store the state of an orchestrator.
 
@@ -250,7 +250,7 @@ class TreeringSessionRepository(SessionRepository):
         session = self._session(session_id)
         session.commit(state={_ORCHESTRATOR + multi_agent.id: multi_agent.serialize_state()})
 
-    @_told
+    @_guarded
     def read_multi_agent(self, session_id: str, multi_agent_id: str, **_: Any) -> dict[str, Any] | None:
         """Return the state of an orchestrator; None if there is none."""
         if self._look(require_session_id(session_id)) is None:
@@ -258,7 +258,7 @@ class TreeringSessionRepository(SessionRepository):
         kept: Any = self._session(session_id).state.get(_ORCHESTRATOR + multi_agent_id)
         return kept  # type: ignore[no-any-return]  # what `serialize_state` returned
 
-    @_told
+    @_guarded
     def update_multi_agent(self, session_id: str, multi_agent: MultiAgentBase, **_: Any) -> None:
         """Replace the state of an orchestrator.
 
@@ -317,7 +317,7 @@ class TreeringSessionRepository(SessionRepository):
         for name in tuple(self._open):
             self._let_go(name)
 
-    @_told
+    @_guarded
     def close(self) -> None:
         """Bring the lists of sessions up to date. The repository can be used again."""
         self.let_go()

@@ -29,9 +29,9 @@ from treering.programs.claude.unsent import unsent
 from treering.programs.common.composition import record_bytes
 from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
 from treering.programs.common.in_force import InForce
+from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
 from treering.programs.common.reader import text_of
-from treering.programs.common.sheaf import Sheaf, broken
 from treering.programs.common.stored import is_circular, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
@@ -91,7 +91,7 @@ class _Composer:
         self._session = _uuid_of(view.info.id)
         self._forked_from = ""
         self._before = b""
-        self._lines = Sheaf()
+        self._lines = LineBuffer()
         self._changed = False
         self._links: dict[str | None, str | None] = {None: None}
         """By node: the `uuid` that its children name as their parent."""

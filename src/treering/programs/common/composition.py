@@ -24,10 +24,10 @@ from treering.ids import new_id, time_of
 from treering.programs.common.entry import FRAMING, ORDER, PIECE, RAW, Encode, as_bytes, framed
 from treering.programs.common.hidden import EDITS, hidden
 from treering.programs.common.in_force import InForce
+from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
 from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
-from treering.programs.common.sheaf import Sheaf, broken
 from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut, LineExporter
 from treering.programs.formats import Format, find_format
@@ -78,7 +78,7 @@ class _Composer:
         self._encode = encode
         self._format: Format = find_format(target.FORMAT)
         self._header: bytes = b""
-        self._lines = Sheaf()
+        self._lines = LineBuffer()
         self._held: list[bytes] = []
         """JSON that is no record, held back until an entry follows: as the last line it would be the leaf."""
         self._ids: list[str | None] = []

@@ -69,7 +69,7 @@ def stored_drafts(
         types: Of records; other records are skipped.
     """
     header = False
-    for record, line, from_file in _told(view.lines()):
+    for record, line, from_file in _with_origin(view.lines()):
         if record.type not in types:
             continue
         if record.type == "edit" and is_erased(bytes(record.body)):
@@ -88,7 +88,7 @@ def let_index_go(reader: Readable) -> Steps[None]:
     reader.replica.let_index_go()
 
 
-def _told(lines: Iterable[bytes]) -> Iterator[tuple[Record, bytes, bool]]:
+def _with_origin(lines: Iterable[bytes]) -> Iterator[tuple[Record, bytes, bool]]:
     """Yield records with their lines, and whether each is imported; at most one append is buffered."""
     begun = False  # before the first import no lookahead is needed
     records = ((decode_record(line), line) for line in lines)

@@ -50,7 +50,7 @@ TITLE_BYTES_MAX = 200
 Outcome = Literal["new", "updated", "unchanged", "copy"]
 
 
-class Taken(msgspec.Struct, frozen=True, kw_only=True):
+class ImportResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of importing one file."""
 
     path: str
@@ -64,7 +64,7 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     problems: list[Problem] = []
 
 
-class Intake:
+class FileImporter:
     """Imports files into one store. It reads all cards once to learn what was imported before.
 
     Use one for many files: it is made with one LIST and a ranged GET for each session. Memory grows by about a kilobyte
@@ -124,7 +124,7 @@ class Intake:
 
     # one file
 
-    def take(
+    def load(
         self,
         path: str | os.PathLike[str],
         *,
@@ -133,7 +133,7 @@ class Intake:
         name: str | None = None,
         again: bool = False,
         progress: Progress | None = None,
-    ) -> Taken:
+    ) -> ImportResult:
         """Import a file, or what is new in it.
 
         Args:
@@ -156,20 +156,20 @@ class Intake:
         with settled(located(path)) as place:
             known = self.find(place) if pipe is None else None
             if known is not None and self.is_unchanged(place) and name in (None, known.session):
-                return Taken(path=str(path), session=known.session, outcome="unchanged")
+                return ImportResult(path=str(path), session=known.session, outcome="unchanged")
             try:
                 file = _opened(place, of, format, pipe)
-                return self._take(file, known, name=name, again=again, progress=progress)
+                return self._import(file, known, name=name, again=again, progress=progress)
             except CorruptError as error:
                 if error.kind != DAMAGED:
                     raise
                 self._looks.drop(Path(place))  # the origin recorded with it is correct
             file = _opened(place, of, format, pipe)
-            return self._take(file, known, name=name, again=again, progress=progress)
+            return self._import(file, known, name=name, again=again, progress=progress)
 
-    def _take(
+    def _import(
         self, file: _File, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
-    ) -> Taken:
+    ) -> ImportResult:
         if name is not None:
             known = self._require_same(name, file)
         elif known is None or not file.is_of(known):
@@ -182,7 +182,7 @@ class Intake:
                 kind="rewritten",
                 remedy="import it again as a session of its own: `treering import --again`",
             )
-        return taken or self._load(self._free_name(name or file.source.header.session_id), file, progress)
+        return taken or self._import_new(self._free_name(name or file.source.header.session_id), file, progress)
 
     def _require_same(self, name: str, file: _File) -> Origin | None:
         """The origin of the session of a given name, if there is one; it must be of this file."""
@@ -212,7 +212,7 @@ class Intake:
             return name
         return next(each for number in count(2) if (each := f"{name}-{number}") not in self._names)
 
-    def _load(self, name: str, file: _File, progress: Progress | None) -> Taken:
+    def _import_new(self, name: str, file: _File, progress: Progress | None) -> ImportResult:
         source, done = file.source, 0
         reading = Reading(source, file.growth(self._looks))
         header = source.header
@@ -250,7 +250,7 @@ class Intake:
         )
         self._names.add(name)
         self._remember(origin)
-        return Taken(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
+        return ImportResult(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
 
     def _read_to(self, origin: Origin, file: _File, reading: Reading) -> Origin:
         """The origin to store when a file was read to its end."""
@@ -275,12 +275,12 @@ class Intake:
 
     # new records of a file
 
-    def _update(self, known: Origin, file: _File) -> Taken | None:
+    def _update(self, known: Origin, file: _File) -> ImportResult | None:
         """Record the new records of a file; None if it does not begin with the recorded ones."""
         source = file.source
         if file.name not in (known.path, "") and _exists(known):
             same = Reading(source).begins_with(known)
-            return Taken(path=str(file.path), session=known.session, outcome="copy") if same else None
+            return ImportResult(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
             known = origin_of(session.info) or known  # the card may be older than an update that was interrupted
             reading = Reading(source, file.growth(self._looks, known.units))
@@ -313,7 +313,7 @@ class Intake:
             session.perform(record_foreign, [*drafts, origin_note(origin.facts)], side)
         self._remember(origin)
         done += len(ended) + len(drafts)
-        return Taken(
+        return ImportResult(
             path=str(file.path),
             session=known.session,
             outcome="updated" if done else "unchanged",

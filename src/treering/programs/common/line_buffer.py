@@ -13,7 +13,7 @@ MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
 """Nearly all sessions are smaller, and so need no temporary file."""
 
 
-class Sheaf:
+class LineBuffer:
     """Lines in their order. Only one iteration at a time; the temporary file is removed with this object."""
 
     def __init__(self) -> None:
