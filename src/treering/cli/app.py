@@ -57,11 +57,11 @@ class App(click.Group):
         return result if isinstance(result, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; click itself would take a reader that went away for a failure."""
+        """Run a command; click itself would treat a closed pipe as a failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            # What is still in the buffer would be written, and complained about, when the interpreter ends.
+            # Otherwise the interpreter would try to write the buffer at exit, and print an error.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise _ReaderGoneError from error
 

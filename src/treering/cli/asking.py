@@ -1,4 +1,4 @@
-"""Ask before what cannot be got back."""
+"""Ask for confirmation before changes that cannot be undone."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def agreed(question: Callable[[], str], *, verb: str = "do") -> bool:
     """Ask on the terminal.
 
     Args:
-        question: Called only if somebody is there to be asked: what is to be told may take long to find out.
+        question: Returns the question; called only on a terminal, since the answer may take long to compute.
         verb: What `--yes` would do without asking.
 
     Raises:
-        UsageError: Nobody is there.
+        UsageError: There is no terminal.
     """
     if not sys.stdin.isatty():
         raise UsageError("nobody is there to be asked", kind="confirm", remedy=f"pass --yes to {verb} it")

@@ -1,4 +1,4 @@
-"""`backup`: a copy of everything, right also while it is in use, and brought up to date when it is run again."""
+"""`backup`: a consistent copy of everything, also while it is in use, updated by each further run."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _list_branches(settings: Settings, out: Output, session: str, *, as_json: bo
 
 
 def _print_place(out: Output, session: Session, *, as_json: bool = False) -> None:
-    """Say where a session stands now."""
+    """Print the head, node and checkpoint of a session."""
     if as_json:
         out.document(
             {"session": session.id, "head": session.head, "node": session.node, "checkpoint": session.checkpoint_id}

@@ -1,4 +1,4 @@
-"""`verify` and `stats`: whether everything stored is sound, and how much of it there is."""
+"""`verify` and `stats`: the integrity and the size of stored data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from treering.store.info import SessionInfo
 
 
 class Checked(NamedTuple):
-    """What was found under a name."""
+    """The findings for one name."""
 
     namespace: tuple[str, ...]
     name: str
@@ -66,7 +66,7 @@ def verify(context: click.Context, *, as_json: bool, session: str | None, strict
 
 
 def _check(store: Store, session: str | None) -> tuple[list[Checked], list[Checked]]:
-    """What was found in sessions, one or all, and parcels; not printed meanwhile, since the bar has the terminal."""
+    """Return the findings in one or all sessions and parcels; the caller prints them after the progress bar."""
     if session is None:
         checks: tuple[list[Checked], list[Checked]] = ([], [])
         with progress("verifying") as step:
@@ -109,14 +109,14 @@ def _print(out: Output, check: Checked, finding: Finding) -> None:
 
 
 class AtRest(NamedTuple):
-    """What a session takes in the store."""
+    """The size of a session in the store."""
 
     records: int
     nodes: int
     checkpoints: int
     segments: int
     waste: int
-    """Segments whose records others hold as well; sealing removes them."""
+    """Segments whose records are also in other segments; sealing removes them."""
     unsealed: int
     """Records in the tail."""
     segment_bytes: int
@@ -127,12 +127,12 @@ class AtRest(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        """All of it."""
+        """The sum of all bytes."""
         return self.segment_bytes + self.tail_bytes + self.latest_bytes + self.blob_bytes
 
 
 def at_rest(reader: Readable) -> Steps[AtRest]:
-    """Measure a session by names and sizes alone; reads its two registers and lists its folder."""
+    """Measure a session by names and sizes; reads its two registers and lists its folder."""
     counts = yield from stored(reader)
     keys, card = reader.keys, reader.replica.state.card
     registers = yield tuple(Get(key, start=0, end=1, register=True) for key in (keys.latest, keys.tail))

@@ -1,4 +1,4 @@
-"""`checkpoints` and `diff`: what was kept, and what changed from one point to another."""
+"""`checkpoints` and `diff`: the checkpoints of a session, and the changes between two points."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _row(entry: Entry) -> tuple[Field, ...]:
 
 
 class Standing(NamedTuple):
-    """What the model saw and the agent knew at some point."""
+    """The context and the state at some point."""
 
     name: str
     context: tuple[ContextItem, ...]
@@ -137,7 +137,7 @@ class Changes(NamedTuple):
 
 
 def compare(old: Mapping[str, object], new: Mapping[str, object]) -> Changes:
-    """Tell how the values differ; they are the same if they are stored the same."""
+    """Return how the values differ; values are equal if their stored form is."""
     return Changes(
         {key: value for key, value in new.items() if key not in old},
         {key: (old[key], new[key]) for key in old if key in new and values.encode(old[key]) != values.encode(new[key])},
@@ -151,12 +151,12 @@ class ItemChanges(NamedTuple):
     added: list[ContextItem]
     removed: list[ContextItem]
     edited: list[ContextItem]
-    """As they are in the later one."""
+    """In their later version."""
     kept: int
 
 
 def compare_items(old: Sequence[ContextItem], new: Sequence[ContextItem]) -> ItemChanges:
-    """Tell how two contexts differ."""
+    """Return how two contexts differ."""
     before = {item.node: values.encode(item.message) for item in old}
     after = {item.node for item in new}
     edited = [item for item in new if item.node in before and before[item.node] != values.encode(item.message)]

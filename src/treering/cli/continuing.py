@@ -1,4 +1,4 @@
-"""`continue`: where I was, here or in another program."""
+"""`continue`: the last session about a folder, of this store or of another program."""
 
 from __future__ import annotations
 
@@ -73,18 +73,18 @@ def continue_(
 
 
 class _Others:
-    """Looks for sessions of other programs; reads the cards of the store only if there may be some."""
+    """Finds sessions of other programs; reads the cards of the store only if there may be some."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     @cached_property
     def importer(self) -> FileImporter:
-        """Knows what was imported."""
+        """The importer, which has read the cards of the store."""
         return FileImporter(self._store)
 
     def last_about(self, cwd: str, found: SessionInfo | None) -> Recent | None:
-        """The last one about a folder, if it was written after `found` was last active and has something new."""
+        """Return the last one about a folder, if it was written after `found` was last active and has new records."""
         return recent(
             Path(cwd).absolute(),
             Path.home(),
@@ -109,7 +109,7 @@ def _announce(out: Output, found: SessionInfo | None, other: Recent | None, *, a
 
 
 def _take(importer: FileImporter, out: Output, other: Recent, found: SessionInfo | None) -> str | None:
-    """Import the session of another program; return its name here. None: that failed, and there is one of ours."""
+    """Import the session of another program; return its name here, or None if that failed."""
     try:
         result = importer.load(other.path, format=other.program)
     except TreeringError as error:
@@ -147,7 +147,7 @@ def _print_standing(out: Output, view: View, settings: Settings) -> None:
 
 
 def _opened(settings: Settings, namespace: Sequence[str]) -> str:
-    """How a program opens the part of the store that lies in these namespaces."""
+    """Return the Python expression that opens the store at these namespaces."""
     arguments = ", ".join([repr(settings.target)] + ["single_writer=True"] * settings.single_writer)
     return f"treering.open({arguments})" + "".join(
         f".namespace({name!r})" if prefix_of([name]) == namespace_prefix("", name) else f".namespaces()[{name!r}]"

@@ -1,4 +1,4 @@
-"""Messages printed one below the other."""
+"""Print the messages of a conversation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def role_style(role: str) -> str:
 
 
 def open_call(call: OpenCall) -> tuple[str, Field]:
-    """Return the row that tells of a call without a result."""
+    """Return the row for a call without a result."""
     told = " ".join(each for each in (call.name, call.id, "in ") if each)
     return "open call", Cell(told + call.node, told + short_id(call.node))
 

@@ -1,4 +1,4 @@
-"""`demo`: a session that is killed, resumed, branched and rewound before your eyes, with every claim checked."""
+"""`demo`: kill, resume, branch and rewind a session on the terminal, and check every claim."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def demo(context: click.Context, *, remove: bool) -> None:
         settings.store = tempfile.mkdtemp(prefix="treering-demo-")
     elif settings.target.startswith("memory:"):
         raise UsageError("the demo's agent is a process of its own and cannot see this store", kind="target")
-    settings.open().sessions(limit=1)  # a store that does not answer is told here, once
+    settings.open().sessions(limit=1)  # raises here, once, if the store does not answer
     show, name = Show(Output()), f"demo-{new_nonce()}"
     try:
         _play(settings, show, name)
@@ -65,7 +65,7 @@ def demo(context: click.Context, *, remove: bool) -> None:
 
 
 class Show:
-    """Tells the story and keeps count of the claims that do not hold."""
+    """Prints the demo, and counts the claims that do not hold."""
 
     def __init__(self, out: Output) -> None:
         self.out = out
@@ -79,20 +79,20 @@ class Show:
         self.out.line((text, "dim"))
 
     def claim(self, text: str, *, holds: bool, found: object = "") -> None:
-        """State something that was checked."""
+        """Print a claim and whether it holds."""
         self.claims += 1
         self.failed += not holds
         mark = ("  ok  ", "bold green") if holds else ("  NO  ", "bold red")
         self.out.line(mark, text, (f"  {found}" if found != "" else "", "yellow"))
 
     def verdict(self) -> None:
-        """Say how it went."""
+        """Print the result."""
         verdict, style = ("all hold", "bold green") if not self.failed else (f"{self.failed} do not hold", "bold red")
         self.out.line("")
         self.out.line((f"{counted(self.claims, 'claim')} checked: {verdict}", style))
 
     def hint(self, settings: Settings, name: str) -> None:
-        """Say how to look further."""
+        """Print further commands to try."""
         self.out.line("")
         self.out.block("export TREERING_STORE=" + shlex.quote(settings.target), "dim", indent=2)
         for command in ("ls", f"tree {name} --text", f"log {name}", f"context {name}"):
@@ -100,7 +100,7 @@ class Show:
 
 
 class Worked(NamedTuple):
-    """What a killed agent had been told."""
+    """The acknowledgements that a killed agent had received."""
 
     acknowledged: list[str]
     """Ids of the nodes whose append returned, in order."""
@@ -157,7 +157,7 @@ def _agent(settings: Settings, name: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def _claim_held(settings: Settings, show: Show, name: str) -> None:
-    """On a local disk a second process is told at once."""
+    """On a local disk a second process gets an error at once."""
     if not settings.place().driver.proven:
         return
     try:

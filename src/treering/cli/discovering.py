@@ -1,4 +1,4 @@
-"""`discover`: where the sessions of other programs lie on this computer."""
+"""`discover`: the folders on this computer with sessions of other programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`doctor`: what is wrong with a session file of another program, and a copy in which it is not."""
+"""`doctor`: find damage in a session file of another program, and write a repaired copy."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The JSON documents that commands print with `--json`. Their shapes are described in `docs/reference/cli.md`.
 
-Fields are only ever added. What users recorded (payloads, messages, state, metadata) stands in them as it is stored:
-with a tag where JSON has no such value.
+Fields are only ever added. Recorded values (payloads, messages, state, metadata) have their stored form, with tags for
+values that JSON lacks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def of_session(info: SessionInfo) -> Document:
 
 
 def of_standing(view: View) -> Document:
-    """A session and where it stands."""
+    """A session with its head, node and checkpoint."""
     return {
         "session": of_session(view.info),
         "head": view.head,
@@ -56,17 +56,17 @@ def of_row(row: HistoryRow) -> Document:
 
 
 def of_items(items: Sequence[ContextItem]) -> list[Document]:
-    """What the model sees."""
+    """The items of a context."""
     return [{"node": item.node, "message": raw(item.message)} for item in items]
 
 
 def of_state(state: Mapping[str, object]) -> Document:
-    """What the agent knows."""
+    """The agent's state."""
     return {key: raw(value) for key, value in state.items()}
 
 
 def of_erased(left: Mapping[str | None, Erased]) -> list[Document]:
-    """What is left of erased state; the key of the conversation manager's is null."""
+    """The tombstones of erased state; null is the key of the conversation manager's state."""
     return [
         {"key": key, "sha256": each.sha256, "time_ms": each.time_ms, "reason": each.reason}
         for key, each in left.items()

@@ -1,4 +1,4 @@
-"""`erase` and `purge`: the commands after which something cannot be got back."""
+"""`erase` and `purge`: the commands that delete data for good."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Exit codes, and the one line that says what went wrong.
+"""Exit codes, and the one line that reports an error.
 
-The codes follow the tree of errors: what a script would do next decides. They are part of the interface and are only
-ever added to.
+The codes follow the tree of errors: errors that a script would handle differently have different codes. They are part
+of the interface; codes are only ever added.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _REMEDIES: Final = {
     "sessionheld": "wait until it is closed there; reading commands work meanwhile",
     "overtaken": "run the command again",
 }
-"""By kind of error: what to do about it here, where the library speaks of Python arguments."""
+"""By kind of error: the remedy on the command line, where that of the library names Python arguments."""
 
 
 def code_of(error: Exception) -> int:

@@ -1,4 +1,4 @@
-"""`export` and `copy`: take sessions elsewhere."""
+"""`export` and `copy`: write sessions to files or other stores."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def export(settings: Settings, *, session: str, form: str, node: str | None, tar
 
 
 def _export_file(view: View, target: str | None, form: str, *, force: bool) -> None:
-    """Write a file of another program, and say what it does not say."""
+    """Write a file of another program, and print what it leaves out."""
     if target is None:
         raise click.UsageError(f"--format {form} goes with --out")
     done = export_file(view, target, format=form, overwrite=force)
@@ -70,7 +70,7 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 
 
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
-    """Write a file that is there whole or not at all."""
+    """Write a file atomically."""
     if target.exists() and not force:
         raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="pass --force to replace it")
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")

@@ -1,4 +1,4 @@
-"""`log`, `context` and `show`: what happened, what the model sees of it, and single things whole."""
+"""`log`, `context` and `show`: the conversation, the context, and single nodes or checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`import`: make sessions of files that other programs wrote, and keep up with those that grow."""
+"""`import`: make sessions of files of other programs, and update those whose files grew."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PROBLEMS_SHOWN = 5  # of each file; `--problems` shows all
 
 
 class File(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one file."""
+    """The result for one file."""
 
     path: str
     session: str | None = None
@@ -39,7 +39,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
     problem_count: int = 0
     error: str | None = None
     code: int = 0
-    """The exit code that the error alone would have."""
+    """The exit code for this error alone."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True):
 
     path: Path | StoredFolder
     named: bool
-    """The user named it, and it was not found in a folder."""
+    """The user named the file, and not a folder with it."""
 
 
 @click.command("import")
@@ -102,9 +102,9 @@ def import_(
 
 
 def _files(paths: tuple[str, ...], format_name: str | None) -> list[Found | File]:
-    """All files meant. Those of a folder come in the order in which they were written last, so that lists have it, too.
+    """Return all files to import. Those of a folder are sorted by the time of their last write, so that lists are, too.
 
-    A path that is not there is an outcome of its own.
+    A path that does not exist is in the list: its import fails.
     """
     files: list[Found | File] = []
     for path in paths:
@@ -150,7 +150,7 @@ def _outcome(result: ImportResult, shown_max: int | None) -> File:
 
 
 def _is_other(path: Path, error: TreeringError) -> bool:
-    """Tell a file that another program wrote for its own use from a session that is damaged."""
+    """Tell whether a file in a folder is another file of a program, and not a damaged session."""
     return error.kind == "format" and (_is_document(str(path)) or is_foreign(path))
 
 
@@ -210,7 +210,7 @@ def _summary(counts: Counter[str], linked: int) -> str:
 
 
 def _code(codes: Counter[int], files: int) -> int:
-    """One file: its own code. Several: whether all went well."""
+    """Return the code of a single file, or for several files whether all succeeded."""
     if files == 1:
         return next(iter(codes))
     return exits.PARTLY if any(code for code in codes) else 0

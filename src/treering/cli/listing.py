@@ -1,4 +1,4 @@
-"""`ls`: which sessions there are."""
+"""`ls`: list the sessions of a store."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from treering.session.verbs.reading import HistoryRow
 from treering.transcript.node import Node
 from treering.transcript.parts import Part, parts_of
 
-NODES_AT_ONCE = 100  # read together; what memory holds of the conversation
+NODES_AT_ONCE = 100  # read together, and so held in memory
 _NAMES = {"user": "User", "assistant": "Assistant", "tool": "Tool", "toolResult": "Tool", "system": "System"}
 
 
@@ -30,7 +30,7 @@ def markdown(view: View, node: str | None) -> Iterator[str]:
 
 
 def walk(view: View, node: str | None) -> Iterator[HistoryRow]:
-    """Yield what is shown of the path from the root down to `node`, oldest first, a part in memory at a time."""
+    """Yield the visible path from the root down to `node`, oldest first, a page in memory at a time."""
     path = view.path(node) if node is not None else ()
     for start in range(0, len(path), NODES_AT_ONCE):
         part = path[start : start + NODES_AT_ONCE]

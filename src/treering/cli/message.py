@@ -8,7 +8,7 @@ from treering.transcript.parts import parts_of, text_of
 
 
 def first_line(message: object, characters_max: int = 200) -> str:
-    """Return the beginning of what a message says, on one line."""
+    """Return the beginning of a message on one line."""
     parts = parts_of(message)
     said = [part for part in parts if part.kind in ("text", "result") and part.text.strip()]
     calls = [f"→ {part.title} {part.text}" for part in parts if part.kind == "call"]
@@ -17,7 +17,7 @@ def first_line(message: object, characters_max: int = 200) -> str:
 
 
 def headline(node: Node) -> str:
-    """Return what a node is, in one line: what a message says, what a change sets."""
+    """Return a node on one line: the text of a message, the settings of a change."""
     if node.payload is None and node.brief:
         return ", ".join(f"{name}: {text_of(value)}" for name, value in node.brief.items())
     return first_line(node.payload)

@@ -1,4 +1,4 @@
-"""From what a user typed to the session, node or checkpoint that is meant."""
+"""Find the session, node or checkpoint that a user's text names."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ T = TypeVar("T")
 
 Handle = View | Session
 
-PART_CHARACTERS_MIN = 4  # fewer would too often name something by accident
+PART_CHARACTERS_MIN = 4  # fewer would match by accident too often
 CANDIDATES_MAX = 10
 NEAREST_MAX = 3
-COMPARED_MAX = 10_000  # names that one of them is looked for among: some 0.1 s
+COMPARED_MAX = 10_000  # names that are searched for similar ones: some 0.1 s
 SESSIONS_AT_ONCE = 500
 
 
@@ -43,7 +43,7 @@ def open_view(store: Store, name: str) -> View:
 
 
 def open_session(store: Store, name: str, *, below: bool = True) -> Session:
-    """Open an existing session for writing, by its name or a part of it; not `below`: in this very namespace."""
+    """Open an existing session for writing, by its name or a part of it; without `below` only in this namespace."""
     return _by_name(store, name, lambda there, exact: there.session(exact, create=False), below=below)
 
 
@@ -53,7 +53,7 @@ def find_session(store: Store, name: str) -> tuple[Store, str]:
 
 
 def _by_name(store: Store, name: str, use: Callable[[Store, str], T], *, below: bool = True) -> T:
-    """Use a session: the one of this name here, else the only one below, else the only one with such a part of it."""
+    """Use the session of this name here, else the only one of it below, else the only one that contains it."""
     try:
         return use(store, name)
     except NotFoundError as error:
@@ -81,12 +81,12 @@ def _only_session(text: str, found: Sequence[SessionInfo]) -> SessionInfo | None
 
 
 def namespace_of(store: Store) -> tuple[str, ...]:
-    """The namespaces that a store lies in, from the root on."""
+    """The namespaces of a store, outermost first."""
     return namespaces_in(store.place.prefix)
 
 
 def part_of(store: Store, namespace: Sequence[str]) -> Store:
-    """The part of a store that lies in these namespaces, from the root on."""
+    """The part of a store in these namespaces, outermost first."""
     return Store(store.place.at(prefix_of(namespace)))
 
 
@@ -98,18 +98,18 @@ def parts_of(store: Store) -> list[Store]:
 
 
 def tell_left_alone(out: Output, store: Store) -> None:
-    """Say how many namespaces a command passed over."""
+    """Print how many namespaces a command skipped."""
     if left := len(parts_of(store)) - 1:
         out.say(f"{counted(left, 'namespace')} in this store left alone: --all-namespaces")
 
 
 def options_of(info: SessionInfo) -> str:
-    """The options that lead to the namespace of a session; empty if it is in none."""
+    """The command line options for the namespace of a session; empty if it is in none."""
     return " ".join(f"--namespace={shlex.quote(name)}" for name in info.namespace)
 
 
 def typed(info: SessionInfo) -> str:
-    """What to type to name a session."""
+    """The arguments that name a session on the command line."""
     return " ".join(filter(None, (options_of(info), info.id)))
 
 
@@ -120,7 +120,7 @@ def namespace_cell(namespace: Sequence[str]) -> Cell:
 
 @contextmanager
 def naming_exactly(store: Store, name: str) -> Iterator[None]:
-    """Do what needs the full name of a session; if there is none, say which names look like it."""
+    """Run a block that needs the full name of a session; if there is none, suggest similar names."""
     try:
         yield
     except NotFoundError as error:
@@ -130,7 +130,7 @@ def naming_exactly(store: Store, name: str) -> Iterator[None]:
 
 
 def _not_found(name: str, known: Sequence[SessionInfo], error: NotFoundError) -> NotFoundError:
-    """The error for a name that nothing has here, with those of the last sessions that look most like it."""
+    """The error for an unknown name, with the most similar names of recent sessions."""
     folded = {row.id.casefold(): row for row in reversed(known[:COMPARED_MAX])}
     same = [row for row in known if row.id == name]
     nearest = same or [folded[each] for each in get_close_matches(name.casefold(), folded, NEAREST_MAX)]
@@ -147,7 +147,7 @@ def all_sessions(
     status: str | None = None,
     after: str | None = None,
 ) -> Iterator[SessionInfo]:
-    """Yield all sessions, those of namespaces below included, the most recently active first, a page at a time."""
+    """Yield all sessions, including those of namespaces below, the most recently active first."""
     while True:
         page = store.sessions(project=project, cwd=cwd, status=status, limit=SESSIONS_AT_ONCE, after=after, below=True)
         yield from page.rows
@@ -159,7 +159,7 @@ def all_sessions(
 def find_point(view: Handle, text: str) -> Point:
     """Return the node or checkpoint that `text` names.
 
-    What fits exactly comes first: an id, then a label or head, then the beginning or end of an id.
+    Searched in this order: ids, labels and heads, beginnings and ends of ids.
 
     Raises:
         NotFoundError: Nothing is named so.
@@ -187,7 +187,7 @@ def find_point(view: Handle, text: str) -> Point:
 
 
 def find_node(view: Handle, text: str) -> str:
-    """Return the node that `text` names; a checkpoint stands for the node it was made at.
+    """Return the node that `text` names; a checkpoint means its node.
 
     Raises:
         NotFoundError: Nothing is named so, or the checkpoint was made before the first node.
@@ -203,7 +203,7 @@ def find_node(view: Handle, text: str) -> str:
 
 
 def find_checkpoint(view: Handle, text: str) -> str:
-    """Return the checkpoint that `text` names; a node stands for the newest one made at it.
+    """Return the checkpoint that `text` names; a node means its newest checkpoint.
 
     Raises:
         NotFoundError: Nothing is named so, or no checkpoint was made at the node.

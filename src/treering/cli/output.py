@@ -1,7 +1,7 @@
-"""Where commands print to: a terminal, a pipe, or a program that reads JSON.
+"""The output of commands: for a terminal, for a pipe, or as JSON.
 
-A terminal gets tables, colours and short ids. A pipe gets plain text: a record a line, fields parted by tabs, ids and
-times in full, no heading. Whatever is printed is cleaned first: stored text never steers a terminal.
+A terminal gets tables, colours and short ids. A pipe gets plain text: one record per line, fields separated by tabs,
+full ids and times, no heading. All text is cleaned: stored text cannot send control sequences to a terminal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def id_cell(identifier: str | None, style: str = "cyan") -> Cell:
 
 
 def raw(value: object) -> Raw:
-    """A value of the user's, for a document: tagged as it is stored, where JSON has nothing for it."""
+    """A recorded value for a document, with the tags of its stored form where JSON lacks a type."""
     return Raw(values.encode(value))
 
 
@@ -68,7 +68,7 @@ def _tagged(value: object) -> object:
 
 
 class Output:
-    """Prints for whoever is there."""
+    """Prints records, lines and documents in the format of the output."""
 
     def __init__(self) -> None:
         self.terminal = sys.stdout.isatty()
@@ -98,7 +98,7 @@ class Output:
             headings: Of the columns; only a terminal shows them.
             rows: The records.
             right: Columns of numbers.
-            stretch: The column that takes what width of the terminal is left; by default the last one shown.
+            stretch: The column that gets the remaining width of the terminal; by default the last one shown.
         """
         if self.terminal:
             self._table(headings, [[_cell_text(field) for field in row] for row in rows], right, stretch)
@@ -132,7 +132,7 @@ class Output:
         self.console.print(table)
 
     def row(self, *fields: Field) -> None:
-        """Print one record of a list that is printed as it is made."""
+        """Print one record of a list at once."""
         if not self.terminal:
             self.table((), [fields])
             return
@@ -180,7 +180,7 @@ class Output:
         click.echo("\n".join((" " * indent + line).rstrip() for line in shown.split("\n")).encode())
 
     def say(self, text: str) -> None:
-        """Tell people what was done; programs that read the output do not get it."""
+        """Print a message for people on standard error."""
         click.echo(one_line(text).encode(errors="replace"), err=True)
 
 
@@ -201,14 +201,14 @@ def _cell_text(field: Field) -> Text:
 
 
 class Step(Protocol):
-    """Told how much is done so far, and what is being done."""
+    """Called with the progress so far, and the current step."""
 
     def __call__(self, done: int, title: str = "") -> None: ...
 
 
 @contextmanager
 def progress(title: str, total: int | None = None) -> Iterator[Step]:
-    """A bar on standard error while something takes long, if that is a terminal.
+    """A progress bar on standard error, if that is a terminal.
 
     Yields:
         A function to call with how much is done so far.

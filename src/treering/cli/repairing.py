@@ -1,4 +1,4 @@
-"""`repair`: what is left of a damaged session, in a new one."""
+"""`repair`: salvage a damaged session into a new one."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def retain(
 
 
 def _retain(stores: Sequence[Store], policy: Retention, *, dry_run: bool, write: Write) -> Retained:
-    """Do as the policy says in each of some parts of a store, and put together what was done."""
+    """Apply the policy to some parts of a store, and return the combined result."""
     parts = []
     for store in stores:
         parts.append(store.retain(policy, dry_run=dry_run, on_result=lambda row: _write_row(write, row)))
@@ -102,7 +102,7 @@ def _retain(stores: Sequence[Store], policy: Retention, *, dry_run: bool, write:
 def _require_limits(
     older_than: float | None, keep_newest: int | None, checkpoints: int | None, *, per_project: bool, purge: bool
 ) -> None:
-    """Refuse what a policy would refuse as well, in the words of the command line."""
+    """Refuse invalid policies with messages that name the options."""
     if older_than is None and keep_newest is None and checkpoints is None:
         raise click.UsageError("say what to delete or prune: --older-than, --keep-newest or --checkpoints")
     if older_than == 0:
@@ -120,7 +120,7 @@ def _question(stores: Sequence[Store], policy: Retention) -> str:
 
 @contextmanager
 def _log(file: Path | None) -> Iterator[Write]:
-    """Give what appends a line to a file at once; without a file it does nothing."""
+    """Yield a function that appends a line to a file; without a file it does nothing."""
     with nullcontext() if file is None else file.open("ab", buffering=0) as opened:
 
         def write(facts: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""`search`: which session was it where I asked that?"""
+"""`search`: find texts in all sessions."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def search(
 
 
 def _together(found: Iterable[tuple[tuple[str, ...], list[Hit]]], limit: int, *, newest: bool) -> list[Row]:
-    """The hits of all namespaces: the newest, or the best of each, then the second best, for ranks do not compare."""
+    """Merge the hits of namespaces: the newest; or the best of each, then the second best, and so on."""
     rows = [(place, namespace, hit) for namespace, hits in found for place, hit in enumerate(hits)]
     rows.sort(key=lambda row: (0 if newest else row[0], -row[2].time_ms))
     return [(namespace, hit) for _, namespace, hit in rows[:limit]]

@@ -1,4 +1,4 @@
-"""Which store a command works on. The options may stand before the command or behind it."""
+"""The store of a command. The options may come before or after the command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STORE_VARIABLE = "TREERING_STORE"
 
 
 class Settings:
-    """What the options said; those behind the command count more than those before it."""
+    """The values of the options; those after the command override those before it."""
 
     def __init__(self) -> None:
         self.store: str | None = None
@@ -33,22 +33,22 @@ class Settings:
         return Store(self.place())
 
     def place(self) -> Place:
-        """Open the store for what needs its driver, too."""
+        """Open the store for commands that need its driver."""
         return self.elsewhere(self.target, self.namespace)
 
     def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
-        """Open another store, or the part of it that lies in some namespaces, under the same promises."""
+        """Open another store, or namespaces of it, with the same options."""
         place = open_place(target, single_writer=self.single_writer).at(prefix_of(namespace))
         click.get_current_context().call_on_close(place.driver.close)
         return place
 
     @property
     def target(self) -> str:
-        """Where the store is."""
+        """The path or URL of the store."""
         return self.store or default_store()
 
     def keep(self, context: click.Context, parameter: click.Parameter, value: object) -> None:
-        """Take over what an option said."""
+        """Store the value of an option."""
         name = parameter.name or ""
         if value not in (None, False, ()):
             setattr(self, name, value)
@@ -57,12 +57,12 @@ class Settings:
 
 
 def environment() -> Mapping[str, str]:
-    """The environment, for what looks at the folders of other programs."""
+    """The environment, for finding the folders of other programs."""
     return os.environ  # noqa: TID251  # this is the command line, which alone reads it
 
 
 def default_store() -> str:
-    """The folder for sessions of users who name none."""
+    """The default folder for sessions."""
     import platformdirs
 
     return platformdirs.user_data_dir("treering", appauthor=False)
@@ -73,7 +73,7 @@ def _keep(context: click.Context, parameter: click.Parameter, value: object) -> 
 
 
 def store_options(*, variable: str | None = None) -> Callable[[F], F]:
-    """Add the options that say which store; `variable` names it where they do not."""
+    """Add the options for the store; the environment variable `variable` is their default."""
     options = (
         click.option(
             "--store", metavar="PLACE", envvar=variable, expose_value=False, callback=_keep,

@@ -1,4 +1,4 @@
-"""Text for people: cleaned of what could steer a terminal, cut, and with times and sizes they can read."""
+"""Text for people: without control sequences, cut to a length, with readable times and sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ELLIPSIS: Final = "…"
 
 
 def clean(text: str) -> str:
-    """Return text that a terminal shows and does not obey: control characters become their escapes."""
+    """Return text with control characters escaped, so that a terminal does not execute them."""
     return _UNPRINTABLE.sub(_escape, text.replace("\r\n", "\n"))
 
 
@@ -34,7 +34,7 @@ def one_line(text: str, characters_max: int | None = None) -> str:
 
 
 def short_id(identifier: str | None) -> str:
-    """Return an id as people see it: the end of a long random one, where ids of one time differ."""
+    """Return an id for people: of a long random one only the end, since ids of one time differ there."""
     if identifier is None:
         return ""
     if _RANDOM_ID.fullmatch(identifier):
@@ -55,13 +55,13 @@ def local_time(ms: int) -> str:
 def _format(ms: int, form: str, zone: object) -> str:
     try:
         moment = datetime.fromtimestamp(ms // 1000, tz=UTC)
-    except (ValueError, OverflowError, OSError):  # a foreign file may say anything
+    except (ValueError, OverflowError, OSError):  # a foreign file may have any number
         return str(ms)
     return (moment if zone is UTC else moment.astimezone()).strftime(form)
 
 
 def ago(ms: int, now_ms: int | None = None) -> str:
-    """Return how long ago a time was, roughly."""
+    """Return roughly how long ago a time was."""
     if not ms:
         return ""
     seconds = ((current_ms() if now_ms is None else now_ms) - ms) // 1000

@@ -1,6 +1,6 @@
-"""`tree`: the whole session as a drawing, with straight runs folded.
+"""`tree`: draw the tree of a session, with runs of single children folded.
 
-What follows without branching stays in one column. A branching opens a column to the right for each of its branches.
+A chain of nodes is one column. A branching adds a column to the right for each of its branches.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, short_id
 from treering.transcript.tree import OutlineRow
 
-LEVELS_DRAWN_MAX = 16  # beyond, a number stands for the columns: sessions with many rewinds nest deeply
+LEVELS_DRAWN_MAX = 16  # deeper levels are shown as a number: sessions with many rewinds nest deeply
 
 
 class Line(NamedTuple):
-    """One row, and the lines in front of it."""
+    """One row, and the guides in front of it."""
 
     guide: str
     row: OutlineRow
@@ -87,11 +87,11 @@ class _Start(NamedTuple):
     """A row that begins a branch, or a root."""
 
     last: bool
-    """No other branch of the same branching follows."""
+    """It is the last branch of its branching."""
 
 
 def _starts(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> list[_Start | None]:
-    """For each row that begins a branch: what is to be known of it; None for those that go on."""
+    """For each row that begins a branch, its facts; None for other rows."""
     found: list[_Start | None] = []
     followed: list[bool] = []  # per level: a branch of the same branching was seen further down
     for place in range(len(rows) - 1, -1, -1):

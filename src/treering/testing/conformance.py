@@ -1,4 +1,4 @@
-"""What every driver must do, as a test class to inherit from.
+"""The conformance test of drivers, a test class to inherit from.
 
     class TestMyDriver(DriverConformance):
         @pytest.fixture
@@ -7,9 +7,9 @@
             yield driver
             driver.close()
 
-Every test works below a prefix of its own, so one store may serve them all and need not be empty. The yardstick is
-`MemoryDriver`: where an answer is not fixed by the seam itself, the driver must answer as that one does. For readable
-failures call `pytest.register_assert_rewrite("treering.testing.conformance")` before the import.
+Every test uses its own prefix, so one store may serve all tests and need not be empty. The reference is `MemoryDriver`:
+where the protocol leaves an answer open, the driver must answer like it. For readable failures call
+`pytest.register_assert_rewrite("treering.testing.conformance")` before the import.
 """
 # ruff: noqa: S101  # assertions are what a test consists of
 
@@ -77,13 +77,13 @@ class DriverConformance:
     """Inherit, override the fixture `driver`, and run with pytest."""
 
     examples = 15
-    """How many random examples each property tries; fewer for a distant store."""
+    """Random examples per property; use fewer for a distant store."""
     races = True
     """Race threads against each other; off for test servers that are known not to be atomic."""
     rounds = 5
     """How often threads race to create an object."""
     racers = 8
-    """How many threads race; fewer where losing takes long."""
+    """How many threads race; use fewer where losing a race takes long."""
 
     @pytest.fixture
     def driver(self) -> Driver:
@@ -92,7 +92,7 @@ class DriverConformance:
 
     @pytest.fixture
     def prefix(self) -> str:
-        """A folder that nobody else uses."""
+        """A folder for one test."""
         return f"conformance-{new_nonce()}/"
 
     def check(self, *strategies: st.SearchStrategy[Any], of: Callable[..., None]) -> None:
@@ -296,7 +296,7 @@ class DriverConformance:
     # Logs
 
     def test_a_log_grows_line_by_line(self, driver: Driver, prefix: str) -> None:
-        """Appends from the version of the last one all arrive, in order, and versions are the same to who reads."""
+        """Appends, each from the version of the last one, all arrive in order, and readers see the same versions."""
         key = self._log(driver, prefix)
         version = ask(driver, Put(key, b'{"head":1}\n', expect=ABSENT), Written).version
         for i in range(5):
@@ -307,7 +307,7 @@ class DriverConformance:
         assert ask(driver, Get(key), Found).data == b'{"head":1}\n0\n1\n2\n3\n4\n'
 
     def test_an_append_never_covers_a_line(self, driver: Driver, prefix: str) -> None:
-        """An append that does not know the last line, or another log under that name, changes nothing."""
+        """An append from an older version, or from another log of that name, changes nothing."""
         key = self._log(driver, prefix)
         first = ask(driver, Put(key, b"head\n", expect=ABSENT), Written).version
         second = ask(driver, Append(key, b"a\n", first), Written).version
@@ -318,7 +318,7 @@ class DriverConformance:
         assert isinstance(ask_any(driver, Append(f"{prefix}other.jsonl", b"no\n", first)), NotFoundError)
 
     def test_a_torn_end_is_cut_by_the_next_append(self, driver: Driver, prefix: str) -> None:
-        """What follows the last complete line is read, does not count in the version, and gives way to an append."""
+        """Bytes after the last complete line are read, do not change the version, and an append overwrites them."""
         key = self._log(driver, prefix)
         for torn in (b'{"torn', b"\0\0\0\0", b'{"a":\0\0}\n{"b":1}\n'):
             current = ask_any(driver, Get(key))
@@ -368,14 +368,14 @@ class DriverConformance:
             assert asyncio.run(_aexecute(driver, reads)) == driver.execute(reads)
 
     def test_a_closed_driver_may_be_used_again(self, driver: Driver, prefix: str) -> None:
-        """Closing gives back resources and breaks nothing, however often it is done."""
+        """Closing frees resources; a closed driver can be used and closed again."""
         ask(driver, Put(f"{prefix}a", b"x"), Written)
         driver.close()
         driver.close()
         assert ask(driver, Get(f"{prefix}a"), Found).data == b"x"
 
     def test_a_hold_keeps_others_out(self, driver: Driver, prefix: str) -> None:
-        """One exclusive holder or many shared ones; who comes in vain is told who is there."""
+        """A hold has one exclusive holder or many shared ones; a refused one gets an error that names the holder."""
         key = f"{prefix}hold"
         first = driver.hold(key, shared=False, holder="first of us")
         if first is None:
@@ -396,7 +396,7 @@ class DriverConformance:
         last.release()
 
     def test_a_hold_need_not_create(self, driver: Driver, prefix: str) -> None:
-        """Asked not to create anything, a hold on what is not there leaves no trace."""
+        """A hold with `create=False` on a missing object creates nothing."""
         hold = driver.hold(f"{prefix}folder/hold", shared=False, holder="us", create=False)
         assert keys_below(driver, prefix) == []
         if hold is not None:
@@ -448,7 +448,7 @@ def at_once(count: int, work: Callable[[int], Any]) -> list[Any]:
 
 
 class _History:
-    """What one client has seen of the registers in a folder, with versions under names that two drivers share."""
+    """The registers of a folder as one client saw them, with versions under names that two drivers share."""
 
     def __init__(self, driver: Driver, folder: str) -> None:
         self._driver = driver
@@ -480,7 +480,7 @@ class _History:
         if isinstance(answer, Found):
             return answer.data, answer.version == versions[-1]
         if isinstance(answer, REFUSED) and act == "put":
-            return "refused"  # a stale version of a missing object may be told either way
+            return "refused"  # for a stale version of a missing object both answers are allowed
         if act == "delete" and isinstance(answer, (Deleted, *REFUSED)) and versions[-1] == ABSENT:
             return "not there"
         return type(answer)

@@ -1,4 +1,4 @@
-"""What every importer must do, as a function to call in a test of your own.
+"""The conformance test of importers, a function to call in a test.
 
     from my_program import read
     from treering.testing.importers import check_importer
@@ -7,9 +7,8 @@
     def test_importer(path):
         check_importer(read, [path])
 
-It needs no pytest: what fails is an `AssertionError` that names the file and the rule. The files should be of all kinds
-that the program writes, and some of them damaged. None of them is written. Of a program whose sessions are folders, the
-folders are named.
+It needs no pytest: a failure is an `AssertionError` that names the file and the rule. Pass files of all kinds that the
+program writes, and some damaged ones; they are not changed. Pass the folders of a program whose sessions are folders.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from treering.store.place import Place
 from treering.transcript.node import HERE, Draft
 
 PREFIXES_MAX = 20
-"""A file of so many records or fewer is cut behind each of them to see that its drafts only grow."""
+"""Files of at most so many records are cut after each record to check that drafts only grow."""
 _STRANGE = (
     b"",
     b"\n",
@@ -53,7 +52,7 @@ _STRANGE = (
 
 
 def check_importer(found: Format, files: Iterable[str | os.PathLike[str]], *, locate: Locator | None = None) -> None:
-    """Hold an importer to what treering relies on.
+    """Check the rules for importers on which treering relies.
 
     Args:
         found: The part `read` of a program.
@@ -132,7 +131,7 @@ def _check_folder(found: Format, locator: Locator, path: Path) -> None:
 
 
 def _check_source(found: Format, path: Path) -> None:
-    """What is told of a session, and what becomes of it."""
+    """Check the header, the drafts and the problems of a session."""
     source = found.open_source(path)
     _require(source.header.format == found.NAME, "the header names the format", path)
     _require(bool(source.header.session_id), "the header has an id", path)
@@ -153,7 +152,7 @@ def _check_drafts(drafts: list[Draft], path: Path) -> None:
 
 
 def _check_records(found: Format, source: ImportSource, path: Path) -> None:
-    """An entry keeps its bytes, or they can be made again; places go up."""
+    """Check that the bytes of each entry are kept or can be reproduced, and that places increase."""
     # A source may know parts beside the file that a record refers to.
     write = getattr(getattr(source, "dialect", None), "write", found.to_record)
     entries: list[Entry] = []
@@ -171,7 +170,7 @@ def _check_records(found: Format, source: ImportSource, path: Path) -> None:
 
 
 def _bytes_again(write: Callable[[Draft, str | None], Fields], encode: Encode, entry: Entry, draft: Draft) -> bool:
-    """Tell whether what is kept of a record gives its bytes: themselves, or the record in its order."""
+    """Tell whether the source of a draft gives the bytes of its record."""
     left = dict(draft.source or {})
     if RAW in left:
         raw = left[RAW]
@@ -188,7 +187,7 @@ def _bytes_again(write: Callable[[Draft, str | None], Fields], encode: Encode, e
 
 
 def _check_growth(found: Format, path: Path) -> None:
-    """What is made of a file that has grown begins with what was made of it before."""
+    """Check that the drafts of a file that has grown begin with the earlier ones."""
     with open_stream(path) as stream:
         rows = read_start(stream).splitlines(keepends=True)
     if not 1 < len(rows) <= PREFIXES_MAX:
@@ -212,7 +211,7 @@ def _shape(drafts: Iterable[Draft]) -> list[bytes]:
 
 
 def _check_view(found: Format, path: Path) -> None:
-    """The file as its program sees it."""
+    """Check the tree and the contexts of a file."""
     file = SessionFile(found, found.open_source(path))
     looks: tuple[Callable[[], object], ...] = (file.tree, file.listing, lambda: file.labels, lambda: file.title)
     for look in looks:
@@ -224,7 +223,7 @@ def _check_view(found: Format, path: Path) -> None:
 
 
 def _check_store(found: Format, path: Path) -> None:
-    """The file in a store: as much of it, at the same place, and a second time nothing new."""
+    """Check that an import stores all nodes and the leaf, and that a second one finds nothing new."""
     store = Store(Place(MemoryDriver()))
     source = found.open_source(path)
     nodes = [draft.id for draft in source.drafts() if draft.type == "node"]

@@ -11,14 +11,14 @@ import treering
 
 
 class Step(msgspec.Struct, frozen=True):
-    """The model calls a tool, and the tool answers."""
+    """A tool call of the model, and its result."""
 
     say: str
     tool: str
     arguments: dict[str, Any]
     result: str = ""
     output: str = ""
-    """Of a tool that never ends: one line of what it writes, again and again."""
+    """For a tool that never ends: the line that it repeats."""
 
     def call(self, name: str) -> treering.Draft:
         """The model's message; `name` is the id of the call."""
@@ -31,14 +31,14 @@ class Step(msgspec.Struct, frozen=True):
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What the user asks, and everything up to the answer."""
+    """A user's question, and all messages up to the answer."""
 
     user: str
     steps: tuple[Step, ...]
     answer: str = ""
     """Empty: the turn never ends."""
     state: dict[str, Any] = {}
-    """What the agent knows at the end of it."""
+    """The agent's state at its end."""
     label: str | None = None
 
 
