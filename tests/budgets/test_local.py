@@ -30,19 +30,21 @@ VERBS = {
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
 @pytest.mark.parametrize("verb", VERBS)
-def test_an_append_is_one_write_and_one_sync(tmp_path: Path, verb: str) -> None:
-    """Each append of a session is one write of the log and one fdatasync, nothing is opened, two bytes are read."""
+def test_an_append_is_one_write_one_sync_and_one_mark(tmp_path: Path, verb: str) -> None:
+    """Each append is one write of the log, one fdatasync, one mark; nothing is opened, and little read."""
     trace = tmp_path / "trace"
     code = CODE.replace("{verb}", VERBS[verb])
     finish(start(code, tmp_path / "store", before=("strace", "-f", "-y", "-o", str(trace)), prelude=""))
     lines = trace.read_text().splitlines()
     begin, end = (next(at for at, line in enumerate(lines) if f'"/{word}"' in line) for word in ("begin", "end"))
     calls = [line.split(maxsplit=1)[1].partition("(")[0] for line in lines[begin + 1 : end]]
-    assert calls.count("pwrite64") == calls.count("fdatasync") == 20
+    assert [call for call in calls if call in ("pwrite64", "fdatasync")] == ["pwrite64", "fdatasync", "pwrite64"] * 20
     assert sum("pwrite64(" in line and "tail.jsonl>" in line for line in lines[begin:end]) == 20
     assert not {"fsync", "openat", "open", "read", "write", "unlink", "rename"} & set(calls)
-    assert len(calls) <= 20 * 11  # SQLite makes 17 to 19 for each, with synchronous=FULL
-    assert all(line.rstrip().endswith((" = 1", " = 2")) for line in lines[begin:end] if "pread64(" in line)
+    assert len(calls) <= 20 * 13  # SQLite makes 17 to 19 for each, with synchronous=FULL
+    reads = [line.rstrip() for line in lines[begin:end] if "pread64(" in line]
+    assert all(line.endswith((" = 1", " = 2")) for line in reads if "tail.jsonl>" in line)
+    assert all("tail.jsonl>" in line or "/.lock>" in line for line in reads)
 
 
 @pytest.mark.tools
@@ -71,7 +73,7 @@ os.path.exists("/end")
 
 @pytest.mark.tools
 @pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
-def test_resuming_opens_two_files_of_the_session(tmp_path: Path) -> None:
+def test_resuming_opens_two_files_of_the_session_and_a_lock(tmp_path: Path) -> None:
     """A new process resumes from `latest` and the tail; segments are neither listed nor opened."""
     store = tmp_path / "store"
     code = """
@@ -99,6 +101,7 @@ os.path.exists("/end")
     opened = [line for line in lines[begin:end] if "open" in line.split("(")[0] and "O_DIRECTORY" not in line]
     assert [line.split('"')[1].rpartition("/")[2] for line in opened if str(store) in line] == [
         "s.jsonl.zst",
+        ".lock",
         "tail.jsonl",
     ]
     assert not any("getdents" in line or "segments" in line for line in lines[begin:end])

@@ -24,7 +24,7 @@ class Worker:
 
     def __init__(self, folder: Path) -> None:
         self._ours, theirs = _server.Pipe()
-        self._process = _server.Process(target=_work, args=(theirs, str(folder)))
+        self._process = _server.Process(target=_work, args=(theirs, str(folder)), daemon=True)
         self._process.start()
         theirs.close()
 

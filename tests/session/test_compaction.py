@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.session.backends import Backend, kill, texts
+from tests.session.backends import Backend, kill, memory_backend, texts
 
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.transcript.node import compaction, user
 
 
 def fill(session: Session, count: int) -> list[str]:
@@ -173,3 +174,17 @@ def test_context_edits_are_given_up_where_a_compaction_reaches_behind_them(store
         session.commit(context=[nodes[3]])
         session.compact("gist", kept=nodes[1])
         assert texts(session.context)[1:] == ["m1", "m2", "m3"]
+
+
+@pytest.mark.parametrize("new_ids", [False, True])
+def test_a_compaction_may_keep_what_is_said_with_it(*, new_ids: bool) -> None:
+    """Or what was put off; no index is read to find out that it exists."""
+    store, counting = memory_backend().counted()
+    session = store.session("s", durability="turn")
+    session.commit(["one"])
+    session.append(user("put off", id="p"))
+    counting.reset()
+    session.commit([compaction("gist", kept="p")], new_ids=new_ids)
+    session.commit([user("now", id="n"), compaction("gist", kept="n")], new_ids=new_ids)
+    assert set(counting.counts) == {"Put"}
+    assert texts(session.context)[1:] == ["now"]

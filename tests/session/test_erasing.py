@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.servers import S3Server
-from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, put_back, replaces
+from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
 
 from treering.api.store import Store
@@ -23,11 +23,10 @@ from treering.journal.resume import resume
 from treering.session.content import ContextItem
 from treering.session.verbs import forking
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Delete, Found, Get, Put, Request
+from treering.storage.requests import Delete, Put, Request
 from treering.storage.run import run
 from treering.storage.s3 import S3Driver
 from treering.store.place import Place
-from treering.testing.conformance import ask
 from treering.transcript.node import assistant, tool, user
 
 SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "what the model saw was swordfish"
@@ -477,27 +476,6 @@ def test_verify_tells_of_an_erasure_that_was_cut_short(backend: Backend) -> None
         session.optimize()
         paused.go_on()
     assert [each for each in backend.store().verify("s") if each.kind != "waste"] == []
-
-
-def test_a_copy_that_was_never_safe_is_not_erased_in_place_of_the_record_that_came_after_it() -> None:
-    """Its sync failed, it is gone, and another record took its place before the tail was swapped."""
-    backend = memory_backend(appends=True)
-    driver = backend.driver()
-    with backend.store().session("s") as session:
-        one = session.append(SECRET).node
-    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
-    session = backend.store().session("s")
-    session.amend(one, EDITED)
-    kill(session)
-    eraser = Store(Place(driver)).session("s", shared=True)._reader
-    paused = Paused(erasing.erase(eraser, one), driver, replaces("/tail"))
-    put_back(driver, "s", before)
-    with backend.store().session("s", shared=True) as session:
-        safe = session.append("three").node
-    assert paused.go_on().records == 1
-    with backend.store().session("s", shared=True) as session:
-        later = session.append("four").node
-        assert [session.get(name).erased for name in (one, safe, later)] == [True, False, False]
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from tests.session.at_rest import Paused, holding
 from tests.session.backends import kill, memory_backend
-from tests.session.faults import Meeting, latest_write, tail_write
+from tests.session.faults import Meeting, Unreliable, latest_write, says, tail_write
 
 from treering.api.store import Store
 from treering.errors import NotFoundError
@@ -18,6 +18,7 @@ from treering.journal.erase import fence
 from treering.journal.resume import resume
 from treering.session.verbs import forking
 from treering.storage.counting import CountingDriver
+from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request
 from treering.storage.run import run
@@ -244,3 +245,21 @@ def test_what_was_put_off_and_is_about_nothing_any_more_does_not_wait_for_ever()
         waiting.append("c")
         waiting.close()
     assert {"role": "user", "content": "c"} in [row.node.payload for row in store.view("s").history().rows]
+
+
+@pytest.mark.parametrize("erases", [False, True])
+def test_an_exclusive_handle_goes_on_beside_one_that_only_seals_and_erases(*, erases: bool) -> None:
+    """Neither is an append, nor is it one that the handle itself writes the log anew to settle an unknown outcome."""
+    place = Unreliable(appends=True)
+    other = place.sound.session("s", shared=True)
+    one = other.append("one").node
+    other.append("two")
+    kill(other)
+    session = place.store.session("s")
+    kill(session)
+    place.fails(Fault.BEFORE, lambda: session.append("in doubt"))
+    other.seal()
+    if erases:
+        other.erase(one)
+    session.append("three")
+    assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["two", "three"]

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.session.backends import Backend, kill, texts
+from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering import ContextItem, Schedule, UsageError
 from treering.api.store import Store
+from treering.storage.requests import Get, List
+from treering.transcript.node import user
 
 REPLY = {"role": "assistant", "content": "reply"}
 
@@ -472,3 +474,15 @@ def test_a_context_cannot_show_what_the_policy_hides(store: Store) -> None:
         with pytest.raises(UsageError, match="policy"):
             session.commit([hidden], context=["h"])
         assert len(session.path()) == 1
+
+
+def test_nothing_is_written_where_nothing_is_asked() -> None:
+    """An end of a turn that said nothing, and a message again that is there already."""
+    store, counting = memory_backend(appends=True).counted()
+    with store.session("s") as session:
+        session.commit([user("one", id="one")])
+    session = store.session("s")
+    counting.reset()
+    session.commit()
+    session.append(user("one", id="one"))
+    assert not [request for request in counting.requests if not isinstance(request, (Get, List))]

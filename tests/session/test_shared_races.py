@@ -15,7 +15,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.prune import Keep
 from treering.erasure.erasing import erase
-from treering.errors import NotFoundError
+from treering.errors import NotFoundError, UnavailableError
 from treering.journal import append as appending
 from treering.session.content import Restored
 from treering.session.reader import Reader
@@ -283,8 +283,8 @@ def test_a_head_that_another_made_the_current_one_can_be_dropped() -> None:
         session.commit(state={"y": 1})
 
 
-def test_a_context_is_looked_up_again_if_the_head_moves_on_meanwhile() -> None:
-    """Who opens a session that has to be mended, while others replace its log and go on, sees where it stands then."""
+def test_a_view_is_of_the_moment_of_its_registers_though_the_head_moves_on_meanwhile() -> None:
+    """Its context is looked up in the graph, while another writer replaces the log and goes on."""
     _, meeting, store, sound = meet(appends=True)
     session, other = (sound.session("s", shared=True) for _ in range(2))
     session.commit(["a"], state={"x": 1})
@@ -304,9 +304,11 @@ def test_a_context_is_looked_up_again_if_the_head_moves_on_meanwhile() -> None:
     meeting.before(
         lambda request: isinstance(request, Get) and request.key.endswith("tail.jsonl") and next(looks, False), goes_on
     )
+    before = seen(sound.view("s"))
     view = store.view("s")
-    assert seen(view) == seen(sound.view("s"))
-    assert (says(view), view.state) == (["a", "b", "c"], {"x": 2})
+    assert (says(view), view.state) == (["a"], {"x": 1})
+    assert seen(view) == before
+    assert (says(sound.view("s")), sound.view("s").state) == (["a", "b", "c"], {"x": 2})
 
 
 def test_what_is_kept_before_the_first_node_beside_others_is_on_a_head_of_its_own() -> None:
@@ -453,3 +455,23 @@ def test_a_rewind_by_another_is_followed_by_all(*, sealed: bool) -> None:
     assert says(other) == ["a", "b", "c", "d"]
     store.copy("s", name="copy")
     assert seen(store.view("copy")) == seen(store.view("s"))
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_an_append_that_turns_out_to_have_landed_moves_the_handle_back_to_its_checkpoint(*, appends: bool) -> None:
+    """The handle was refreshed while the outcome was unknown, and stood on another branch by then."""
+    place = Unreliable(appends=appends)
+    other = place.sound.session("s", shared=True)
+    first = other.commit(["one"], state={"n": 1}).checkpoint
+    session = place.store.session("s", shared=True)
+    other.commit(["two"], state={"n": 2})
+    place.plan.arm(Fault.AFTER, tail_write, after=1)
+    with pytest.raises(UnavailableError):
+        session.append("mine")
+    session.refresh()
+    assert session.state == {"n": 2}
+    session.append("more")
+    assert says(session) == ["one", "mine", "more"]
+    assert session.state == {"n": 1}
+    session.rewind(first or "")
+    assert says(session) == ["one"]

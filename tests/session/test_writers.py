@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from tests.drivers import PassingDriver
-from tests.session.at_rest import put_back
 from tests.session.backends import Backend, kill, memory_backend, texts
 from tests.session.faults import Meeting, Unreliable
 
@@ -422,50 +421,6 @@ def test_a_shared_writer_far_behind_finds_its_own_head_again(backend: Backend) -
     first.commit(["a"], state={"n": 1})
     assert first.state == {"who": "first", "n": 1}
     assert texts(first.context) == ["root", "a"]
-
-
-def test_what_was_never_safe_is_not_mixed_with_what_took_its_place() -> None:
-    """Positions of one log are not looked up in another: the session is looked at again first."""
-    backend = memory_backend(appends=True)
-    driver = backend.driver()
-    with backend.store().session("s") as session:
-        one = session.append("one").node
-    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
-    session = backend.store().session("s")
-    session.append("never safe", "neither")
-    kill(session)
-    view = backend.store().view("s")
-    put_back(driver, "s", before)
-    with backend.store().session("s", shared=True) as session:
-        safe = session.append("safe").node
-        session.append("and this")
-        assert [row.id for row in view.nodes()][:2] == [one, safe]
-        assert view.get(safe).payload == session.get(safe).payload
-        assert texts(view.context) == ["one", "safe", "and this"]
-
-
-@pytest.mark.parametrize("sealed", [False, True])
-def test_an_exclusive_writer_is_told_of_what_took_the_place_of_what_was_never_safe(*, sealed: bool) -> None:
-    """It was shown another record at that position, and the session did not grow."""
-    backend = memory_backend(appends=True)
-    driver, store = backend.driver(), unheld(backend)
-    with store.session("s") as session:
-        session.append("one")
-    before = ask(driver, Get("sessions/s/tail.jsonl"), Found).data
-    dying = store.session("s")
-    dying.append("never safe")
-    kill(dying)
-    session = store.session("s")
-    assert texts(session.context) == ["one", "never safe"]
-    put_back(driver, "s", before)
-    with store.session("s", shared=True) as other:
-        other.append("theirs")
-        if sealed:
-            other.seal()
-            other.append("more")
-    with pytest.raises(ConflictError, match="another writer is writing"):
-        session.append("lost")
-    assert texts(store.view("s").context)[:2] == ["one", "theirs"]
 
 
 def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: Backend) -> None:

@@ -52,10 +52,6 @@ def bury_lines(latest: Latest, marks: Burials) -> Latest:
     return Latest(card=latest.card, lines=lines)
 
 
-VANISHING = {"node", "checkpoint", "head"}
-"""What a disk may show before it is safe, and then never has."""
-
-
 class Actors:
     """Makes processes for one world.
 
@@ -223,7 +219,7 @@ class Actors:
         found = yield from records_at(view, wanted)
         logs = (log, self.ghost.logs[view.life], self.ghost.log_under(view.life, view.epoch))
         for at in wanted:
-            if not self.ghost.volatile and found[at] not in [each[at] for each in logs]:
+            if found[at] not in [each[at] for each in logs]:
                 self.ghost.problems.append(f"position {at} of life {view.life} was read as {found[at]!r}")
 
     # maintenance, and lives
@@ -291,8 +287,6 @@ class Actors:
         life = view.life
         act = Erasure(epoch=0, time=1, records=tuple((at, f"at {at}") for at in wanted))
         while (fenced := (yield from erase.fence(view, act, nonce=new_nonce()))) is None:
-            if wanted[-1] >= view.end:
-                return  # what was seen there is gone: it was never safe
             view = yield from resume(self.keys)
             view.require_same_life(life)
         yield from self._finish(life)
@@ -323,13 +317,8 @@ class Actors:
                 raise
 
     def excuse(self, error: Exception) -> None:
-        """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing.
-
-        On a disk a record is seen before its sync may fail: who wants to go there then is told that it is not there.
-        """
+        """While things go wrong, a store may not answer and a session may be gone; nothing else may be missing."""
         if self.strict:
             raise error
-        if isinstance(error, NotFoundError) and not self.ghost.dead:
-            vanished = self.ghost.volatile and error.kind in VANISHING
-            if error.kind != "session" and not vanished:
-                raise error
+        if isinstance(error, NotFoundError) and not self.ghost.dead and error.kind != "session":
+            raise error

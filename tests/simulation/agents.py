@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from tests.simulation.actors import VANISHING, Actors
+from tests.simulation.actors import Actors
 from tests.simulation.codec import content_of
 from tests.simulation.ghost import SHOWN
 from tests.simulation.process import Process
@@ -190,13 +190,7 @@ class Agents(Actors):
         do = self.rng.choices(does, self.weights)[0]
         if not self._marks % _CARD_EVERY:
             writer.upkeep._card_ms = 1  # it is long ago that the card was written
-        try:
-            yield from do(writer)
-        except NotFoundError as error:
-            names = do not in (self._say, self._end_turn, self._note, self._refresh, self._seal)
-            if error.kind in VANISHING and not names and not self.ghost.dead:
-                self.ghost.problems.append(f"who names nothing is told that it is not there: {error}")
-            raise
+        yield from do(writer)
         self._written(writer)
         self._check_own(writer)
 
@@ -386,8 +380,8 @@ class Agents(Actors):
 
     def _written(self, writer: Writer) -> None:
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
-        if not writer.replica.exists or not writer.replica.view.durable:
-            return  # what it only saw in a log is not promised
+        if not writer.replica.exists:
+            return
         life, mine = writer.replica.view.life, f"{writer.fence.nonce}."
         overtaken = False
         for line in self.ghost.logs[life][: writer.replica.state.end]:
@@ -406,7 +400,7 @@ class Agents(Actors):
         One that was stopped because others committed behind its last append shows what it stood on then.
         """
         state = writer.replica.state
-        if writer.replica.exists and writer.replica.view.durable:
+        if writer.replica.exists:
             there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.replica.view.life]}
             for node in (*state.heads.heads.values(), *state.context.nodes):
                 if node is not None and node not in there:
@@ -424,8 +418,6 @@ class Agents(Actors):
             self._compare(what, life, state, reader.replica.epoch)
 
     def _compare(self, what: str, life: str, state: SessionState, epoch: int) -> None:
-        if self.ghost.volatile and not self.strict:
-            return  # what was seen may be gone by now
         expected = self._replayed(life, state.end, epoch)
         for name, got in facts_of(state).items():
             if got != expected[name]:

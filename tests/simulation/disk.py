@@ -1,9 +1,9 @@
 """A disk that several processes share, and that forgets what was not synced when the power goes.
 
-The tail is a log: appended to in place, under a lock that an operating system takes back from the dead. Everybody sees
-a write at once, half of it even, but only a sync makes it last. Names (renames and removals) last in the order in which
-they were made, as journalling filesystems have it, and any sync makes all earlier ones last. The steps are those of
-`treering.storage.local`.
+The tail is a log: appended to in place, under a lock that an operating system takes back from the dead. A file shows a
+write at once, half of it even, but only a sync makes it durable, and readers are shown no more than that; see
+`treering.storage.local_lock`. Names (renames and removals) last in the order in which they were made, as journalling
+filesystems have it, and any sync makes all earlier ones last. The steps are those of `treering.storage.local`.
 """
 
 from __future__ import annotations
@@ -14,31 +14,36 @@ from typing import NamedTuple
 
 from tests.simulation.codec import parse_latest, parse_tail
 from tests.simulation.world import Effect, World
-from treering.errors import ConflictError, PoisonedError, UnavailableError
+from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.storage import rules
-from treering.storage.requests import Answer, Append, Delete, Deleted, Put, Request, Version, Written
+from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Get, Put, Request, Version, Written
 
 SECTOR_BYTES = 8  # real ones are larger; what a disk writes as a whole
 FAILED = "input/output error"
 
 
 class _Name(NamedTuple):
-    """A name that may not last: what it stood for before, and how much of that was synced."""
+    """A name that may not last: what it stood for before."""
 
     key: str
     before: tuple[Version, bytes] | None
+    file: bytes
+    """Of a log: what the file held before."""
     synced: int
+    """How many bytes of that would survive."""
 
 
 class Disk(World):
-    """Objects as files, for a store that appends in place."""
+    """Objects as files, for a store that appends in place. `objects` holds what readers are shown."""
 
     def __init__(self, rng: random.Random, keys: SessionKeys, *, faults: float) -> None:
         super().__init__(rng, keys, faults=faults, page=1000, sends_max=1)
         self._pending: list[_Name] = []
+        self._files: dict[str, bytes] = {}
+        """What the files of logs hold, durable or not."""
         self._synced: dict[str, int] = {}
-        """How many bytes of a log would survive."""
+        """How many bytes of them would survive."""
         self._poisoned: set[str] = set()
         self._locked: set[str] = set()
 
@@ -47,10 +52,51 @@ class Disk(World):
         return UnavailableError(FAILED) if self.rng.random() < self.faults / 3 else self.begin(request)
 
     def begin(self, request: Request) -> Answer | Effect:
-        return self._append(request) if isinstance(request, Append) else super().begin(request)
+        if isinstance(request, Append):
+            return self._append(request)
+        if isinstance(request, Get) and request.key in self._files:
+            return self._get_log(request)
+        return super().begin(request)
 
     def _fails(self) -> bool:
         return self.rng.random() < 2 * self.faults
+
+    # reads
+
+    def _get_log(self, request: Get) -> Effect:
+        """A reader is shown what is marked as durable, or syncs what nobody is about to sync."""
+        key = request.key
+        while key in self._files and not self._is_marked(key):
+            if key not in self._locked:
+                self._locked.add(key)
+                try:
+                    yield
+                    if self._fails():
+                        return UnavailableError(FAILED)
+                    self._settle(key)
+                finally:
+                    self._locked.discard(key)
+            elif self._is_marked(key, partly=True):
+                break
+            else:
+                yield
+        return self._get(request)
+
+    def _is_marked(self, key: str, *, partly: bool | None = None) -> bool:
+        """Whether readers may be shown a log as it is; with `partly`, a part of it."""
+        partly = key in self._poisoned if partly is None else partly
+        shown = self.objects[key][0] if key in self.objects else ABSENT
+        file = self._files[key]
+        return shown == rules.log_version(file) or (partly and _begins(file, shown))
+
+    def _settle(self, key: str) -> None:
+        """Make durable what the file of a log holds, and show it."""
+        self._synced[key] = len(self._files[key])
+        self._sync()
+        self._show(key)
+
+    def _show(self, key: str) -> Written:
+        return self.place(key, self._files[key], rules.log_version(self._files[key]))
 
     # writes
 
@@ -60,31 +106,43 @@ class Disk(World):
         yield from self._lock(key)
         try:
             self._sync()  # of the new file; what was renamed before lasts from now on
-            if refused := self._refused(request):
+            if refused := self._refused_now(request):
                 return refused
-            self._pending.append(_Name(key, self.objects.get(key), self._synced.get(key, 0)))
-            self._synced[key] = len(data)
-            written = self.place(key, data, rules.log_version(data) if is_log else self.next_version())
+            self._pending.append(_Name(key, self.objects.get(key), self._files.get(key, b""), self._synced.get(key, 0)))
+            if is_log:
+                self._files[key], self._synced[key] = data, len(data)
+            else:
+                self.place(key, data, self.next_version())
+            written = Written(rules.log_version(data) if is_log else self.objects[key][0])
             yield
             if self._fails():
                 if is_log:
                     self._poisoned.add(key)
                 return PoisonedError("sync of the folder failed", key=key)
-            self._sync()
             self._poisoned.discard(key)
+            self._sync()
+            if is_log:
+                self._show(key)
             return written
         finally:
             self._locked.discard(key)
+
+    def _refused_now(self, request: Put) -> TreeringError | None:
+        """Whether the condition of a put holds for what is there, shown or not."""
+        key = request.key
+        if key not in self._files or self._is_marked(key) or request.expect is None:
+            return self._refused(request)
+        return ConflictError("a killed process wrote here", key=key)
 
     def _append(self, request: Append) -> Effect:
         key = request.key
         yield from self._lock(key)
         try:
-            if key not in self.objects:
+            if key not in self._files:
                 return rules.missing(key)
             if key in self._poisoned:
                 return PoisonedError("an earlier sync failed", key=key)
-            data = self.objects[key][1]
+            data = self._files[key]
             expected = rules.split_version(request.expect)
             if expected is None or expected[0] != rules.first_line_digest(data) or expected[1] > len(data):
                 return ConflictError("another file", key=key)
@@ -96,33 +154,29 @@ class Disk(World):
             self._locked.discard(key)
 
     def _write(self, key: str, old: bytes, new: bytes) -> Effect:
-        if self._synced[key] < len(old):  # others wrote this and were killed; one torn append is all a reader forgives
-            yield
-            self._synced[key] = len(old)
-            self._sync()
         self._synced[key] = len(old)
         if self.rng.random() < 0.5:
-            self._show(key, old + new[: self.rng.randrange(len(new))])
+            self._files[key] = old + new[: self.rng.randrange(len(new))]
             yield
-        self._show(key, old + new)
-        for _ in range(self.rng.choice((1, 2, 5))):  # a sync takes long; everybody sees what may never last
+        self._files[key] = old + new
+        for _ in range(self.rng.choice((1, 2, 5))):  # a sync takes long
             yield
         if self._fails():
             self._poisoned.add(key)
             if self.rng.random() < 0.5:
-                self._show(key, old)
+                self._files[key] = old
             return PoisonedError("sync failed", key=key)
         self._synced[key] = len(old) + len(new)
         self._sync()
-        return Written(self.objects[key][0])
-
-    def _show(self, key: str, data: bytes) -> None:
-        self.place(key, data, rules.log_version(data))
+        if self.rng.random() < 0.1:
+            yield  # killed here, it has written what nobody marked
+        return self._show(key)
 
     def _delete_each(self, request: Delete) -> Effect:
         for key in request.keys:
             if key in self.objects:
-                self._pending.append(_Name(key, self.objects[key], self._synced.get(key, 0)))
+                self._pending.append(_Name(key, self.objects[key], self._files.get(key, b""), self._synced.get(key, 0)))
+            self._files.pop(key, None)
             self.remove(key)
             yield
         self._sync()
@@ -136,6 +190,17 @@ class Disk(World):
     def _sync(self) -> None:
         self._pending.clear()
 
+    def lose(self, key: str) -> None:
+        super().lose(key)
+        self._files.pop(key, None)
+
+    def heal(self) -> None:
+        """What nobody has synced yet is synced by whoever reads it first."""
+        super().heal()
+        for key in self._files:
+            if not self._is_marked(key):
+                self._settle(key)
+
     # power
 
     def lose_power(self) -> None:
@@ -147,13 +212,16 @@ class Disk(World):
                 self.objects.pop(name.key, None)
             else:
                 self.objects[name.key] = name.before
-            self._synced[name.key] = name.synced
+            if name.file:
+                self._files[name.key], self._synced[name.key] = name.file, name.synced
+            else:
+                self._files.pop(name.key, None)
         self._pending.clear()
-        for key in [key for key in self.objects if rules.is_log(key)]:
-            data, synced = self.objects[key][1], self._synced[key]
+        for key, data in self._files.items():
+            synced = self._synced[key]
             lasting = data[:synced] + self._remains(data[synced:])
-            self.objects[key] = (rules.log_version(lasting), lasting)
-            self._synced[key] = len(lasting)
+            self._files[key], self._synced[key] = lasting, len(lasting)
+            self._show(key)
         tail, latest = self.objects.get(self.keys.tail), self.objects.get(self.keys.latest)
         self.ghost.power_lost(
             self.current_life(),
@@ -172,3 +240,9 @@ class Disk(World):
         if after - hole < SECTOR_BYTES:
             after = end
         return data[:hole] + bytes(after - hole) + data[after:end]
+
+
+def _begins(file: bytes, version: Version) -> bool:
+    """Whether the file of a log begins as one of this version."""
+    shown = rules.split_version(version)
+    return shown is not None and shown[0] == rules.first_line_digest(file) and shown[1] <= len(file)

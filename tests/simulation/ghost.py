@@ -30,13 +30,11 @@ class Ghost:
     Args:
         keys: The session.
         objects: Those of the store.
-        volatile: What is seen may vanish until it was acknowledged: a disk shows writes before they are safe.
     """
 
-    def __init__(self, keys: SessionKeys, objects: Objects, *, volatile: bool) -> None:
+    def __init__(self, keys: SessionKeys, objects: Objects) -> None:
         self.keys = keys
         self.objects = objects
-        self.volatile = volatile
         self.logs: dict[str, list[bytes]] = {}
         self.history: list[tuple[str, tuple[str, ...]]] = [("", ())]
         """Every state the journal was in: life and ids of its records."""
@@ -91,7 +89,7 @@ class Ghost:
         now = log[:base] + list(new.lines)
         if now == log and life in self.logs:
             return
-        if not self.volatile and now[: len(log)] != log:
+        if now[: len(log)] != log:
             self.problems.append(f"a record vanished or changed when the tail was written, base {base}")
         self.logs[life] = now
         self.note(life)
@@ -121,8 +119,7 @@ class Ghost:
             self.epochs[life], self.marks[life] = epoch, marks
             log = self.logs[life] = marks.bury_all(log, 0)
         elif epoch < self.epochs.get(life, 0):
-            if not self.volatile or epoch < self.receipts.get(life, 0):
-                self.problems.append(f"life {life} forgot what was erased")
+            self.problems.append(f"life {life} forgot what was erased")
             old = self.before[life, epoch]
             log = self.logs[life] = old + log[len(old) :]
             self.epochs[life], self.marks[life] = epoch, marks
@@ -288,8 +285,6 @@ class Ghost:
 
     def _check_shown(self, log: Sequence[bytes]) -> None:
         """Whoever commits state on a head was shown the newest checkpoint that others made there."""
-        if self.volatile:
-            return  # what was shown may have vanished
         records: dict[str, Record] = {}
         made: dict[str, Checkpoint] = {}
         for line in log:

@@ -77,7 +77,7 @@ RULES = (
             "(msgspec.structs.replace(view.tail.header, base=view.end - len(view.unsealed_lines)), view.unsealed_lines)"
         ),
         ERASURES,
-        test="tests/session/test_never_safe.py",
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "tail-reaches",
@@ -129,7 +129,7 @@ RULES = (
     Rule(
         "read-back",
         "After a refusal the writer looks who wrote at its position; a refusal alone proves nothing.",
-        value("False"),
+        never(),
     ),
     Rule(
         "read-back-by-position",
@@ -162,15 +162,8 @@ RULES = (
     Rule(
         "poison-rewrite",
         "After a failed sync the whole tail is written elsewhere before anything is acknowledged.",
-        instead("return (yield from _settle(view, by, 0, nonce, rewrite=False))"),
+        instead("return (yield from _settle(view, by, 0, nonce))"),
         DISK,
-    ),
-    Rule(
-        "settle-durable",
-        "A record that is found in a log after a doubt is written anew before it is acknowledged.",
-        argument("rewrite", "False"),
-        DISK,
-        seed=480,
     ),
     # seal and close
     Rule("swap-latest", "Sealing and closing replace the latest they saw, or nothing.", argument("expect", "None")),
@@ -186,13 +179,6 @@ RULES = (
         "A handle whose swap was lost to another life is told that its session was deleted.",
         never("life"),
         LIVES,
-    ),
-    Rule(
-        "cover-durable",
-        "What was only seen in a log is written anew before latest or a segment tells of it.",
-        never(),
-        DISK,
-        seed=2262,
     ),
     # resume
     Rule("fit-base", "A tail that begins after what latest covers does not fit it.", never()),
@@ -211,13 +197,6 @@ RULES = (
         test="tests/corruption/test_moment.py",
     ),
     Rule("misfit-twice", "The same two versions twice that do not fit are damage.", never()),
-    Rule(
-        "log-last",
-        "A log is read after latest: what that covers is in whichever log is read later.",
-        never(),
-        DISK,
-        test="tests/journal/test_look.py",
-    ),
     Rule(
         "missing-tail",
         "A missing tail is damage where latest covers more than the session was born with.",
@@ -396,7 +375,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         without_call("bury"),
         seed=2490,
     ),
-    Rule("bury-memory", "A handle forgets what was erased before it writes latest again.", never("epoch"), ERASURES),
+    Rule("bury-memory", "A handle forgets what was erased before it writes latest again.", value("False"), ERASURES),
     Rule(
         "bury-latest-read",
         "Who reads latest before it followed the tail leaves out what was erased.",
@@ -483,20 +462,27 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         SESSION,
         seed=413,
     ),
+    Rule(
+        "late-move",
+        "A handle that its append moves, as turns out later, stands on the checkpoint it stood on then.",
+        without(),
+        LAPTOP,
+        test="tests/session/test_shared_races.py",
+    ),
     Rule("exclusive-stops", "An exclusive handle stops when somebody else wrote.", value("False"), SESSION),
     Rule(
         "stop-while-planning",
         "So it does if it was looking at the graph for what to record when it saw that.",
         without(),
         LAPTOP,
-        test="tests/session/test_never_safe.py",
+        test="tests/session/test_writers.py",
     ),
     Rule(
         "see-what-is-covered",
         "Who folds anew from latest looks for others also in what that covers by now, as far as the tail has it.",
         over("()"),
         ERASURES,
-        test="tests/session/test_never_safe.py",
+        test="tests/session/test_writers.py",
     ),
     Rule(
         "plan-again",
@@ -548,13 +534,6 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         MOVES,
     ),
     Rule(
-        "fold-again",
-        "A handle folds again from latest what it saw in a log that was replaced since.",
-        never("durable"),
-        LAPTOP,
-        seed=614,
-    ),
-    Rule(
         "carry-what-fits",
         "Whoever writes latest leaves out what it has no room for; it can always be written.",
         never(),
@@ -578,13 +557,6 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         instead("self.known_view = view"),
         SESSION,
         test="tests/session/test_rare_meetings.py",
-    ),
-    Rule(
-        "one-log",
-        "Positions of a log are not looked up in one that replaced it.",
-        always(),
-        LAPTOP,
-        test="tests/session/test_never_safe.py",
     ),
     # what the session protocol does beside them
     Rule(

@@ -179,7 +179,7 @@ class Schedule:
             self.problems[:] = [problem for problem in self.problems if "never ends" in problem]
             return
         self._say(f"{gone} is lost")
-        del objects[gone]
+        self.world.lose(gone)
         if gone in (keys.latest, keys.tail):
             missed = gone == keys.latest or card.covers > card.born
             look: Steps[object] = self.actors.look()

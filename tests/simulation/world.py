@@ -67,7 +67,7 @@ class World:
         self.sends_max = sends_max
         self.objects: Objects = {}
         self.late: list[Request] = []
-        self.ghost = Ghost(keys, self.objects, volatile=keys.appends)
+        self.ghost = Ghost(keys, self.objects)
         self.listed_only: str | None = None
         """A key that lists show for ever, though there is no such object any more."""
         self._versions = itertools.count(1)
@@ -190,6 +190,10 @@ class World:
         """Let an object be gone."""
         if self.objects.pop(key, None) is not None and "/segments/" in key:
             self._require_held()
+
+    def lose(self, key: str) -> None:
+        """Let an object be missing that nobody removed."""
+        del self.objects[key]
 
     def _require_held(self) -> None:
         """Whatever happens, each position below the tail's base is in a segment."""

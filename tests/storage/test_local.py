@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import itertools
 import os
 import resource
 import shutil
@@ -358,7 +360,7 @@ def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, d
             other.start()
         while waiting_for_locks() < len(others) and all(other.is_alive() for other in others):
             pass
-        assert ask(driver, Get(LOG), Found).data == b"head\na\n"
+        assert ask(driver, Get(LOG), Found).data == b"head\n"
 
     disk.before["tail.jsonl"] = interrupt
     ask(driver, Append(LOG, b"a\n", version), Written)
@@ -453,8 +455,8 @@ def test_a_line_that_is_being_written_is_not_taken_for_a_torn_one(
     """Who reads may have passed its beginning when its end comes: what looks torn is read again."""
     version = start_log(driver, LOG)
     whole = b"head\n" + b"x" * 5000 + b"\n"
-    looks = [b"head\n" + bytes(4091) + whole[4096:], whole, whole]
-    monkeypatch.setattr(local_disk, "read_all", lambda _: looks.pop(0))
+    looks = itertools.chain([b"head\n" + bytes(4091) + whole[4096:]], itertools.repeat(whole))
+    monkeypatch.setattr(local_disk, "read_all", lambda _: next(looks))
     assert version != ask(driver, Get(LOG), Found).version == rules.log_version(whole)
 
 
@@ -481,10 +483,10 @@ def test_room_that_does_not_fit_is_no_reason_to_refuse(driver: LocalDriver, root
     assert ask(driver, Get(LOG), Found).data == b"head\nas much as fits\nand once more\nmore\n"
 
 
-def test_lines_taken_back_are_not_followed_by_others_of_the_same_length(
+def test_lines_that_are_taken_back_were_seen_by_nobody(
     driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Who read them would hold others for them: the version of a log tells its length, not its lines."""
+    """The version of a log tells its length, not its lines: others of that length may follow."""
     version, other, cut = start_log(driver, LOG), LocalDriver(root), local_log._Log.cut
     seen: list[Found] = []
 
@@ -495,11 +497,153 @@ def test_lines_taken_back_are_not_followed_by_others_of_the_same_length(
     monkeypatch.setattr(local_log._Log, "cut", read_then_cut)
     with files_of_at_most(20):
         assert isinstance(ask_any(driver, Append(LOG, b"one line\nand another\n", version)), UnavailableError)
-    assert rules.complete_bytes(seen[0].data) == len(b"head\none line\n")
-    for each in (driver, other):
-        assert isinstance(ask_any(each, Append(LOG, b"any line\n", version)), PoisonedError)
-    ask(driver, Put(LOG, b"new head\nany line\n", expect=version), Written)
-    assert isinstance(ask_any(other, Put(LOG, b"lost\n", expect=seen[0].version)), ConflictError)
+    assert [found.data for found in seen] == [b"head\n"]
+    ask(other, Append(LOG, b"any line\n", version), Written)
+
+
+def test_what_a_killed_writer_left_is_synced_before_it_is_shown(root: Path, disk: Disk) -> None:
+    """Once: then a mark tells everybody that it is durable."""
+    driver = LocalDriver(root, sync=disk.sync)
+    start_log(driver, LOG)
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\n"))
+        file.write(b"left\ntorn")
+    disk.synced.clear()
+    assert ask(driver, Get(LOG), Found).data == b"head\nleft\ntorn"
+    assert disk.synced == ["tail.jsonl", "x"]
+    assert ask(LocalDriver(root, sync=disk.sync), Get(LOG), Found).data == b"head\nleft\ntorn"
+    assert disk.synced == ["tail.jsonl", "x"]
+
+
+def test_what_cannot_be_synced_is_not_shown(root: Path, disk: Disk) -> None:
+    """A reader gets an error, and what is marked once the disk works again or the log was replaced."""
+    driver = LocalDriver(root, sync=disk.sync)
+    version = start_log(driver, LOG)
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\n"))
+        file.write(b"left\n")
+    disk.fail_on = "tail.jsonl"
+    assert isinstance(ask_any(driver, Get(LOG)), UnavailableError)
+    assert isinstance(ask_any(driver, Append(LOG, b"more\n", version)), ConflictError)
+    disk.fail_on = ""
+    assert ask(driver, Get(LOG), Found).data == b"head\nleft\n"
+
+
+@pytest.mark.parametrize("mark", [b"", b"durable 0:5 00000000\n", b"durable", b"durable \xff\xff 00000000\n"])
+def test_a_mark_that_is_not_whole_costs_a_sync(root: Path, disk: Disk, mark: bytes) -> None:
+    """It is never believed, and written anew."""
+    driver = LocalDriver(root, sync=disk.sync)
+    start_log(driver, LOG)
+    lock = root / "sessions/x/.lock"
+    good = lock.read_bytes()
+    lock.write_bytes(mark)
+    disk.synced.clear()
+    for _ in range(2):
+        ask(driver, Get(LOG), Found)
+    assert disk.synced == ["tail.jsonl", "x"]
+    assert lock.read_bytes().startswith(good)
+
+
+@pytest.mark.parametrize("at", range(45))
+def test_a_mark_is_believed_only_with_all_its_digits(root: Path, disk: Disk, at: int) -> None:
+    """A reader may see a mark that is half written."""
+    driver = LocalDriver(root, sync=disk.sync)
+    start_log(driver, LOG)
+    lock = root / "sessions/x/.lock"
+    mark = bytearray(lock.read_bytes())
+    if at >= len(mark) - 1:
+        pytest.skip("the mark is shorter")
+    mark[at] ^= 1
+    lock.write_bytes(mark)
+    disk.synced.clear()
+    ask(driver, Get(LOG), Found)
+    assert disk.synced == ["tail.jsonl", "x"]
+
+
+def test_a_log_without_a_lock_is_synced_and_nothing_is_created(root: Path, disk: Disk) -> None:
+    """Another tool copied it here: whether it is on this disk nobody knows."""
+    driver = LocalDriver(root, sync=disk.sync)
+    start_log(driver, LOG)
+    (root / "sessions/x/.lock").unlink()
+    disk.synced.clear()
+    before = tree(root)
+    for _ in range(2):
+        assert ask(driver, Get(LOG), Found).data == b"head\n"
+    assert disk.synced == ["tail.jsonl", "x"] * 2
+    assert tree(root) == before
+
+
+def test_a_reader_without_the_right_to_write_marks_nothing(
+    root: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It can take the lock and sync all the same."""
+    start_log(LocalDriver(root, sync=disk.sync), LOG)
+    lock, opened = root / "sessions/x/.lock", local_disk.open_file
+    lock.write_bytes(b"")
+
+    def open_file(folder: int, name: str, flags: int) -> int:
+        if flags & os.O_RDWR:
+            raise PermissionError(errno.EACCES, "permission denied")
+        return opened(folder, name, flags)
+
+    monkeypatch.setattr(local_disk, "open_file", open_file)
+    disk.synced.clear()
+    assert ask(LocalDriver(root, sync=disk.sync), Get(LOG), Found).data == b"head\n"
+    assert disk.synced == ["tail.jsonl", "x"]
+    assert lock.read_bytes() == b""
+
+
+def test_a_log_that_is_being_replaced_is_shown_when_its_name_is_durable(driver: LocalDriver, disk: Disk) -> None:
+    """Whoever asks in between waits."""
+    version = start_log(driver, LOG)
+    seen: list[Found] = []
+    reader = threading.Thread(target=lambda: seen.append(ask(driver, Get(LOG), Found)))
+
+    early: list[Found] = []
+
+    def read() -> None:
+        reader.start()
+        reader.join(timeout=0.1)
+        early.extend(seen)
+
+    disk.before["x"] = read
+    ask(driver, Put(LOG, b"new head\n", expect=version), Written)
+    reader.join()
+    assert not early
+    assert [found.data for found in seen] == [b"new head\n"]
+
+
+def test_a_reader_does_not_wait_for_ever(driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that has the lock may be stopped."""
+    start_log(driver, LOG)
+    (root / LOG).write_bytes(b"other head\n")
+    monkeypatch.setattr(local_log, "_PAUSES_MAX", 3)
+    with (root / "sessions/x/.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = ask_any(driver, Get(LOG))
+    assert isinstance(answer, UnavailableError)
+    assert answer.kind == "busy"
+    assert ask(driver, Get(LOG), Found).data == b"other head\n"
+
+
+def test_what_could_not_be_cut_off_after_a_failed_sync_is_not_shown(
+    driver: LocalDriver, disk: Disk, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No later sync proves anything about it; a put replaces it under the version that readers see."""
+    version = start_log(driver, LOG)
+
+    def fail(_: object) -> None:
+        raise OSError(errno.EIO, "no luck")
+
+    monkeypatch.setattr(local_log._Log, "cut", fail)
+    disk.fail_on = "tail.jsonl"
+    assert isinstance(ask_any(driver, Append(LOG, b"line\n", version)), PoisonedError)
+    disk.fail_on = ""
+    assert (root / LOG).read_bytes().startswith(b"head\nline\n")
+    other = LocalDriver(root, sync=disk.sync)
+    assert ask(other, Get(LOG), Found).version == version
+    ask(other, Put(LOG, b"new head\n", expect=version), Written)
+    assert ask(driver, Get(LOG), Found).data == b"new head\n"
 
 
 def test_what_was_torn_is_gone_from_the_disk_before_more_is_written(
@@ -516,21 +660,22 @@ def test_what_was_torn_is_gone_from_the_disk_before_more_is_written(
     assert sizes == [len(b"head\nmine\n")]
 
 
-def test_who_was_interrupted_syncs_what_others_wrote_when_asked_again(
-    driver: LocalDriver, disk: Disk, root: Path
-) -> None:
-    """A log that was looked at and not yet synced does not count as our own."""
+def test_what_an_interrupted_append_left_is_synced_when_it_is_looked_for(driver: LocalDriver, disk: Disk) -> None:
+    """A log that was written and not synced does not count as our own."""
     version = start_log(driver, LOG)
-    other = LocalDriver(root, sync=disk.sync)
 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
     disk.before["tail.jsonl"] = interrupt
     with pytest.raises(KeyboardInterrupt):
-        other.execute((Append(LOG, b"line\n", version),))
+        driver.execute((Append(LOG, b"line\n", version),))
+    assert isinstance(ask_any(driver, Append(LOG, b"line\n", version)), ConflictError)
     disk.synced.clear()
-    ask(other, Append(LOG, b"line\n", version), Written)
+    found = ask(driver, Get(LOG), Found)
+    assert found.data == b"head\nline\n"
+    assert disk.synced == ["tail.jsonl", "x"]
+    ask(driver, Append(LOG, b"more\n", found.version), Written)
     assert disk.synced == ["tail.jsonl", "x", "tail.jsonl"]
 
 

@@ -30,18 +30,24 @@ def written(driver: LocalDriver, data: bytes, version: Version) -> Version:
     return answer.version
 
 
-def test_what_others_wrote_is_synced_before_something_is_added(tmp_path: Path) -> None:
-    """The log and its name are made to last first; what this process wrote itself is not synced again."""
+def test_what_is_not_marked_is_synced_before_something_is_added(tmp_path: Path) -> None:
+    """The log and its name are made durable first; what a mark covers is not synced again, whoever wrote it."""
     first, _ = recording_driver(tmp_path)
     (answer,) = first.execute((Put(LOG, b"head\n", expect=ABSENT),))
     assert isinstance(answer, Written)
     version = written(first, b"a\n", answer.version)
     second, synced = recording_driver(tmp_path)
     version = written(second, b"b\n", version)
-    assert synced == ["tail.jsonl", "x", "tail.jsonl"]
-    synced.clear()
-    written(second, b"c\n", version)
     assert synced == ["tail.jsonl"]
+    (tmp_path / "sessions/x/.lock").write_bytes(b"")
+    synced.clear()
+    version = written(first, b"c\n", version)
+    version = written(second, b"d\n", version)
+    assert synced == ["tail.jsonl"]
+    (tmp_path / "sessions/x/.lock").write_bytes(b"")
+    synced.clear()
+    written(second, b"e\n", version)
+    assert synced == ["tail.jsonl", "x", "tail.jsonl"]
 
 
 def test_a_log_that_cannot_be_synced_is_not_added_to(tmp_path: Path) -> None:
@@ -53,6 +59,7 @@ def test_a_log_that_cannot_be_synced_is_not_added_to(tmp_path: Path) -> None:
     def fail(_: int) -> None:
         raise OSError(5, "input/output error")
 
+    (tmp_path / "sessions/x/.lock").write_bytes(b"")
     second = LocalDriver(tmp_path, sync=Sync(fail, OS_SYNC.whole))
     (refused,) = second.execute((Append(LOG, b"a\n", answer.version),))
     assert type(refused).__name__ == "PoisonedError"

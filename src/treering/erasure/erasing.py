@@ -175,14 +175,12 @@ def _fenced(
     while attempts.another():
         index = yield from writer.replica.index()
         names |= edits_in_context(index, names) | copies_in_notes(index, names)
-        if search is None or search.index is not index:  # its records may be gone, and replaced by others
+        if search is None or search.index is not index:  # another process erased something
             search = Search(names, wanted.state, index)
         rows = rows_by_id(index)
         for name in wanted.ids:
             require_erasable(rows, name, index)
-        if not (yield from search.go_on(writer)):
-            yield from writer.fence.catch_up()
-            continue
+        yield from search.go_on(writer)
         if copied is None:
             require_held(wanted.state - search.held)
             if not search.records and not facts:

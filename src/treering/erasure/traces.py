@@ -70,7 +70,7 @@ class Search:
         self.names = names
         self.state = state
         self.index = index
-        """The index it searches; a search starts over with another one after records were lost."""
+        """The index it searches."""
         self.records: list[tuple[int, str]] = []
         self.blobs: set[str] = set()
         self.held: set[str | None] = set()
@@ -81,12 +81,8 @@ class Search:
         """SHA-256 of their erased values."""
         self._end = 0
 
-    def go_on(self, writer: Writer) -> Steps[bool]:
-        """Search the new records: skeletons first, then only the records that may hold copies.
-
-        Returns:
-            False if records that the writer read are gone: they were never durable.
-        """
+    def go_on(self, writer: Writer) -> Steps[None]:
+        """Search the new records: skeletons first, then only the records that may hold copies."""
         if not self._end:
             _, rows = yield from skeletons(writer.keys, writer.replica.view.life)
             self._end = min(len(rows), writer.replica.view.end)
@@ -97,16 +93,11 @@ class Search:
                     self._take(line)
         while self._end < writer.replica.view.end:  # rule: fence-copies
             _, new = yield from read_lines(writer.keys, self._end, life=writer.replica.view.life)
-            seen = new[
-                : writer.replica.view.end - self._end
-            ]  # later records may not be durable yet, and are searched once they are
-            if not seen:
-                return False
+            seen = new[: writer.replica.view.end - self._end]  # later ones once the writer knows them
             for line in seen:
                 if self._may_hold(skeleton_of(line)):
                     self._take(line)
             self._end += len(seen)
-        return True
 
     def _may_hold(self, row: Skeleton) -> bool:
         if row.type in ("node", "note"):

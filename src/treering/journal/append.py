@@ -80,19 +80,17 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     """
     if view.tail_version == ABSENT:
         yield from TailRegister(view.keys).put_tombstone(nonce)
-        return (yield from _settle(view, by, 0, nonce, rewrite=False))
+        return (yield from _settle(view, by, 0, nonce))
     first = view.end
     stamped = stamp(records, at=first, by=by)
     lines = tuple(map(encode_checked, stamped))
-    poisoned = False
     try:
         outcome, tail = yield from _write(view, lines, nonce, in_place=view.in_place)
     except PoisonedError:
-        poisoned = True
         outcome, tail = yield from _write(view, lines, nonce, in_place=False)  # rule: poison-rewrite
     if isinstance(outcome, Swapped):
         return Appended(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
-    return (yield from _settle(view, by, outcome.sent_bytes, nonce, rewrite=poisoned))
+    return (yield from _settle(view, by, outcome.sent_bytes, nonce))
 
 
 def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
@@ -121,13 +119,10 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
         SessionDeletedError: The session was deleted meanwhile.
         UnavailableError: The store did not answer; call again.
     """
-    # rule: fence-doubt, settle-durable
-    return (yield from _settle(view, by, 0, nonce, rewrite=view.keys.appends, fence=True))
+    return (yield from _settle(view, by, 0, nonce, fence=True))  # rule: fence-doubt
 
 
-def _settle(
-    view: View, by: str, sent_bytes: int, nonce: str, *, rewrite: bool, fence: bool = False
-) -> Steps[Appended | Overtaken]:
+def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = False) -> Steps[Appended | Overtaken]:
     """Read which writer's record is at our position.
 
     Args:
@@ -135,7 +130,6 @@ def _settle(
         by: Its `by`.
         sent_bytes: Bytes that it uploaded.
         nonce: Names the tail if it is rewritten.
-        rewrite: The tail that is read may not be durable.
         fence: The append may still be under way; if the tail did not change since, rewrite it.
     """
     attempts = Attempts(view.keys.tail)
@@ -144,19 +138,18 @@ def _settle(
         now.require_same_life(view.life)
         there = yield from record_at(now, view.end)  # rule: read-back-by-position
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
-        landed = found == by  # rule: read-back
-        if (rewrite and now.unsealed_lines) if landed else (fence and now.tail_version == view.tail_version):
-            rewritten = yield from rewrite_tail(now, nonce)
-            if rewritten is None:
-                continue
-            now = rewritten
-        return Appended(now, view.end, sent_bytes) if landed else Overtaken(now, found)
+        if found == by:  # rule: read-back
+            return Appended(now, view.end, sent_bytes)
+        if not (fence and now.tail_version == view.tail_version):
+            return Overtaken(now, found)
+        if (rewritten := (yield from rewrite_tail(now, nonce))) is not None:
+            return Overtaken(rewritten, found)
 
 
 def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
     """Rewrite the tail with the same content, under another version; None if another writer changed it first.
 
-    Its records are durable then, and a write that expects the old version is refused.
+    A write that expects the old version is refused from then on.
     """
     register = TailRegister(view.keys)
     if view.tail_version == ABSENT:

@@ -3,8 +3,6 @@
 Rule 1: records leave the tail only below `sealed`, and `sealed` rises only after their segment is durable.
 Rule 2: `latest` is swapped, never overwritten, and never from a view whose tail ends before the covered records do.
 Rule 3: a view whose registers have different epochs covers nothing: an erasure is under way.
-Rule 4: records only read from a log are rewritten before `latest` or a segment includes them. Their writer may have
-died before the sync; a power cut would remove them from the tail, and leave `latest` ahead of the journal.
 
 Theory of operation
 -------------------
@@ -22,7 +20,6 @@ import msgspec
 from treering.format.paths import SegmentName
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
-from treering.journal.append import rewrite_tail
 from treering.journal.register import Swapped
 from treering.journal.registers import LatestRegister
 from treering.journal.view import View, deleted
@@ -62,11 +59,6 @@ def cover(
         return Covered(view, done=False)
     if view.end == view.covers and not sealing and not again:
         return Covered(view, done=False)
-    if not view.durable:  # rule: cover-durable
-        rewritten = yield from rewrite_tail(view, nonce)
-        if rewritten is None:
-            return Covered(view, done=False)
-        view = rewritten
     sealed = view.sealed
     if sealing:
         yield from ask(_segment(view, nonce), Written)  # rule: segment-first

@@ -1,8 +1,7 @@
 """Remove payloads from every object that holds them: the tail, `latest`, segments and blobs.
 
 Rule 1: the tail is swapped first. From then on it lists the erased positions, under a new epoch, and every append, seal
-or close that began before is refused. It lists no position behind the end: a record that was read there before it was
-durable may be gone, and the next record at that position is another.
+or close that began before is refused. It lists no position behind the end: the record that comes there is another one.
 Rule 2: `latest` follows, with the tail's list and epoch. Any process that needs `latest` for something else does it.
 Rule 3: a segment that covers an erased position, and whose name has an older epoch, is rewritten, then deleted; never
 just deleted, since a merge may have made it the only copy of its neighbours.

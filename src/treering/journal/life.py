@@ -79,7 +79,7 @@ def create(  # by keyword, but for what is created
     outcome = yield from LatestRegister(keys).swap(latest, expect=seen.latest_version)
     if isinstance(outcome, Swapped):
         tail = empty_tail(card, keys.session, nonce)
-        return View(keys, latest, outcome.version, tail, seen.tail_version, in_place=False, durable=True)
+        return View(keys, latest, outcome.version, tail, seen.tail_version, in_place=False)
     view = yield from _resume_created(keys)
     if view.life != life:
         raise _exists(keys)

@@ -7,8 +7,6 @@ covered record is the same. Otherwise read again.
 Rule 2: the same two versions twice that do not fit are damage, and are reported as such; never an empty session. A
 version never comes back, so both were there at one moment. But a key is absent before a life and after its purge: an
 absent object has to be absent three times.
-Rule 3: a log is read after `latest`. It shows records before they are durable, and another writer may have taken their
-positions by the time that `latest` covers them; covered records are durable, and in every log that is read later.
 
 Theory of operation
 -------------------
@@ -143,17 +141,13 @@ class Registers:
             tail_version=self.tail_version,
             # Whole lines of a torn append would come before the lines added next: rewrite the log instead.
             in_place=self.keys.appends and not self.in_creation and self._ends_whole,  # rule: append-behind-whole
-            durable=not self.keys.appends or self.in_creation,
         )
 
 
 def read_registers(sessions: Sequence[SessionKeys]) -> Steps[list[tuple[Answer, Answer]]]:
-    """Read `latest` and the tail of each session of a store: in parallel, but logs after `latest` (rule 3)."""
+    """Read `latest` and the tail of each session of a store, in parallel."""
     latest = tuple(Get(keys.latest, register=True) for keys in sessions)
-    tails = tuple(Get(keys.tail, register=True) for keys in sessions)
-    if any(keys.appends for keys in sessions):  # rule: log-last
-        return list(zip((yield latest), (yield tails), strict=True))
-    answers = yield (*latest, *tails)
+    answers = yield (*latest, *(Get(keys.tail, register=True) for keys in sessions))
     return list(zip(answers[: len(latest)], answers[len(latest) :], strict=True))
 
 

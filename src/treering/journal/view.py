@@ -28,8 +28,6 @@ class View(msgspec.Struct, frozen=True):
     tail_version: Version
     in_place: bool
     """The tail is a log that is in the store exactly as in this view, so records can be appended in place."""
-    durable: bool
-    """The tail is known to be durable. A tail read from a log may hold records that are not yet synced."""
 
     @property
     def life(self) -> str:
@@ -85,7 +83,7 @@ class View(msgspec.Struct, frozen=True):
 
     def with_tail(self, tail: Tail, version: Version) -> View:
         """The same view with a tail that we wrote."""
-        return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends, durable=True)
+        return msgspec.structs.replace(self, tail=tail, tail_version=version, in_place=self.keys.appends)
 
     def with_latest(self, latest: Latest, version: Version) -> View:
         return msgspec.structs.replace(self, latest=latest, latest_version=version)

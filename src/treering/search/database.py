@@ -40,7 +40,7 @@ CREATE TABLE sessions (
     life TEXT NOT NULL,          -- empty: deleted
     epoch INTEGER NOT NULL,
     "end" INTEGER DEFAULT 0,     -- one past the last position that was read
-    last TEXT DEFAULT '',        -- the append that wrote that record, if it might vanish again
+    last TEXT DEFAULT '',        -- the append that wrote that record
     edited INTEGER DEFAULT 0,    -- something in it is amended or retracted
     tail TEXT,                   -- the version that was read to its end; NULL: not finished
     card TEXT DEFAULT '',        -- how its card looked in the list

@@ -137,8 +137,7 @@ class Update:
                 walking = Walk(view, edits=edits)
                 continue
             edited = edits is not None and bool(edits.amended or edits.retracted)
-            last = "" if view.durable else walking.last  # durable records need not be read again
-            known = self._database.add(known, rows, end=walking.at, last=last, edited=edited)
+            known = self._database.add(known, rows, end=walking.at, last=walking.last, edited=edited)
         return known
 
 

@@ -2,8 +2,8 @@
 
 Rule 1: a session is unchanged if its tail has the version that was read, since every append, erasure and deletion
 changes the tail. Only a bulk-loaded life has no tail; then its card must be unchanged.
-Rule 2: positions only grow within one life and epoch. If the last record that was read is still of the same append,
-reading continues after it; a log on disk may show a record that is lost in a power cut.
+Rule 2: positions only grow within one life and epoch, so reading continues after the last record that was read.
+An older copy of the store may have been restored meanwhile: if the tail still holds that record, it is compared.
 Rule 3: amended and retracted nodes, and erased positions, are left out. When an edit of an earlier record is found,
 texts were indexed that should be left out, and the session is read again with all its edits known.
 """
@@ -122,17 +122,18 @@ class Walk:
     Args:
         view: The session; records added later are read by the next update.
         first: The position to begin at.
-        last: The append that wrote the record before `first`, if known.
+        last: The append that wrote the record before `first`, if known; compared if that record is in the tail.
         edits: Of the whole session; None if no edits are known.
     """
 
     def __init__(self, view: View, first: int = 0, last: str = "", edits: Edits | None = None) -> None:
-        self.at = first - 1 if last else first
+        in_tail = first > view.tail.header.base
+        self.at = first - 1 if last and in_tail else first
         """The next position. The record before the first one is read again to compare its append."""
         self.last = ""
         """The append that wrote the record before that."""
         self._view = view
-        self._expected = last
+        self._expected = last if in_tail else ""
         self._edits = edits
         self._knows_all = edits is not None and first == 0
         self._known: Survey | None = None

@@ -25,8 +25,8 @@ from treering.session.blobs import Blobs
 from treering.session.creation import Creation
 from treering.session.fence import Fence
 from treering.session.options import Options
-from treering.session.position import Position
-from treering.session.replica import Replica, may_have_vanished
+from treering.session.position import Mark, Position
+from treering.session.replica import Replica
 from treering.session.room import require_card, require_room
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
@@ -61,6 +61,8 @@ class Pending(msgspec.Struct, frozen=True):
     by: str
     planned: Any
     """The records it tried to write, a `Planned`."""
+    stood: Mark
+    """Where the handle stood when they were sent."""
 
 
 class Appender:
@@ -148,6 +150,8 @@ class Appender:
             self._pending = None
             if isinstance(outcome, Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
+            elif pending.planned.moved:  # the handle may have moved since, by a refresh
+                self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
             return isinstance(outcome, Appended)
         return False
@@ -207,9 +211,7 @@ class Appender:
         if self._replica.known_view is seen:
             return False
         self._fence.check()  # rule: stop-while-planning
-        if seen is None or may_have_vanished(seen, self._replica.view.tail):
-            return True
-        return self._replica.state.end != end or self._replica.epoch != seen.epoch
+        return seen is None or self._replica.state.end != end or self._replica.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
         """Create the session if needed, check that its format allows writing, and settle an unknown outcome."""
@@ -233,8 +235,8 @@ class Appender:
         self.count += 1
         view = self._replica.view
         by = f"{self._fence.nonce}.{self.count}.{view.end}"
-        # rule: settle-first
-        self._pending = Pending(view, by, planned)  # until there is an answer, even if the caller gives up
+        # until there is an answer, even if the caller gives up
+        self._pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
         self.buffered = self.buffered[len(planned.buffered) :]
         self._save()
         try:

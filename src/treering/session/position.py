@@ -7,11 +7,16 @@ Rule 2: the position of a handle is local to it: `latest` holds only what every 
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.session.content import Content
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Here
+
+Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, bool]
+"""What `Position.go_back` restores."""
 
 
 class Position:
@@ -91,12 +96,6 @@ class Position:
         if self.is_known:
             return
         index = yield from self._replica.index()
-        if self.node is not None and self.node not in index.graph:
-            if self.head not in self._replica.state.heads.heads:
-                self._replica.state.follow = None
-            self.follow_head()  # the node was read before it was durable, and was lost
-        if isinstance(self.checkpoint_id, str) and self.checkpoint_id not in index.all_checkpoints:
-            self._basis = HERE
         newest, _ = index.nearest_checkpoint(index.graph.path(self.node), head=self.head)
         known = self.checkpoint_id
         found = HERE if known in (newest, *index.pruned) else known
@@ -108,11 +107,11 @@ class Position:
 
     # savepoints
 
-    def mark(self) -> tuple[str, str | None, Checkpoint | Here | None, bool]:
+    def mark(self) -> Mark:
         """Return what `go_back` needs to restore this position."""
         return self.head, self.node, self._basis, self.behind
 
-    def go_back(self, mark: tuple[str, str | None, Checkpoint | Here | None, bool]) -> None:
+    def go_back(self, mark: Mark) -> None:
         """Restore the position that `mark` returned."""
         self.head, self.node, self._basis, self.behind = mark
 

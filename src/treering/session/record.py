@@ -78,18 +78,12 @@ def record(
         writer.appender.buffered += tuple([draft for draft in new if draft.id not in known])
         return (yield from _added_before(writer, new))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
-    asked = drafts or writer.options.durability == "turn"  # earlier calls may have buffered some
-    if (
-        len(known) == len(drafts)
-        and not writer.appender.buffered
-        and not ends
-        and not (asked and writer.replica.is_unsafe)
-    ):
+    if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
 
     def plan() -> Steps[Recording]:
         nonlocal known
-        if seen is not None and writer.replica.view is not seen:  # its records may be gone, the node, too
+        if seen is not None and writer.replica.view is not seen:  # some of it may be recorded by now
             yield from writer.position.ensure_context()
             known = yield from _known(writer, drafts, new_ids=new_ids)
         return (yield from _plan(writer, drafts, changed, known, wish, here=here))
@@ -169,8 +163,6 @@ def _plan(
     if recording.compacts and recording.own_head and (yield from compacted(writer, recording, place)):
         changed = msgspec.structs.replace(changed or Change(), navigated=True)
     recording.end(changed)
-    if not recording.records:
-        yield from writer.upkeep.make_durable()  # drafts reported as recorded already must be durable
     return recording
 
 

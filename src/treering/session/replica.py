@@ -1,8 +1,7 @@
 """What one handle has in memory of a session: both registers as last read, and what is folded from them.
 
 Rule 1: the state is a fold over the records, so it can be dropped and rebuilt from the registers at any time.
-Rule 2: a log shows records before they are durable. If the log was replaced since, records read from it may be gone:
-the state and the index are then rebuilt.
+Rule 2: what was read stays: a position that once had a record has that record for ever, or what an erasure left of it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, skeleton_of
-from treering.format.register import Card, Tail
+from treering.format.register import Card
 from treering.journal.read import records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -24,8 +23,8 @@ from treering.session.index import Index
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Steps
 
-Listener: TypeAlias = Callable[[list[Record], bool], None]
-"""Called with the new records of a read, and whether records read earlier may be gone."""
+Listener: TypeAlias = Callable[[list[Record]], None]
+"""Called with the new records of a read."""
 
 
 class Replica:
@@ -74,12 +73,6 @@ class Replica:
         """Which records were erased, as of the last read."""
         return self.known_view.burials if self.known_view is not None else NONE
 
-    @property
-    def is_unsafe(self) -> bool:
-        """Some records read from a log are not known to be durable: a crash of the machine could lose them."""
-        view = self.known_view
-        return view is not None and not view.durable and view.covers < view.end
-
     # reads of the registers
 
     def load(self) -> Steps[None]:
@@ -107,31 +100,28 @@ class Replica:
         """Read both registers again.
 
         Returns:
-            Whether there are new records, or records that were never durable are gone.
+            Whether there are new records.
         """
         end = self.state.end
         view = yield from resume(self.keys)
         view.require_same_life(self.view.life)
-        return bool(self.absorb(view)) or self.state.end != end
+        self.absorb(view)
+        return self.state.end != end
 
     def absorb(self, view: View) -> list[Record]:
         """Fold the records of `view` that the state does not have, and call the listener.
 
         Returns:
-            The new records, as far as the tail reaches back; also those that replace records that were lost.
+            The new records, as far as the tail reaches back.
 
         Raises:
-            CorruptError: Records that were durable are gone.
+            CorruptError: Records are gone.
         """
         known, state, tail = self.view, self.state, view.tail
-        if known.durable and view.end < known.end:
-            raise CorruptError(
-                f"durable records are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail
-            )
-        base = tail.header.base
-        vanished = may_have_vanished(known, tail)
-        since = _same_to(known, tail) if vanished else state.end
-        outdated = vanished or known.epoch != view.epoch  # rule: bury-memory
+        if view.end < known.end:
+            raise CorruptError(f"records are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail)
+        base, since = tail.header.base, state.end
+        outdated = known.epoch != view.epoch  # rule: bury-memory
         if outdated:
             self._index = None
         self.note(view)
@@ -146,7 +136,7 @@ class Replica:
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
         new += state.advance(tail.lines[max(0, covered - base) :])
         new = [record for record in new if record.at >= since]
-        self.listener(new, vanished)
+        self.listener(new)
         return new
 
     def note(self, view: View) -> None:
@@ -190,10 +180,8 @@ class Replica:
         if self.known_view is None:
             return Index()
         while self._index is None:
-            found, rows = yield from skeletons(self.keys, self.view.life)
-            # rule: one-log
-            if not may_have_vanished(self.view, found.tail):  # else other records may have their positions by now
-                self._index = self._extended(Index(rows[: self.view.end]), self.view)
+            _, rows = yield from skeletons(self.keys, self.view.life)
+            self._index = self._extended(Index(rows[: self.view.end]), self.view)
             if self._index is None:
                 yield from self.catch_up()
         return self._index
@@ -214,22 +202,5 @@ class Replica:
         return (yield from records_at(self.view, sorted(set(positions)))) if positions else {}
 
 
-def _ignore(new: list[Record], vanished: bool) -> None:  # noqa: FBT001  # as `Listener` is called
+def _ignore(new: list[Record]) -> None:
     """The listener of a reader: it does nothing."""
-
-
-def may_have_vanished(before: View, now: Tail) -> bool:
-    """Whether records of `before` may be gone: a log shows records before they are durable, and was replaced since."""
-    # rule: fold-again
-    return not before.durable and (before.tail.header.nonce != now.header.nonce or now.end < before.end)
-
-
-def _same_to(before: View, now: Tail) -> int:
-    """The position up to which a log that replaced another is known to hold the records of `before`."""
-    first = min(before.covers, before.end)
-    if now.header.base > first:
-        return first
-    shown, there = (tail.lines[first - tail.header.base :] for tail in (before.tail, now))
-    pairs = enumerate(zip(shown, there, strict=False), first)
-    other = (at for at, (old, new) in pairs if old != new and decode_record(old).id != decode_record(new).id)
-    return next(other, min(before.end, now.end))

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
-from treering.journal.append import Appended, rewrite_tail
+from treering.journal.append import Appended
 from treering.journal.attempts import ATTEMPTS_MAX, Attempts
 from treering.journal.cover import cover
 from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
@@ -188,19 +188,6 @@ class Upkeep:
                 self._replica.state.borrowed -= missing.keys()
                 return
             yield from self._fence.catch_up()
-
-    def make_durable(self) -> Steps[None]:
-        """Make the records that were read durable: a log shows records before they are.
-
-        If another writer was faster, its records are read instead.
-        """
-        if not self._replica.is_unsafe:
-            return
-        rewritten = yield from rewrite_tail(self._replica.view, new_nonce())
-        if rewritten is None:
-            yield from self._fence.catch_up()
-        else:
-            self._replica.note(rewritten)
 
     # erasures and merging
 

@@ -9,7 +9,6 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
 from treering.errors import FormatVersionError, NotFoundError, SessionDeletedError
 from treering.format.paths import SessionKeys
-from treering.format.record import Record
 from treering.format.register import Card
 from treering.ids import new_nonce
 from treering.session.appender import Appender
@@ -79,7 +78,7 @@ class Writer:
             options=options,
             save=self.save,
         )
-        self.replica.listener = self._heard
+        self.replica.listener = self.fence.look
         self._saved: _Saved | None = None
 
     @classmethod
@@ -87,12 +86,6 @@ class Writer:
         """Return a writer for an existing session, for upkeep only."""
         card = Card(session=keys.session, life="", write="")
         return cls(keys, policy, card, Options(shared=shared, create=False), _nothing)
-
-    def _heard(self, new: list[Record], vanished: bool) -> None:  # noqa: FBT001  # as `Listener` is called
-        """Take in a read: records of other writers, or that records which this handle built on may be gone."""
-        self.fence.look(new)
-        if vanished and not self.options.shared:
-            self.position.follow_head()
 
     @property
     def head(self) -> str:

@@ -10,7 +10,8 @@ A write with a condition compares and renames under the lock of its folder, a fi
 write to a log takes that lock, with or without a condition, because an append in progress must not lose its file.
 
 A register read from another process may not be durable yet: its writer may have been killed before the sync of the
-folder. The next write may build on it, so its folder is synced first. For logs see rule 4 of `local_log`.
+folder. The next write may build on it, so its folder is synced first. Of a log only what is durable is ever read, see
+`local_log`.
 
 Names that start with a dot are ours: locks and temporary files. `NAME.poisoned` marks a log whose sync failed. Lists
 hide both. Reading and listing never create anything; a store that does not exist is an empty one.
@@ -23,6 +24,7 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
+from io import FileIO
 
 from treering.errors import ConflictError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
@@ -139,10 +141,10 @@ class LocalDriver:
 
     def _get(self, get: Get) -> Answer:
         with self._folder(get.key) as folder:
+            if rules.is_log(get.key):
+                return self._logs.get(get, folder)
             fd = local_disk.open_file(folder, os.path.basename(get.key), os.O_RDONLY)
         try:
-            if rules.is_log(get.key):
-                return _get_log(fd, get)
             if (get.start, get.end) != (None, None):
                 return _get_part(fd, get)
             answer = _get_whole(fd, get)
@@ -184,35 +186,47 @@ class LocalDriver:
                     os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
                 elif refused := self._swap(folder, put, temporary, name):
                     return refused
+            if is_log:
+                return Written(rules.log_version(put.data))
             try:
                 self._sync.whole(folder)
             except OSError as error:
-                # The new bytes are seen, but not known to be on disk: reading them back would prove nothing.
-                reason = f"sync of the folder failed: {error.strerror}"
-                return self._logs.poison(put.key, reason) if is_log else poisoned(put.key, reason)
-            if is_log:
-                self._logs.cure(put.key, folder)
-                self._logs.know(put.key, rules.log_version(put.data))
-        version = _version_of(put.key, put.data)
-        if not is_log and put.expect is not None:
+                return poisoned(put.key, f"sync of the folder failed: {error.strerror}")
+        version = local_disk.content_version(put.data)
+        if put.expect is not None:
             with self._mutex:
                 self._remember(put.key, version)
         return Written(version)
 
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
-        """Give the temporary file its name if the condition holds."""
+        """Give the temporary file its name if the condition holds; for a log, durably."""
         with local_lock.open_lock(folder) as lock:
             local_lock.take_lock(lock)
-            if put.expect is not None and (refused := rules.mismatch(put.key, put.expect, _version(folder, put.key))):
+            if put.expect is not None and (
+                refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder, lock))
+            ):
                 return refused
             if put.expect != ABSENT:
                 os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-                return None
-            try:  # a link never replaces, so that not even a process without locks is overwritten
-                os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            except FileExistsError:
-                return ConflictError("object exists", key=put.key)
-        return None
+            else:
+                try:  # a link never replaces, so that not even a process without locks is overwritten
+                    os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+                except FileExistsError:
+                    return ConflictError("object exists", key=put.key)
+            return self._logs.replaced(put, folder, lock) if rules.is_log(put.key) else None
+
+    def _version(self, key: str, folder: int, lock: FileIO) -> Version:
+        """Return the version of what is there, `ABSENT` if nothing is; called under the lock."""
+        if rules.is_log(key):
+            return self._logs.version(key, folder, lock)
+        try:
+            fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDONLY)
+        except FileNotFoundError:
+            return ABSENT
+        try:
+            return local_disk.content_version(local_disk.read_all(fd))
+        finally:
+            os.close(fd)
 
     def _delete(self, delete: Delete) -> Answer:
         for keys in _by_folder(delete.keys):
@@ -229,11 +243,13 @@ class LocalDriver:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
             return None
-        if _version(folder, key) == ABSENT:
+        try:
+            os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
             return None  # and no lock file is left where nothing is
         with local_lock.open_lock(folder) as lock:
             local_lock.take_lock(lock)
-            current = _version(folder, key)
+            current = self._version(key, folder, lock)
             if current != ABSENT:
                 if refused := rules.mismatch(key, expect, current):
                     return refused
@@ -288,51 +304,10 @@ def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:
     return list(folders.values())
 
 
-def _version(folder: int, key: str) -> Version:
-    """Return the version of what is there now, `ABSENT` if nothing is."""
-    try:
-        fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDONLY)
-    except FileNotFoundError:
-        return ABSENT
-    try:
-        return _version_of(key, _read(fd, key))
-    finally:
-        os.close(fd)
-
-
-def _version_of(key: str, data: bytes) -> Version:
-    return rules.log_version(data) if rules.is_log(key) else local_disk.content_version(data)
-
-
-def _read(fd: int, key: str) -> bytes:
-    """Read an object; of a log no NUL bytes at the end.
-
-    Lines are written over such bytes while we read, in order, but we may have passed their beginning when their end
-    comes. So what looks torn is read until it looks the same twice: then nobody is at it.
-    """
-    data = local_disk.read_all(fd)
-    if not rules.is_log(key):
-        return data
-    before = b""
-    while (torn := data[rules.complete_bytes(data) :].rstrip(b"\0")) != before:
-        before, data = torn, local_disk.read_all(fd)
-    return data.rstrip(b"\0")
-
-
 def _get_whole(fd: int, get: Get) -> Answer:
-    data = _read(fd, get.key)
-    version = _version_of(get.key, data)
+    data = local_disk.read_all(fd)
+    version = local_disk.content_version(data)
     return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
-
-
-def _get_log(fd: int, get: Get) -> Answer:
-    """Answer from the first line and the length where they suffice: who follows a log asks again and again."""
-    if get.unless and (known := rules.split_version(get.unless)):
-        digest, length = known
-        same = digest == rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
-        if same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0"):
-            return Unchanged()
-    return _get_whole(fd, get)
 
 
 def _get_part(fd: int, get: Get) -> Answer:

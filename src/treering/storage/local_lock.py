@@ -1,7 +1,13 @@
 """Locks of the local driver: one file per folder for short steps, one file per session for whole processes.
 
-Rule: a lock file is never replaced, renamed or deleted. A process that waited for a lock on a file which has since lost
-its name would hold a useless lock.
+Rule 1: a lock file is never replaced, renamed or deleted. A process that waited for a lock on a file which has since
+lost its name would hold a useless lock.
+Rule 2: the lock file of a folder says in one line, the mark, how far the log there is durable. A log grows in place, so
+its file shows lines whose sync is still under way, and may fail; readers answer with what is marked. A mark is written
+under the lock, after the sync of all that it covers. It names the first line and a length, as the version of a log
+does; a log that replaced another one has another first line.
+Rule 3: a mark is not synced. After a power cut it covers less than is durable, or as much: never more. Where it is
+missing, torn, or of another log, the log is synced before it is shown.
 
 `flock` belongs to the open file and not to the process, so a forked child shares the locks of its parent and could keep
 them after the parent died. Everything that keeps a lock file open is therefore enlisted here and closed in children.
@@ -9,19 +15,24 @@ them after the parent died. Everything that keeps a lock file open is therefore 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import fcntl
 import os
 import sys
 import threading
 import weakref
+import zlib
 from collections.abc import Callable
 from io import FileIO
 from typing import Protocol
 
 from treering.errors import SessionHeldError
 from treering.storage import local_disk
+from treering.storage.requests import ABSENT, Version
 
 LOCK_NAME = ".lock"
+_MARK_BYTES_MAX = 100  # a word, 16 digits, a length, 8 digits, and what is between them
 HOLDER_BYTES_MAX = 4096  # a line about a process is a few hundred bytes
 
 
@@ -58,9 +69,50 @@ def open_lock(folder: int) -> FileIO:
     return FileIO(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
 
 
+def open_lock_to_read(folder: int) -> FileIO | None:
+    """Open the lock file of a folder without creating it; None if there is none, so nobody wrote to a log here.
+
+    Who may not write it can take the lock all the same.
+    """
+    for flags, mode in ((os.O_RDWR, "r+"), (os.O_RDONLY, "r")):
+        try:
+            return FileIO(local_disk.open_file(folder, LOCK_NAME, flags), mode)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if flags == os.O_RDONLY or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+                raise
+    return None
+
+
 def take_lock(lock: FileIO) -> None:
     """Wait for the lock."""
     fcntl.flock(lock, fcntl.LOCK_EX)
+
+
+def try_lock(lock: FileIO) -> bool:
+    """Take the lock if no other process has it; tell whether we have it now."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def read_mark(lock: FileIO) -> Version:
+    """Return the version of the log that is known to be durable, `ABSENT` if there is no whole mark."""
+    line = os.pread(lock.fileno(), _MARK_BYTES_MAX, 0).partition(b"\n")[0]
+    said, _, crc = line.rpartition(b" ")
+    start, _, version = said.partition(b" ")
+    return Version(version.decode()) if start == b"durable" and crc == b"%08x" % zlib.crc32(said) else ABSENT
+
+
+def write_mark(lock: FileIO, version: Version) -> None:
+    """Note that the log of this version is durable; called under the lock. A disk that fails costs readers a sync."""
+    said = f"durable {version}".encode()
+    # The checksum tells a reader that it sees a line which is half written. What follows the line does not count.
+    with contextlib.suppress(OSError):
+        os.pwrite(lock.fileno(), b"%b %08x\n" % (said, zlib.crc32(said)), 0)
 
 
 class FileHold:

@@ -1,4 +1,4 @@
-"""Append to logs on disk: one write and one sync each, safe against other processes, torn writes and failed syncs.
+"""Logs on disk: appended to with one write and one sync, safe against other processes, torn writes and failed syncs.
 
 Rules
 -----
@@ -7,9 +7,10 @@ first line and the length it expects. An inode cannot be reused while a process 
 2. A write that failed half way is cut off again before the lock is released.
 3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
    written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
-4. Before a process appends to records of another process, it syncs them and the log's name: the other process may have
-been killed before its sync. So a power cut tears one append at most, and no acknowledged record depends on another
-process.
+4. Readers see durable lines only. A mark tells how far a log is durable, see `local_lock`. What lies behind it is being
+   written by who has the lock, and is not shown yet; or its writer was killed before the sync, then whoever meets it,
+   to read or to append, syncs it and the log's name first. So a power cut tears one append at most, and nothing that a
+   process builds on is lost.
 5. A log that has to grow grows by more than is needed, in the same write: NUL bytes follow its last line. What is
    written over them later changes neither the file's length nor its place on the disk, so its sync has to write the
    bytes and nothing else. Where one line ends and the next append begins is seen by the first NUL byte, not by the
@@ -19,29 +20,35 @@ process.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import sys
 import threading
+import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from io import FileIO
 
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
-from treering.storage.requests import ABSENT, Answer, Append, Version, Written
+from treering.storage.local_lock import read_mark, write_mark
+from treering.storage.requests import ABSENT, Answer, Append, Found, Get, Put, Unchanged, Version, Written
 
 # Two descriptors each, and a process may commonly open 1,024.
 LOGS_KEPT_MAX = 64
 POISON_ENDING = ".poisoned"
-# Versions known to be on disk, remembered to save syncs; forgetting them costs only time.
-_LASTING_MAX = 10_000
 
 # A log grows by half of itself, in whole blocks of common file systems: a small one wastes a block or two.
 _BLOCK_BYTES = 4096
 _ROOM_BYTES_MAX = 64 * 1024
 
 _REOPENS_MAX = 16  # each means that another process replaced the log in between
+
+_PAUSE_SECONDS = 0.002
+# A reader waits only while another process replaces the log, for one sync of a folder. A process may be stopped there.
+_PAUSES_MAX = 5000
 
 
 class LocalLogs:
@@ -57,7 +64,6 @@ class LocalLogs:
         self._sync = sync
         self._kept: OrderedDict[str, _Log] = OrderedDict()
         self._mutex = threading.Lock()
-        self._lasting: dict[str, Version] = {}
         self._poisoned: set[str] = set()  # for when even the marker cannot be written
         local_lock.enlist(self)
 
@@ -70,6 +76,50 @@ class LocalLogs:
                     return answer
             self._drop(request.key, log)
         return UnavailableError("other processes keep replacing the log", kind="busy", key=request.key)
+
+    def get(self, get: Get, folder: int) -> Answer:
+        """Answer with the lines that are durable; `folder` is the open one that the log is in.
+
+        Raises:
+            OSError: The log is not there, or cannot be read, or its lines cannot be synced.
+        """
+        if get.unless:
+            with _opened(folder, get.key) as fd:
+                if _ends_at(fd, get.unless):
+                    return Unchanged()  # who asks has been shown it, so it was durable
+        if (lock := local_lock.open_lock_to_read(folder)) is None:
+            return self._get_settled(get, folder, None)
+        with lock:
+            for _ in range(_PAUSES_MAX):
+                if answer := _get_marked(get, folder, lock):
+                    return answer
+                if local_lock.try_lock(lock):
+                    return self._get_settled(get, folder, lock)
+                if answer := _get_marked(get, folder, lock, partly=True):
+                    return answer
+                time.sleep(_PAUSE_SECONDS)
+        return UnavailableError("another process keeps the log locked", kind="busy", key=get.key)
+
+    def version(self, key: str, folder: int, lock: FileIO) -> Version:
+        """Return the version of a log as readers see it; called under the lock."""
+        try:
+            with _opened(folder, key) as fd:
+                version = rules.log_version(read_log(fd))
+        except FileNotFoundError:
+            return ABSENT
+        mark = read_mark(lock)
+        return mark if self._is_poisoned(key, folder) and _length_in(mark, version) else version
+
+    def replaced(self, put: Put, folder: int, lock: FileIO) -> TreeringError | None:
+        """Make the new name of a log durable, under the lock, so that no reader sees the log before."""
+        try:
+            self._sync.whole(folder)
+        except OSError as error:
+            # The new bytes are seen, but not known to be on disk: reading them back would prove nothing.
+            return self.poison(put.key, f"sync of the folder failed: {error.strerror}")
+        self.cure(put.key, folder)
+        write_mark(lock, rules.log_version(put.data))
+        return None
 
     def poison(self, key: str, reason: str) -> PoisonedError:
         """Refuse appends to `key` from now on, in every process, and return the error that says so."""
@@ -117,11 +167,12 @@ class LocalLogs:
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
-            if not self._is_as_left(log, request) and (failed := self._approach(log, request)):
+            ours = request.expect == log.version == read_mark(log.lock) and log.is_as_left()
+            if not ours and (failed := self._approach(log, request)):
                 return failed
             if failed := self._write(log, request):
                 return failed
-            self.know(request.key, log.version)
+            write_mark(log.lock, log.version)
             return Written(log.version)
         finally:
             fcntl.flock(log.lock, fcntl.LOCK_UN)  # itself: a function of ours could be interrupted before it does so
@@ -134,22 +185,32 @@ class LocalLogs:
         cut = log.cut_torn(request.expect)
         if cut is None:
             return _changed(log, request)
-        if cut or request.expect != self._lasting.get(request.key):
+        if cut or read_mark(log.lock) != request.expect:
             if failed := self._settle(log, request.key):
                 return failed
-            self.know(request.key, request.expect)
+            write_mark(log.lock, request.expect)
         return None
 
-    def _is_as_left(self, log: _Log, request: Append) -> bool:
-        """Whether the log ends durably at the expected version, and no process wrote since we made sure of that."""
-        known = log.version == self._lasting.get(request.key)  # false after an interrupt in between
-        return known and request.expect == log.version and log.is_as_left()
+    def _get_settled(self, get: Get, folder: int, lock: FileIO | None) -> Answer:
+        """Answer with what is in the log, synced before if it is not marked; called under the lock, if there is one."""
+        if lock is not None and (answer := _get_marked(get, folder, lock, partly=self._is_poisoned(get.key, folder))):
+            return answer
+        with _opened(folder, get.key) as fd:
+            data = read_log(fd)
+            try:
+                self._sync.data(fd)
+                self._sync.whole(folder)
+            except OSError as error:
+                if error.errno != errno.EROFS:  # a file system that takes no writes has none under way
+                    raise
+            else:
+                if lock is not None:
+                    write_mark(lock, rules.log_version(data))
+        return _found(get, data)
 
-    def know(self, key: str, version: Version) -> None:
-        """Remember that this version of a log and its name are on disk: we wrote it."""
-        if len(self._lasting) >= _LASTING_MAX:
-            self._lasting.clear()
-        self._lasting[key] = version
+    def _is_poisoned(self, key: str, folder: int) -> bool:
+        """Whether a sync of the log failed, and nothing was written in its place yet."""
+        return key in self._poisoned or os.access(os.path.basename(key) + POISON_ENDING, os.F_OK, dir_fd=folder)
 
     def _settle(self, log: _Log, key: str) -> TreeringError | None:
         """Sync the records that other processes wrote, and the log's name, so that both are durable."""
@@ -183,14 +244,8 @@ class LocalLogs:
         return None
 
     def _take_back(self, log: _Log, request: Append) -> TreeringError | None:
-        """Cut off the remains of a failed write.
-
-        A reader may have seen whole lines of it already, under a version that the log would have again after other
-        lines of the same length. So nothing is written after them: the log has to be replaced.
-        """
+        """Cut off the remains of a failed write; no reader has seen them."""
         try:
-            if rules.complete_bytes(local_disk.read(log.fd, log.length, len(request.data))):
-                self.poison(request.key, "a write of several lines failed")
             log.cut()
         except OSError as error:
             return self.poison(request.key, f"a failed write could not be cut off: {error.strerror}")
@@ -303,6 +358,68 @@ class _Log:
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         if getattr(self, "lock", None) and not is_finalizing():  # at the end of a process the modules go first
             self.close()
+
+
+@contextlib.contextmanager
+def _opened(folder: int, key: str) -> Iterator[int]:
+    fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDONLY)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def read_log(fd: int) -> bytes:
+    """Read a log without the NUL bytes at its end.
+
+    Lines are written over such bytes while we read, in order, but we may have passed their beginning when their end
+    comes. So what looks torn is read until it looks the same twice: then nobody is at it.
+    """
+    data, before = local_disk.read_all(fd), b""
+    while (torn := data[rules.complete_bytes(data) :].rstrip(b"\0")) != before:
+        before, data = torn, local_disk.read_all(fd)
+    return data.rstrip(b"\0")
+
+
+def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) -> Answer | None:
+    """Answer from the log and its mark.
+
+    Args:
+        get: The request.
+        folder: The open folder of the log.
+        lock: The open lock file there.
+        partly: Answer with the marked lines if others follow them.
+
+    Returns:
+        None if the mark does not tell that the log, or with `partly` a part of it, is durable.
+    """
+    with _opened(folder, get.key) as fd:
+        data = read_log(fd)
+    mark, version = read_mark(lock), rules.log_version(data)
+    if mark == version:
+        return _found(get, data)
+    length = _length_in(mark, version) if partly else 0
+    return _found(get, data[:length]) if length else None
+
+
+def _length_in(mark: Version, version: Version) -> int:
+    """Return how many bytes of a log of this version are marked, 0 if the mark is of another or a longer log."""
+    marked, there = rules.split_version(mark), rules.split_version(version)
+    if marked is None or there is None or marked[0] != there[0] or marked[1] > there[1]:
+        return 0
+    return marked[1]
+
+
+def _found(get: Get, data: bytes) -> Answer:
+    version = rules.log_version(data)
+    return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
+
+
+def _ends_at(fd: int, version: Version) -> bool:
+    """Whether a log has this version, told without reading it: who follows a log asks again and again."""
+    digest, length = rules.split_version(version) or ("", 0)
+    same = digest == rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
+    return same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0")
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:

@@ -61,7 +61,6 @@ def fork(
         card = writer.options.redaction.card(card)
     writer.options.hooks.call("before_fork", session=session, node=node)
     yield from flush(writer)
-    yield from writer.replica.index()  # this may show that the handle's node was lost before it was durable
     yield from writer.position.ensure_context()
     node = writer.position.node if node is None else node
     (yield from writer.replica.index()).graph.path(node)
