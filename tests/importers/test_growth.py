@@ -24,6 +24,7 @@ from treering.importers import FileImporter, find_format
 from treering.importers.origin import Reading
 from treering.programs.claude import read as claude
 from treering.programs.claude.course import Course
+from treering.programs.claude.steps import Steps
 from treering.programs.common import growth, lines, memo, reader
 from treering.programs.common.chain import Chain
 from treering.programs.common.growth import Growth, Look, Looks
@@ -495,6 +496,7 @@ def test_the_oldest_looks_go_first(tmp_path: Path, looks: Looks, monkeypatch: py
 KEPT_OTHERWISE = {
     # from the header, and where things are
     "dialect", "version", "_header", "_log", "_recall", "_session", "linear", "_new_id", "_ids",
+    "_entry_at",
     # of the record in hand
     "has_time", "stamp",
     # said once in a reading
@@ -510,7 +512,8 @@ def test_a_look_has_all_that_readers_remember() -> None:
     assert remembered(chain) == {*Chain("s").known.__struct_fields__, *chain.facts}
     facts = lines_reader.known().facts.keys() - chain.facts.keys()
     assert remembered(lines_reader) == {*reader.State.__struct_fields__, *facts}
-    assert remembered(course) == {*course.known.__struct_fields__, *course.facts} - {"run_of"}
+    assert remembered(course) == {*course.known.__struct_fields__, *course.facts} - {"run_of", "ended"}
+    assert remembered(Steps()) == {"all", "ended"}
     assert remembered(of_claude) | {"made"} == {*claude._State.__struct_fields__}
 
 

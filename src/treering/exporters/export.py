@@ -78,7 +78,7 @@ def export(
         made.append(_write_beside(place, composed.data))
         if composed.messages is not None:
             _check_messages(read(made[-1], format=format), composed)
-        left_out, same = _check(view, FileOutline(made[-1], format), composed, expected)
+        left_out, same = _check(view, FileOutline(made[-1], format, composed.entry_ids), composed, expected)
         made[-1].replace(place)
     except BaseException:
         for each in made:

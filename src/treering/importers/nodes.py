@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 from typing import overload
 
 import msgspec
@@ -66,8 +67,8 @@ class Nodes:
             self._named[own] = row
         self._ids.append(name if name is not None and own == name else own)
         self._parents.append(parent)
-        self._kinds.append(draft.kind)
-        self._roles.append(draft.role)
+        self._kinds.append(intern(draft.kind))
+        self._roles.append(intern(draft.role))
         self._times.append(draft.time_ms or 0)
         self._links.append(draft.links or None)
         self._briefs.append(brief)

@@ -20,8 +20,18 @@ from treering.programs.formats import find_format
 class FileOutline:
     """The facts of `SessionFile`, for a file of any size."""
 
-    def __init__(self, path: Path, format: str) -> None:  # noqa: A002  # as it is called everywhere here
+    def __init__(
+        self,
+        path: Path,
+        format: str,  # noqa: A002  # as it is called everywhere here
+        ids: list[str | None] | None = None,
+    ) -> None:
         """Read a file.
+
+        Args:
+            path: The file.
+            format: Of the file.
+            ids: The ids that its entries should have; equal ones are replaced by those of the entries, to share memory.
 
         Raises:
             UsageError: It is no session file of this format.
@@ -34,11 +44,15 @@ class FileOutline:
         self._parents: list[str | None] = []
         self._labels: dict[str, str] = {}
         last: Entry | None = None
+        ids = ids or []
         for entry, drafts in self._source.records():
             if entry is not None:
                 # equal texts are in memory once
                 shared = last is not None and entry.parent == last.id
                 self._parents.append(last.id if shared and last is not None else entry.parent)
+                at = len(self.entry_ids)
+                if at < len(ids) and ids[at] == entry.id:
+                    ids[at] = entry.id
                 self._nodes.add(entry.id, drafts)
                 self._take_label(entry)
                 last = entry

@@ -164,7 +164,9 @@ def test_entries_that_look_like_our_marks_come_back() -> None:
         talk.user(value)
         talk.entries[-1] |= {"uuid": value, "parentUuid": f"{value}$", "timestamp": value, "cwd": value}
     course = Course(lambda: "made")
-    assert [write_entry(read_entry(entry, course.add(entry), 0)) for entry in talk.entries] == talk.entries
+    assert [
+        write_entry(read_entry(each, course.add(each, at), 0)) for at, each in enumerate(talk.entries)
+    ] == talk.entries
 
 
 def test_going_back_is_a_branch() -> None:
@@ -664,8 +666,9 @@ def test_a_carried_on_course_places_entries_as_before() -> None:
                 str(draft.id), _named(parent), note=draft.type == "note", kind=draft.kind, role=draft.role,
                 brief=draft.brief or {},
             )  # fmt: skip
-        for draft, entry in zip(drafts[cut : cut + 12], talk.entries[cut : cut + 12], strict=True):
-            spot = course.add(entry)
+        pairs = zip(drafts[cut : cut + 12], talk.entries[cut : cut + 12], strict=True)
+        for at, (draft, entry) in enumerate(pairs, cut):
+            spot = course.add(entry, at)
             assert _place(draft) == (spot.id, spot.parent) or draft.id != entry.get("uuid")
 
 

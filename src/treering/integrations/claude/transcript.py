@@ -206,7 +206,7 @@ class _Append(Recording):
         recorded = self.recorded
         if self._bytes >= BYTES_PER_APPEND:
             return False
-        spot, recorded.ahead = recorded.ahead or recorded.course.add(entry), None
+        spot, recorded.ahead = recorded.ahead or recorded.course.add(entry, recorded.count), None
         self._beside = recorded.stands_aside(entry)
         if not spot.note and not self._beside and self._goes_back(spot.parent):
             if self.records:

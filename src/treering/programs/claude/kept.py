@@ -41,6 +41,8 @@ def kept_by(
         recorded: All nodes, if available: nodes that were written later are not on the path.
     """
     first, last, names = brief.get("kept"), brief.get("kept_last"), brief.get("kept_all")
+    if not isinstance(last, str) and not isinstance(names, str):
+        return []
     rows = {row.id: row for row in above}
     if recorded is not None and isinstance(first, str) and below:
         rows |= {row.id: row for row in recorded.between(first, below[-1].id)}

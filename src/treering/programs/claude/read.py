@@ -46,6 +46,7 @@ from treering.programs.common.lines import Value, read_values
 from treering.programs.common.memo import Memo
 from treering.programs.common.read_file import ReadFile
 from treering.programs.common.reader import text_of
+from treering.programs.common.recall import Recall
 from treering.programs.common.rules import Rules
 from treering.programs.common.source import (
     Imported,
@@ -185,9 +186,9 @@ class ClaudeSource:
         self._log, self.leaf = ProblemLog(), None
         growth = growth or Growth(NAME)
         ids = Ids()
-        course = Course(ids)
-        reader = _Reader(course, ids, self._log, self.header.created_ms)
-        with self._open() as stream:
+        with self._open() as stream, Recall(self._open, is_entry) as recall:
+            course = Course(ids, recall)
+            reader = _Reader(course, ids, self._log, self.header.created_ms)
             growth.begin(stream, 0, reader.go_on)
             yield None, [header_note(self.header, b"", before=self._before)]
             for value in growth.values(self._log.report, is_entry, reader.known):
@@ -231,7 +232,7 @@ class _Reader:
             name = str(uuid5(NAMESPACE_OID, f"damage {value.line} {value.offset}"))
             return None, [damage_note(name, kind, value.line, value.offset, value.raw, after=value.after)]
         record = value.value
-        spot = self._course.add(record)
+        spot = self._course.add(record, value.offset)
         uuid = text_of(record.get("uuid"))
         if uuid and uuid != spot.id:
             what = f"kept as a note. uuid={uuid!r}" if spot.note else f"uuid={uuid!r}, now={spot.id!r}"
@@ -400,8 +401,8 @@ def _family(path: Path) -> list[tuple[int, Path]]:
 
 def restore(entries: Sequence[Entry]) -> str | None:
     """Return the entry at which Claude Code continues, see `Course.leaf`."""
-    course = Course(Ids())
-    names = {course.add(entry.record).id: entry.id for entry in entries}
+    course = Course(Ids(), lambda at: entries[at].record)
+    names = {course.add(entry.record, at).id: entry.id for at, entry in enumerate(entries)}
     leaf = course.leaf()
     return None if leaf is None else names[leaf]
 

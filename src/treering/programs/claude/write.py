@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 from typing import Final
 from uuid import NAMESPACE_URL, UUID, uuid5
@@ -68,17 +69,55 @@ def compose(view: View) -> Composed:
     return _Composer(view).compose()
 
 
-class _Found:
-    """What Claude Code finds in a file."""
+class _Entries:
+    """The entries written so far, with the tree that Claude Code makes of them."""
 
     def __init__(self) -> None:
+        self.lines = LineBuffer()
         self.names: list[str | None] = []
-        """Of the entries; those of notes are empty."""
-        self.parents: list[str | None] = []
+        """The ids of the entries; those of notes are empty."""
         self.cut = 0
         """The number of entries that name no parent."""
-        self.leaf: str | None = None
-        """The entry at which it will continue."""
+        self._parents: list[str | None] = []
+        self._entry_at = partial(_entry_at, self.lines)
+        self._course = Course(Ids(), self._entry_at)
+
+    def __iter__(self) -> Iterator[Fields]:
+        return map(self._entry_at, range(len(self.lines)))
+
+    def add(self, line: bytes, entry: Fields | None = None) -> None:
+        """Write an entry.
+
+        Args:
+            line: Its bytes in the file.
+            entry: The entry in it, if that is at hand.
+        """
+        self.lines.append(line)
+        place = len(self.names)
+        entry = self._entry_at(place) if entry is None else entry
+        spot = self._course.add(entry, place)
+        self.names.append("" if spot.note else spot.id)
+        self._parents.append(spot.parent)
+        self.cut += spot.parent is not None and not spot.note and is_unlinked(entry)
+
+    @property
+    def leaf(self) -> str | None:
+        """The entry at which Claude Code will continue."""
+        return self._course.leaf()
+
+    def way(self) -> list[str]:
+        """Return the path to there as Claude Code finds it."""
+        parents = {name: parent for name, parent in zip(self.names, self._parents, strict=True) if name}
+        way: list[str] = []
+        node = self.leaf
+        while node is not None and node in parents and len(way) <= len(parents):
+            way.append(node)
+            node = parents[node]
+        return way[::-1]
+
+
+def _entry_at(lines: LineBuffer, place: int) -> Fields:
+    return fields_of(decode(lines[place].strip())[0])
 
 
 class _Composer:
@@ -91,13 +130,14 @@ class _Composer:
         self._session = _uuid_of(view.info.id)
         self._forked_from = ""
         self._before = b""
-        self._lines = LineBuffer()
+        self._entries = _Entries()
         self._changed = False
-        self._links: dict[str | None, str | None] = {None: None}
-        """By node: the `uuid` that its children name as their parent."""
-        self._written: dict[str, str] = {}
-        """By written node: the first of its entries."""
         self._parents: dict[str, str | None] = {}
+        """By node."""
+        self._links: dict[str, str | None] = {}
+        """By node: the `uuid` that its children name as their parent, if that is not the id of the node."""
+        self._unwritten: set[str] = set()
+        """Nodes of which no entry was written."""
         self._amended: dict[str | None, object] = {}
         self._later: list[Fields] = []
         self._left: Counter[tuple[str, bool]] = Counter()
@@ -118,17 +158,17 @@ class _Composer:
             self._take(stored.draft)
         for entry in self._later:
             self._write(entry)
-        if not self._lines:  # a file without an entry is no session file
+        if not self._entries.names:  # a file without an entry is no session file
             self._write({"type": "mode", "mode": "normal", "sessionId": self._session})
-        found = self._read_again()
-        if self._changed or found.leaf != self._view.node:
-            found = self._settle(found)
-        self._left.update({("no_parent", True): found.cut} if found.cut else {})
+        leaf = self._entries.leaf
+        if self._changed or leaf != self._view.node:
+            self._settle(leaf)
+        self._left.update({("no_parent", True): self._entries.cut} if self._entries.cut else {})
         left = [LeftOut(kind, count, _REASONS.get(kind, _NO_WORD), seen) for (kind, seen), count in self._left.items()]
         left += unsent(item.message for item in self._view.recorded_context)
         return Composed(
-            data=broken(chain([self._before] if self._before else [], self._lines), ended=False),
-            entry_ids=found.names,
+            data=broken(chain([self._before] if self._before else [], self._entries.lines), ended=False),
+            entry_ids=self._entries.names,
             labels=None,
             left_out=left,
             pieces=frozenset(self._pieces),
@@ -139,10 +179,6 @@ class _Composer:
     # imported records
 
     def _take(self, draft: Draft) -> None:
-        if draft.type == "node":
-            parent = draft.parent if isinstance(draft.parent, str) else None
-            newest = next(reversed(self._parents), None)
-            self._parents[str(draft.id)] = newest if newest == parent else parent  # one text in memory and not two
         if draft.type == "note" and draft.kind == "import":
             self._open(draft)
         elif draft.type == "edit":
@@ -155,6 +191,10 @@ class _Composer:
             self._take_note(draft)
         else:
             self._take_own(draft)
+        if draft.type == "node":
+            parent = _parent_of(draft)
+            newest = next(reversed(self._parents), None)
+            self._parents[str(draft.id)] = newest if newest == parent else parent  # share the text
 
     def _open(self, note: Draft) -> None:
         facts = fields_of(note.payload)
@@ -182,22 +222,14 @@ class _Composer:
             entry = {**entry, "sessionId": self._session} | ({"forkedFrom": forked} if forked else {})
         as_it_was = not amended and not self._forked_from
         line = record_bytes(draft, None, find_format(NAME), encode) if as_it_was else encode(entry)
-        self._write(entry, framed(draft, line))
+        self._entries.add(framed(draft, line), entry if as_it_was else None)
         if text_of(entry.get("type")) in LINKED:
             self._envelope |= {name: entry[name] for name in _ENVELOPE if name in entry}
-        if draft.type == "node":
-            self._note_written(draft, str(entry.get("uuid") or "") or None, str(draft.id))
+        if draft.type == "node" and entry.get("uuid") != draft.id:
+            self._links[str(draft.id)] = str(entry.get("uuid") or "") or None
 
-    def _note_written(self, draft: Draft, uuid: str | None, first: str) -> None:
-        self._links[draft.id] = draft.id if uuid == draft.id else uuid
-        self._written[str(draft.id)] = first
-
-    def _write(self, entry: Fields, line: bytes | None = None) -> None:
-        self._lines.append(encode(entry) + b"\n" if line is None else line)
-
-    def _entries(self) -> Iterator[Fields]:
-        """Yield the entries written so far."""
-        return (fields_of(decode(line.strip())[0]) for line in self._lines)
+    def _write(self, entry: Fields) -> None:
+        self._entries.add(encode(entry) + b"\n")
 
     # records made here
 
@@ -224,28 +256,36 @@ class _Composer:
 
     def _take_own(self, draft: Draft) -> None:
         self._changed = True
-        parent = self._links.get(draft.parent if isinstance(draft.parent, str) else None)
-        self._links[draft.id] = parent
+        parent = self._link(_parent_of(draft))
+        written = False
         if (draft.brief or {}).get("stand_in"):
-            return
-        if draft.kind == "compaction":
-            self._compact(draft, parent)
+            pass
+        elif draft.kind == "compaction":
+            written = self._compact(draft, parent)
         elif draft.kind in _SHOWN and (draft.brief or {}).get("context") is not False:
-            self._say(draft, parent)
+            written = self._say(draft, parent)
         else:
             self._left[draft.kind, False] += 1
+        if not written:
+            self._unwritten.add(str(draft.id))
+            self._links[str(draft.id)] = parent
 
-    def _say(self, draft: Draft, parent: str | None) -> None:
+    def _link(self, node: str | None) -> str | None:
+        """The `uuid` that children of a node name as their parent."""
+        return self._links.get(node, node) if node in self._parents else None
+
+    def _say(self, draft: Draft, parent: str | None) -> bool:
+        """Write the entries of a message; false if there are none."""
         messages = self._messages(draft)
         if not messages:
             self._unseen[str(draft.id)] = (draft.kind, _NOTHING)
-            return
+            return False
         names = [*(f"{draft.id}-part{number}" for number in range(1, len(messages))), str(draft.id)]
         self._pieces.update(names[:-1])
         for name, message in zip(names, messages, strict=True):
             self._write(self._entry(draft, name, parent, message))
             parent = name
-        self._note_written(draft, names[-1], names[0])
+        return True
 
     def _messages(self, draft: Draft) -> list[Fields]:
         """Return the messages of Claude Code for a node: an answer with results in it is two."""
@@ -284,7 +324,7 @@ class _Composer:
             "sessionId": self._session,
         }
 
-    def _compact(self, draft: Draft, parent: str | None) -> None:
+    def _compact(self, draft: Draft, parent: str | None) -> bool:
         """Write a compaction as a boundary, followed by its summary as a message."""
         brief, name = draft.brief or {}, str(draft.id)
         boundary, facts = f"{name}-part1", self._kept(draft, name)
@@ -311,15 +351,15 @@ class _Composer:
         self._write(entry | {"isCompactSummary": True, "isVisibleInTranscriptOnly": True})
         self._pieces.add(boundary)
         self._summaries.add(name)
-        self._note_written(draft, name, boundary)
+        return True
 
     def _kept(self, draft: Draft, anchor: str) -> Fields:
         """Return the row of kept messages, if any of them is on the path to the compaction."""
         kept = (draft.brief or {}).get("kept")
-        path = [*self._path(draft.parent if isinstance(draft.parent, str) else None)]
+        path = [*self._path(_parent_of(draft))]
         if kept not in path:
             return {}
-        nodes = [node for node in path[path.index(str(kept)) :: -1] if node in self._written]
+        nodes = [node for node in path[path.index(str(kept)) :: -1] if node not in self._unwritten]
         row = [name for node in nodes for name in self._names(node) if node not in self._summaries]
         if not row:
             return {}
@@ -337,42 +377,21 @@ class _Composer:
 
     # where Claude Code will continue
 
-    def _read_again(self) -> _Found:
-        """Read the written entries as the importer does."""
-        course, found = Course(Ids()), _Found()
-        for entry in self._entries():
-            spot = course.add(entry)
-            found.names.append("" if spot.note else spot.id)
-            found.parents.append(spot.parent)
-            found.cut += spot.parent is not None and not spot.note and is_unlinked(entry)
-        found.leaf = course.leaf()
-        return found
-
-    def _settle(self, found: _Found) -> _Found:
+    def _settle(self, leaf: str | None) -> None:
         """Make Claude Code continue at the session's head, on the same path; report it if that fails."""
         path = [*self._path(self._view.node)][::-1]
-        wanted = [name for node in path if node in self._written for name in self._names(node)]
+        wanted = [name for node in path if node not in self._unwritten for name in self._names(node)]
         if not wanted:
-            self._left.update([("leaf", True)] if found.leaf is not None else [])
-            return found
-        if found.leaf != wanted[-1]:
+            self._left.update([("leaf", True)] if leaf is not None else [])
+            return
+        if leaf != wanted[-1]:
             self._write_last_prompt(wanted[-1])
-            found = self._read_again()
-        parents = {name: parent for name, parent in zip(found.names, found.parents, strict=True) if name}
-        way: list[str] = []
-        node = found.leaf
-        while node is not None and node in parents and len(way) <= len(parents):
-            way.append(node)
-            node = parents[node]
-        if way[::-1] != wanted:
+        way = self._entries.way()
+        if way != wanted:
             self._left["branch", True] += max(1, len(set(wanted) - set(way)))
-        return found
 
     def _names(self, node: str) -> list[str]:
         """The entries of a node."""
-        first = self._written[node]
-        if first == node:
-            return [node]
         stem, number = f"{node}-part", 1
         names = []
         while f"{stem}{number}" in self._pieces:
@@ -381,16 +400,17 @@ class _Composer:
         return [*names, node]
 
     def _write_last_prompt(self, node: str) -> None:
-        uuid = self._links[node]
-        if any(entry.get("parentUuid") == uuid for entry in self._entries() if text_of(entry.get("type")) in LINKED):
+        uuid = self._link(node)
+        if any(entry.get("parentUuid") == uuid for entry in self._entries if text_of(entry.get("type")) in LINKED):
             uuid = self._write_end(node, uuid)
-        said = (texts for entry in self._entries() if entry.get("type") == "user" and (texts := texts_of(entry)))
+        said = (texts for entry in self._entries if entry.get("type") == "user" and (texts := texts_of(entry)))
         text = next((texts[0] for texts in deque(said, maxlen=1)), "")[:_PROMPT_CHARACTERS_MAX]
         self._write({"type": "last-prompt", "lastPrompt": text, "leafUuid": uuid, "sessionId": self._session})
 
     def _write_end(self, node: str, parent: str | None) -> str:
         """Write a note of the program as a child of an entry that has children, so that the entry ends a chain."""
-        name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{len(self._lines)}"))  # an earlier one may exist
+        number = len(self._entries.names)  # an earlier one may exist
+        name = str(uuid5(NAMESPACE_URL, f"{self._session}/{node}/end/{number}"))
         draft = Draft(id=name, role="system", time_ms=self._view.info.updated_ms)
         entry = self._entry(draft, name, parent, {"role": "user", "content": ""})
         del entry["message"]
@@ -400,7 +420,8 @@ class _Composer:
 
 def _hidden(reader: Readable) -> Steps[set[str]]:
     index = yield from reader.replica.index()
-    return {row.id for row in index.graph.path(reader.replica.state.tip)} & index.graph.annotations.retracted
+    hidden = index.graph.annotations.retracted
+    return {row.id for row in index.graph.path(reader.replica.state.tip) if row.id in hidden}
 
 
 def _is_entry(draft: Draft) -> bool:
@@ -411,6 +432,10 @@ def _is_entry(draft: Draft) -> bool:
     if draft.type == "node" and draft.kind in ("message", "custom_message"):
         return "type" in source
     return "type" in payload and bool(draft.type == "note" or (draft.brief or {}).get("boundary"))
+
+
+def _parent_of(draft: Draft) -> str | None:
+    return draft.parent if isinstance(draft.parent, str) else None
 
 
 def _seen(draft: Draft) -> Seen:

@@ -20,12 +20,14 @@ def hidden(reader: Readable) -> Steps[dict[str, str | None]]:
     nothing here; nor, in pi, an edit before a compaction that keeps its target.
     """
     index = yield from reader.replica.index()
+    retracted = index.graph.annotations.retracted
+    if not retracted:
+        return {}
     path = index.graph.path(reader.replica.state.tip)
     shown = [item.node for item in reader.replica.policy.build(path, index.graph).items]
     meant = {name: name for name in (*(row.id for row in path), *shown)}
     edits = (index.graph.node(name) for name in shown if index.graph.node(name).kind in EDITS)
     meant |= {edit.id: str(read_brief(edit).get("target")) for edit in edits}
     last = {brief.get("target"): brief.get("edit") for row in path if row.kind in EDITS and (brief := read_brief(row))}
-    retracted = index.graph.annotations.retracted
     done = {entry for entry in meant.values() if last.get(entry) == "retract" and entry not in shown}
     return {name: None if entry in done else entry for name, entry in meant.items() if name in retracted}

@@ -6,7 +6,6 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterable, Iterator
-from itertools import pairwise
 from typing import Final
 
 MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
@@ -14,7 +13,7 @@ MEMORY_BYTES_MAX: Final = 8 * 1024 * 1024
 
 
 class LineBuffer:
-    """Lines in their order. Only one iteration at a time; the temporary file is removed with this object."""
+    """Lines in their order. The temporary file is removed with this object."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(MEMORY_BYTES_MAX)  # noqa: SIM115  # closed in the next line
@@ -30,11 +29,18 @@ class LineBuffer:
     def __len__(self) -> int:
         return len(self._ends) - 1
 
+    def __getitem__(self, at: int) -> bytes:
+        """Return one line."""
+        start, end = self._ends[at : at + 2]
+        self._file.seek(start)
+        return self._file.read(end - start)
+
     def __iter__(self) -> Iterator[bytes]:
-        """Yield the lines; none may be added during an iteration."""
-        self._file.seek(0)
-        for start, end in pairwise(self._ends):
-            yield self._file.read(end - start)
+        """Yield the lines, also those that are added during the iteration."""
+        at = 0
+        while at < len(self):
+            yield self[at]
+            at += 1
 
 
 def broken(lines: Iterable[bytes], *, ended: bool) -> Iterator[bytes]:

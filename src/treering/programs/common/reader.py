@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
@@ -32,6 +31,7 @@ from treering.programs.common.entry import AFTER, RAW, Encode, Entry, as_text, w
 from treering.programs.common.growth import Growth, Knowledge
 from treering.programs.common.lines import Value, read_values
 from treering.programs.common.memo import Memo, Recalled, new_in
+from treering.programs.common.recall import Recall
 from treering.programs.common.source import (
     Imported,
     Problem,
@@ -142,7 +142,7 @@ class LinesSource:
         self._log = ProblemLog()
         self.leaf = None
         growth = growth or Growth(self.dialect.name)
-        with self._open() as stream, _Recall(self._open, self.dialect) as recall:
+        with self._open() as stream, Recall(self._open, self.dialect.is_entry) as recall:
             reader = Reader(self.dialect, self.header, self._log, recall)
             growth.begin(stream, self._begin, reader.go_on)
             yield None, [header_note(self.header, self._header_raw, before=self._before, after=self._header_after)]
@@ -180,28 +180,6 @@ def _describe(first: Value | None) -> str:
     if first is None:
         return "it is empty or holds no JSON object"
     return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not 'session'"
-
-
-class _Recall:
-    """Reads a record of the file a second time, so that it need not be kept in memory."""
-
-    def __init__(self, open_file: Callable[[], io.BufferedIOBase], dialect: Dialect) -> None:
-        self._open = open_file
-        self._dialect = dialect
-        self._stream: io.BufferedIOBase | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._stream is not None:
-            self._stream.close()
-
-    def __call__(self, offset: int) -> Fields:
-        self._stream = self._stream or self._open()
-        self._stream.seek(offset)
-        found = read_values(self._stream, lambda *_: None, self._dialect.is_entry)
-        return fields_of(next((value.value for value in found), None))
 
 
 class Reader:
