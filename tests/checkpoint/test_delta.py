@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,8 +11,9 @@ from hypothesis import given, strategies as st
 from msgspec import Raw
 from tests.checkpoint.records import Shelf, skeleton
 
+from treering.checkpoint import delta
 from treering.checkpoint.checkpoint import Checkpoint, chain_of, decode_checkpoint, encode_checkpoint
-from treering.checkpoint.context import Context, Item
+from treering.checkpoint.context import Context, Item, ItemForm, encode_items
 from treering.checkpoint.delta import apply_body, diff, needs, outweighs, resolve, write, write_steps
 from treering.checkpoint.policies.default import DEFAULT_POLICY
 from treering.errors import CorruptError, UsageError
@@ -163,9 +165,9 @@ def test_what_is_too_large_for_a_record_is_written_in_steps(plan: list[Step], na
         assert told(found) == told(msgspec.structs.replace(expected, parent=found.parent))
 
 
-def bookkeeping(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int]:
+def bookkeeping(checkpoint: Checkpoint) -> tuple[dict[str, str], str | None, int, int]:
     """What a checkpoint knows of how it is stored."""
-    return checkpoint.origins, checkpoint.manager_at, checkpoint.pending_bytes
+    return checkpoint.origins, checkpoint.manager_at, checkpoint.pending_bytes, checkpoint.context_bytes
 
 
 @given(st.lists(steps, min_size=1, max_size=6))
@@ -300,6 +302,36 @@ def test_small_changes_of_a_large_checkpoint_get_a_full_record_now_and_then() ->
         shelf.put(last)
     sizes = {full: [len(body) for body in shelf.bodies if (b'"full"' in body) == full] for full in (True, False)}
     assert 0.8 < sum(sizes[True]) / sum(sizes[False]) < 1.25
+
+
+@given(st.lists(steps, min_size=1, max_size=6))
+def test_a_context_takes_at_least_its_least_bytes(plan: list[Step]) -> None:
+    """So a delta that does not outweigh these does not outweigh a full record."""
+    shelf, _ = play(plan)
+    for checkpoint in shelf.written.values():
+        assert 0 <= checkpoint.context_bytes <= len(diff(None, checkpoint, full=True))
+
+
+def test_a_delta_over_a_long_context_encodes_what_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole context is only encoded when a full record may be due."""
+    encoded = 0
+
+    def counted(items: Iterable[Item]) -> list[str | ItemForm]:
+        nonlocal encoded
+        found = encode_items(items)
+        encoded += len(found)
+        return found
+
+    monkeypatch.setattr(delta, "encode_items", counted)
+    long = Context(tuple(Item(new_id()) for _ in range(1000)))
+    last = write(None, base(context=long, id="c0")).checkpoint
+    encoded, written = 0, 0
+    for number in range(100):
+        longer = Context((*last.context.items, Item(new_id())))
+        done = write(last, after(last, id=f"d{number}", context=longer, state=last.state | {"n": encode(number)}))
+        last, written = done.checkpoint, written + done.full
+    assert written == 0
+    assert encoded == 100
 
 
 def test_equal_weight_is_not_more() -> None:

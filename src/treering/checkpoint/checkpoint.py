@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from treering.checkpoint.body import WHOLE, Whole, read_form, write_form
-from treering.checkpoint.context import Context, decode_items, encode_items
+from treering.checkpoint.context import Context, decode_items, encode_items, least_bytes
 from treering.errors import CorruptError
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import decode, encode, fields_of
@@ -52,10 +52,8 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """The checkpoint whose record holds `manager`. Filled in when it is written."""
     pending_bytes: int = 0
     """Bytes of the deltas since the last full record. Filled in when it is written."""
-
-    def with_origins(self, origins: dict[str, str], manager_at: str | None, pending_bytes: int) -> Checkpoint:
-        """Return the same checkpoint, as recorded."""
-        return msgspec.structs.replace(self, origins=origins, manager_at=manager_at, pending_bytes=pending_bytes)
+    context_bytes: int = 0
+    """A lower bound of the bytes that the context takes in a full record. Filled in when it is written; not stored."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,12 +145,13 @@ def decode_checkpoint(raw: Raw | bytes) -> Checkpoint:
         CorruptError: `raw` is something else.
     """
     whole = read_form(raw, WHOLE)
+    items = decode_items(whole.context)
     return Checkpoint(
         id=whole.id,
         parent=whole.parent,
         head=whole.head,
         node=whole.node,
-        context=Context(decode_items(whole.context), read_dict(whole.settings)),
+        context=Context(items, read_dict(whole.settings)),
         state={key: bytes(value) for key, value in whole.state.items()},
         manager=None if whole.manager is UNSET else bytes(whole.manager),
         policy=whole.policy,
@@ -163,6 +162,7 @@ def decode_checkpoint(raw: Raw | bytes) -> Checkpoint:
         origins=whole.origins,
         manager_at=whole.manager_at,
         pending_bytes=whole.pending,
+        context_bytes=least_bytes(items),
     )
 
 

@@ -47,6 +47,8 @@ class Context(msgspec.Struct, frozen=True):
         return tuple(item.node for item in self.items)
 
 
+_QUOTES = 3  # around a name, with the comma that follows
+
 Splice: TypeAlias = tuple[int, int, tuple[Item, ...]]
 """An index of the old list, how many items to delete there, and the items to insert."""
 
@@ -120,6 +122,11 @@ def splice_apply(old: Sequence[Item], splices: Sequence[Splice]) -> tuple[Item, 
         new += items
         done = start + deleted
     return (*new, *old[done:])
+
+
+def least_bytes(items: Iterable[Item]) -> int:
+    """Return a lower bound of the bytes that `items` take as JSON."""
+    return sum([len(item.node) + len(item.view) + len(item.message or b"") + _QUOTES for item in items])
 
 
 def _aligned(old: Sequence[Item], new: Sequence[Item]) -> list[tuple[int, int]]:

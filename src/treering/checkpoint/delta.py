@@ -19,7 +19,7 @@ To read one: `chain_of` returns the records, `needs` those to which the first of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -27,7 +27,16 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.body import BODY, Body, read_form, write_form
 from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
-from treering.checkpoint.context import Context, Item, decode_items, encode_items, splice_apply, splice_diff
+from treering.checkpoint.context import (
+    Context,
+    Item,
+    Splice,
+    decode_items,
+    encode_items,
+    least_bytes,
+    splice_apply,
+    splice_diff,
+)
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format.record import BRIEF_BYTES_MAX, Record, body_room, skeleton_of_record
 from treering.format.values import encode
@@ -62,16 +71,27 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
     """
     if new.parent != (None if parent is None else parent.id):
         raise UsageError(f"parent is another checkpoint. checkpoint={new.id!r}, parent={new.parent!r}")
-    new = _settled(parent, new)
-    body = diff(parent, new, full=True)
-    full, pending = True, 0
-    fits = len(body) <= body_room()
-    if parent is not None and not (navigated and fits):
-        change = diff(parent, new, full=False)
-        if not fits or not outweighs(parent.pending_bytes + len(change), len(body)):
-            body, full, pending = change, False, parent.pending_bytes + len(change)
-    settled = new.with_origins(new.origins, new.manager_at, pending)
-    return Written(settled, full, _encode_brief(settled, full=full), body)
+    if parent is None:
+        new = _settled(None, new, least_bytes(new.context.items))
+        return _written(new, diff(None, new, full=True), full=True)
+    splices = splice_diff(parent.context.items, new.context.items)
+    new = _settled(parent, new, parent.context_bytes + _growth(parent.context.items, splices))
+    change = write_form(_change(parent, new, splices))
+    pending = parent.pending_bytes + len(change)
+    if navigated or outweighs(pending, new.context_bytes):  # else the whole context need not be encoded to tell
+        body = diff(parent, new, full=True)
+        if len(body) <= body_room() and (navigated or outweighs(pending, len(body))):
+            return _written(new, body, full=True)
+    return _written(msgspec.structs.replace(new, pending_bytes=pending), change, full=False)
+
+
+def _written(new: Checkpoint, body: bytes, *, full: bool) -> Written:
+    return Written(new, full, _encode_brief(new, full=full), body)
+
+
+def _growth(old: Sequence[Item], splices: Iterable[Splice]) -> int:
+    """Return by how much the bytes of a context grow with some splices."""
+    return sum(least_bytes(items) - least_bytes(old[start : start + deleted]) for start, deleted, items in splices)
 
 
 def write_steps(
@@ -162,7 +182,7 @@ def outweighs(changes_bytes: int, full_bytes: int) -> bool:
     return changes_bytes > full_bytes
 
 
-def _settled(parent: Checkpoint | None, new: Checkpoint) -> Checkpoint:
+def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0) -> Checkpoint:
     """Return `new` with its origins: those of the parent for values that did not change, else `new` itself."""
     state = {} if parent is None else parent.state
     origins = {
@@ -170,18 +190,24 @@ def _settled(parent: Checkpoint | None, new: Checkpoint) -> Checkpoint:
         for key, value in new.state.items()
     }
     manager = None if new.manager == _NULL else new.manager
-    new = msgspec.structs.replace(new, manager=manager)
-    if manager is None:
-        return new.with_origins(origins, None, 0)
-    same = parent is not None and parent.manager == manager
-    return new.with_origins(origins, parent.manager_at if parent is not None and same else new.id, 0)
+    manager_at = new.id
+    if parent is not None and parent.manager == manager:
+        manager_at = parent.manager_at or new.id
+    return msgspec.structs.replace(
+        new,
+        manager=manager,
+        manager_at=None if manager is None else manager_at,
+        origins=origins,
+        pending_bytes=0,
+        context_bytes=context_bytes,
+    )
 
 
 def diff(parent: Checkpoint | None, new: Checkpoint, *, full: bool) -> bytes:
     """Return the body that records `new`, whose origins are set; without a parent it must be full."""
     if full or parent is None:
         return write_form(_full(new))
-    return write_form(_change(parent, new))
+    return write_form(_change(parent, new, splice_diff(parent.context.items, new.context.items)))
 
 
 def _full(new: Checkpoint) -> Body:
@@ -197,11 +223,10 @@ def _full(new: Checkpoint) -> Body:
     )
 
 
-def _change(parent: Checkpoint, new: Checkpoint) -> Body:
+def _change(parent: Checkpoint, new: Checkpoint, splices: Iterable[Splice]) -> Body:
     old, settings = parent.context.settings, new.context.settings
     # Compared as JSON: in Python True equals 1, and NaN not even itself.
     changed = {name: value for name, value in settings.items() if name not in old or encode(old[name]) != encode(value)}
-    splices = splice_diff(parent.context.items, new.context.items)
     return Body(
         set={key: Raw(value) for key, value in new.state.items() if new.origins[key] == new.id},
         drop=[key for key in parent.state if key not in new.state],
@@ -309,12 +334,13 @@ def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
     if body.manager is not UNSET:
         cleared = bytes(body.manager) == _NULL
         manager, manager_at = (None, None) if cleared else (bytes(body.manager), record.id)
+    context, context_bytes = _context(base, body)
     return Checkpoint(
         id=record.id,
         parent=record.parent,
         head=record.head,
         node=record.target,
-        context=_context(base.context, body),
+        context=context,
         state=kept | own,
         manager=manager,
         policy=body.policy or base.policy,
@@ -325,14 +351,22 @@ def _applied(base: Checkpoint, body: Body, record: Record) -> Checkpoint:
         origins={key: base.origins[key] for key in kept} | dict.fromkeys(own, record.id),
         manager_at=manager_at,
         pending_bytes=0 if body.full else base.pending_bytes + len(bytes(record.body)),
+        context_bytes=context_bytes,
     )
 
 
-def _context(old: Context, body: Body) -> Context:
+def _context(base: Checkpoint, body: Body) -> tuple[Context, int]:
+    """Return the context of a record, and its least bytes."""
+    old = base.context
     forms = [form for form in body.context if not isinstance(form, tuple)]
     splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]
     if splices if body.full else forms:
         raise CorruptError("checkpoint mixes items and splices", kind="shape")
-    items = decode_items(forms) if body.full else splice_apply(old.items, splices)
+    if body.full:
+        items = decode_items(forms)
+        size = least_bytes(items)
+    else:
+        items = splice_apply(old.items, splices)
+        size = base.context_bytes + _growth(old.items, splices)
     settings = {name: value for name, value in old.settings.items() if name not in body.unset}
-    return Context(items, settings | read_dict(body.settings))
+    return Context(items, settings | read_dict(body.settings)), size

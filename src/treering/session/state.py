@@ -234,10 +234,12 @@ class SessionState:
             self.checkpoint, self.context_at = None, UNKNOWN
             return
         self.nodes_since, self.parent_gone = 0, False
-        if self.checkpoint.context != self.context:  # else keep the object that is known to lack no lines
+        changed = self.checkpoint.context != self.context
+        if changed:  # else keep the object that is known to lack no lines
             self.context = self.checkpoint.context
         self.context_at = skeleton.target
-        self._forget()
+        if changed or len(self.lines) > len(self.context.items):
+            self._forget()
 
     def held_record(self, checkpoint: str) -> Record:
         """The part of an older checkpoint's record in memory: the state values it wrote that are still current.
