@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from types import ModuleType, UnionType
+from typing import Any, get_args
 
 import pytest
 
 import treering
+import treering.exporters
+import treering.importers
+import treering.search
 
 PAIRS = [
     (treering.Session, treering.AsyncSession),
     (treering.View, treering.AsyncView),
     (treering.Store, treering.AsyncStore),
 ]
-# Words of annotations that are no types of ours.
-ELSEWHERE = {"Any", "AsyncIterator", "Callable", "Iterator", "Mapping", "None", "Self", "Sequence"}
+PUBLIC = (treering, treering.search, treering.importers, treering.exporters)
+"""The modules whose names are public."""
+HANDED_ON = {"Looks", "StoredFolder"}
+"""What callers only hand from one function to another; what its methods take is nothing to them."""
 
 
 def exported() -> dict[str, Any]:
@@ -132,18 +139,63 @@ def test_each_method_has_a_def_of_its_own(cls: type) -> None:
         assert not hasattr(function, "__wrapped__"), name
 
 
-@pytest.mark.parametrize("cls", [cls for pair in PAIRS for cls in pair])
-def test_what_methods_return_can_be_named(cls: type) -> None:
-    """Each type of ours that a public method or property returns is exported."""
-    missing = set()
-    for name, member in members(cls):
-        if name == "perform":  # generic: it returns what the protocol does
-            continue
-        function = member.fget if isinstance(member, property) else member
-        assert callable(function)
-        words = set(re.findall(r"\b[A-Z]\w+", str(inspect.signature(function).return_annotation)))
-        missing |= {f"{name}: {word}" for word in words - ELSEWHERE - set(treering.__all__)}
+@pytest.mark.parametrize("module", PUBLIC, ids=lambda module: str(module.__name__))
+def test_what_signatures_name_can_be_imported(module: ModuleType) -> None:
+    """Each type of ours in a public signature, and in a field of what is taken or returned, is exported."""
+    reachable = [getattr(each, name) for each in PUBLIC for name in each.__all__]
+    missing = {
+        f"{where}: {name}"
+        for exported_name in set(module.__all__) - HANDED_ON
+        for where, annotation, home in annotations_of(exported_name, getattr(module, exported_name))
+        for name, found in types_of_ours(annotation, home)
+        if not any(found is each for each in reachable)
+    }
     assert missing == set()
+
+
+def annotations_of(name: str, thing: Any) -> Iterator[tuple[str, str, str]]:
+    """The annotations of a function, or of the methods, properties and fields of a class, and the module of each."""
+    functions: dict[str, Any] = {name: thing} if inspect.isfunction(thing) else {}
+    if inspect.isclass(thing):
+        for base in thing.__mro__:
+            fields = vars(base).get("__annotations__", {}) if base.__module__.startswith("treering") else {}
+            for field, annotation in fields.items():
+                if not field.startswith("_"):
+                    yield f"{name}.{field}", str(annotation), base.__module__
+        functions = {f"{name}.{member}": found for member, found in members(thing) if member != "perform"}
+        functions[name] = vars(thing).get("__init__")
+    for where, found in functions.items():
+        function: Any = found.fget if isinstance(found, property) else inspect.unwrap(found)
+        for annotation in getattr(function, "__annotations__", {}).values():
+            yield where, str(annotation), function.__module__
+
+
+def types_of_ours(annotation: str, home: str) -> Iterator[tuple[str, object]]:
+    """The types that an annotation of a module names and that this package defines."""
+    source = ast.parse(Path(inspect.getfile(import_module(home))).read_text(encoding="utf-8"))
+    imported = {
+        alias.asname or alias.name: (statement.module, alias.name)
+        for statement in ast.walk(source)
+        if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("treering")
+        for alias in statement.names
+    }
+    defined = {each.name: (home, each.name) for each in source.body if isinstance(each, ast.ClassDef)}
+    defined |= {
+        each.targets[0].id: (home, each.targets[0].id)
+        for each in source.body
+        if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
+    }
+    for word in set(re.findall(r"\b[A-Za-z]\w*", annotation)):
+        if word in imported or word in defined:
+            module, name = (defined | imported)[word]
+            found = getattr(import_module(str(module)), name, None)
+            if any(inspect.isclass(part) and part.__module__.startswith("treering") for part in parts_of(found)):
+                yield name, found
+
+
+def parts_of(found: Any) -> tuple[Any, ...]:
+    """The members of a union, or what it is."""
+    return get_args(found) if isinstance(found, UnionType) else (found,)
 
 
 def test_errors_form_the_documented_tree() -> None:

@@ -37,10 +37,11 @@ from treering.programs import (
     load_messages as _load_messages,
     load_policies as _load_policies,
 )
-from treering.session.hooks import Hooks
+from treering.session.hooks import Hook, Hooks
 from treering.transcript.node import (
     HERE,
     Draft,
+    Here,
     Node,
     assistant,
     branch_summary,
@@ -62,26 +63,28 @@ if TYPE_CHECKING:
     from treering.api.async_store import AsyncStore, aopen
     from treering.api.async_view import AsyncView
     from treering.api.awaiting import AsyncOpening
-    from treering.checkpoint.checkpoint import Entry
-    from treering.checkpoint.prune import Keep, Plan
+    from treering.checkpoint.checkpoint import CheckpointInfo
+    from treering.checkpoint.prune import KeepCheckpoints, PrunePlan
     from treering.erasure.erasing import Receipt
     from treering.journal.merge import Merged
     from treering.kinds import Kind
     from treering.maintenance.backup import BackedUp, Backup
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
-    from treering.maintenance.salvage import Loss
+    from treering.maintenance.salvage import RepairLoss
     from treering.maintenance.verify import Finding
     from treering.session.content import ContextItem
     from treering.session.record import Appended
-    from treering.session.redaction import redact_patterns
+    from treering.session.recording import Message
+    from treering.session.redaction import Redactor, redact_patterns
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
-    from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, Stored
+    from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
+    from treering.store.loading import Progress
     from treering.store.place import LoadFacts, OpenOptions
-    from treering.transcript.graph import Problem
+    from treering.transcript.graph import GraphProblem
     from treering.transcript.tree import OutlineRow
 
 # What most processes do without. asyncio alone takes longer to import than all of ours.
@@ -93,32 +96,36 @@ _LATE = {
     "AsyncView": "treering.api.async_view",
     "BackedUp": "treering.maintenance.backup",
     "Backup": "treering.maintenance.backup",
+    "CheckpointInfo": "treering.checkpoint.checkpoint",
     "CheckpointView": "treering.session.verbs.reading",
     "ContextItem": "treering.session.content",
-    "Entry": "treering.checkpoint.checkpoint",
     "Finding": "treering.maintenance.verify",
+    "GraphProblem": "treering.transcript.graph",
     "History": "treering.session.verbs.reading",
     "HistoryRow": "treering.session.verbs.reading",
-    "Keep": "treering.checkpoint.prune",
+    "KeepCheckpoints": "treering.checkpoint.prune",
     "Kind": "treering.kinds",
     "LoadFacts": "treering.store.place",
-    "Loss": "treering.maintenance.salvage",
     "Merged": "treering.journal.merge",
+    "Message": "treering.session.recording",
     "Note": "treering.session.verbs.reading",
     "OpenCall": "treering.session.verbs.open_calls",
     "OpenOptions": "treering.store.place",
     "OutlineRow": "treering.transcript.tree",
-    "Plan": "treering.checkpoint.prune",
-    "Problem": "treering.transcript.graph",
+    "Progress": "treering.store.loading",
+    "PrunePlan": "treering.checkpoint.prune",
     "Pruned": "treering.session.verbs.pruning",
     "Receipt": "treering.erasure.erasing",
+    "Redactor": "treering.session.redaction",
     "Repair": "treering.maintenance.repair",
+    "RepairLoss": "treering.maintenance.salvage",
     "Retained": "treering.maintenance.retention",
     "RetainedRow": "treering.maintenance.retention",
     "Retention": "treering.maintenance.retention",
     "SessionInfo": "treering.store.info",
+    "SessionSize": "treering.session.verbs.reading",
     "Sessions": "treering.store.catalogue",
-    "Stored": "treering.session.verbs.reading",
+    "Siblings": "treering.session.verbs.reading",
     "aopen": "treering.api.async_store",
     "redact_patterns": "treering.session.redaction",
 }
@@ -134,36 +141,41 @@ __all__ = [
     "AsyncView",
     "BackedUp",
     "Backup",
+    "CheckpointInfo",
     "CheckpointView",
     "ConflictError",
     "ContextItem",
     "CorruptError",
     "Draft",
-    "Entry",
     "Erased",
     "Finding",
     "FormatVersionError",
+    "GraphProblem",
     "HeadMovedError",
+    "Here",
     "History",
     "HistoryRow",
+    "Hook",
     "Hooks",
-    "Keep",
+    "KeepCheckpoints",
     "Kind",
     "LoadFacts",
-    "Loss",
     "Merged",
+    "Message",
     "Node",
     "NotFoundError",
     "Note",
     "OpenCall",
     "OpenOptions",
     "OutlineRow",
-    "Plan",
     "PoisonedError",
-    "Problem",
+    "Progress",
+    "PrunePlan",
     "Pruned",
     "Receipt",
+    "Redactor",
     "Repair",
+    "RepairLoss",
     "Retained",
     "RetainedRow",
     "Retention",
@@ -172,9 +184,10 @@ __all__ = [
     "SessionDeletedError",
     "SessionHeldError",
     "SessionInfo",
+    "SessionSize",
     "Sessions",
+    "Siblings",
     "Store",
-    "Stored",
     "TreeringError",
     "UnavailableError",
     "UnsafeStoreError",

@@ -43,7 +43,7 @@ def test_unknown_records_survive(damaged: Damaged, name: str) -> None:
         session.append("on")
         session.seal()
         session.checkout(session.path()[2])
-        session.prune(treering.Keep(last=1))
+        session.prune(treering.KeepCheckpoints(last=1))
         session.append("drop")
         session.optimize(everything=True)
     damaged.store().copy("s", name="copy")

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from msgspec import Raw
 
-from treering.checkpoint.checkpoint import Checkpoint, Entry, chain_of, entry_of
+from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo, chain_of, entry_of
 from treering.checkpoint.delta import Written, needs, resolve, write
 from treering.format.record import Record, Skeleton, decode_record, encode_record, skeleton_of
 from treering.format.values import encode
@@ -48,7 +48,7 @@ class Shelf:
         return written
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, CheckpointInfo]:
         """All entries by id, in the order of positions."""
         return {identifier: entry_of(skeleton_of(line)) for identifier, line in self.lines.items()}
 

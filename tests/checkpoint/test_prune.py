@@ -7,11 +7,11 @@ from tests.checkpoint.test_delta import Step, play, steps, told
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.prune import Keep, plan
+from treering.checkpoint.prune import KeepCheckpoints, plan
 from treering.errors import TreeringError, UsageError
 
 keeps = st.builds(
-    Keep,
+    KeepCheckpoints,
     last=st.integers(1, 4),
     newer_than_ms=st.none() | st.integers(0, 14),
     every_ms=st.none() | st.integers(1, 6),
@@ -22,7 +22,7 @@ keeps = st.builds(
 
 
 @given(st.lists(steps, min_size=1, max_size=14), keeps)
-def test_kept_checkpoints_stay_readable(steps: list[Step], keep: Keep) -> None:
+def test_kept_checkpoints_stay_readable(steps: list[Step], keep: KeepCheckpoints) -> None:
     """What is kept is resolved, unchanged, after all droppable records are gone; no fewer could stay."""
     shelf, model = play(steps)
     found = plan(list(shelf.entries.values()), shelf.references(), keep)
@@ -75,18 +75,18 @@ def line_of_six() -> Shelf:
 @pytest.mark.parametrize(
     ("keep", "kept"),
     [
-        (Keep(labelled=False, heads=()), ["c5"]),
-        (Keep(last=3, labelled=False, heads=()), ["c3", "c4", "c5"]),
-        (Keep(heads=()), ["c1", "c5"]),
-        (Keep(labelled=False), ["c2", "c5"]),
-        (Keep(labelled=False, heads={"main"}), ["c5"]),
-        (Keep(labelled=False, heads=(), newer_than_ms=40), ["c4", "c5"]),
-        (Keep(labelled=False, heads=(), every_ms=20), ["c1", "c3", "c5"]),
-        (Keep(labelled=False, heads=(), ids={"c0"}), ["c0", "c5"]),
-        (Keep(last=99), ["c0", "c1", "c2", "c3", "c4", "c5"]),
+        (KeepCheckpoints(labelled=False, heads=()), ["c5"]),
+        (KeepCheckpoints(last=3, labelled=False, heads=()), ["c3", "c4", "c5"]),
+        (KeepCheckpoints(heads=()), ["c1", "c5"]),
+        (KeepCheckpoints(labelled=False), ["c2", "c5"]),
+        (KeepCheckpoints(labelled=False, heads={"main"}), ["c5"]),
+        (KeepCheckpoints(labelled=False, heads=(), newer_than_ms=40), ["c4", "c5"]),
+        (KeepCheckpoints(labelled=False, heads=(), every_ms=20), ["c1", "c3", "c5"]),
+        (KeepCheckpoints(labelled=False, heads=(), ids={"c0"}), ["c0", "c5"]),
+        (KeepCheckpoints(last=99), ["c0", "c1", "c2", "c3", "c4", "c5"]),
     ],
 )
-def test_any_rule_keeps(keep: Keep, kept: list[str]) -> None:
+def test_any_rule_keeps(keep: KeepCheckpoints, kept: list[str]) -> None:
     """A checkpoint is kept if one of the rules wants it: count, label, head, age, interval or name."""
     shelf = line_of_six()
     found = plan(list(shelf.entries.values()), shelf.references(), keep)
@@ -98,14 +98,14 @@ def test_any_rule_keeps(keep: Keep, kept: list[str]) -> None:
 def test_the_newest_is_always_kept() -> None:
     """Keeping nothing is refused: the next checkpoint is written as a change of the newest."""
     with pytest.raises(UsageError, match="at least 1"):
-        Keep(last=0)
+        KeepCheckpoints(last=0)
     with pytest.raises(UsageError, match="at least 1"):
-        Keep(every_ms=0)
-    assert plan([], {}, Keep()).kept == ()
+        KeepCheckpoints(every_ms=0)
+    assert plan([], {}, KeepCheckpoints()).kept == ()
 
 
 def test_what_a_full_record_refers_to_must_be_given() -> None:
     """Guessing that a full record refers to nothing would drop what it needs."""
     shelf = line_of_six()
     with pytest.raises(UsageError, match="references"):
-        plan(list(shelf.entries.values()), {}, Keep())
+        plan(list(shelf.entries.values()), {}, KeepCheckpoints())

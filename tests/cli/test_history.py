@@ -55,7 +55,7 @@ def test_context(recorded: Recorded) -> None:
     """The context is what the model sees, now or at an earlier point."""
     items = recorded.program.json("context", "tea")["items"]
     view = recorded.store.view("tea")
-    assert [(item["node"], item["message"]) for item in items] == [tuple(item) for item in view.context]
+    assert [(item["node"], item["message"]) for item in items] == [(item.node, item.message) for item in view.context]
     for at in ("green", recorded.answer, recorded.green[-8:]):
         items = recorded.program.json("context", "tea", "--at", at)["items"]
         assert [item["node"] for item in items] == [recorded.question, recorded.answer]

@@ -454,5 +454,5 @@ def test_any_object_may_be_anything(damaged: Damaged, part: str, change: str) ->
     damaged.put(key, CHANGES[change](damaged.objects[key]))
     done, view = damaged.repair()
     assert done.losses
-    assert treering.Loss is type(done.losses[0])
+    assert treering.RepairLoss is type(done.losses[0])
     assert len(view.nodes()) >= 4

@@ -21,11 +21,11 @@ from treering.storage.local_disk import _ACCESS, _UNAVAILABLE
 SOURCE = ROOT / "src/treering"
 PAGE = ROOT / "docs/reference/kinds.md"
 CLASSES = {name for name in vars(errors) if name.endswith("Error")}
-CARRIERS = CLASSES | {"Finding", "Loss"}
+CARRIERS = CLASSES | {"Finding", "RepairLoss", "GraphProblem"}
 CONSTANTS = {"NOT_OURS": NOT_OURS, "DAMAGED": DAMAGED}
-HELPERS = {"_odd": "Finding", "_lose": "Loss", "Problem": "Problem"}
+HELPERS = {"_odd": "Finding", "_lose": "RepairLoss"}
 """What takes a kind as its first argument, and what it makes of it."""
-OF_FILES = (("importers/parsed_file.py", "Finding"), ("programs/common/source.py", "Problem"))
+OF_FILES = (("importers/parsed_file.py", "FileFinding"), ("programs/common/source.py", "Problem"))
 """What says something about a file of another program has words of its own."""
 ON_PURPOSE = "storage/faulty.py"
 """A driver that fails on purpose."""
@@ -110,7 +110,7 @@ def page() -> str:
     lines = "\n".join(f"| {' | '.join(row)} |" for row in rows())
     return f"""# Kinds
 
-The `kind` of an error, of a `Finding` of `verify`, of a `Loss` of `repair` and of a `Problem` of a graph is a stable
+The `kind` of an error, of a `Finding` of `verify`, of a `RepairLoss` of `repair` and of a `GraphProblem` is a stable
 word for programs: none is removed or gets another meaning, new ones may come. `treering.Kind` has them all; a member
 equals its text: `error.kind == treering.Kind.BUSY`. What an error's class asks of you is said in
 [errors](../how-to/errors.md); its message and its `remedy` say more than can be said here.

@@ -12,21 +12,21 @@ from tests.docs.pages import ROOT, table
 
 import treering
 from treering import errors, search
-from treering.checkpoint.checkpoint import Entry
-from treering.checkpoint.prune import Plan
+from treering.checkpoint.checkpoint import CheckpointInfo
+from treering.checkpoint.prune import PrunePlan
 from treering.erasure.erasing import Receipt
 from treering.format.erasure import Erased
 from treering.integrations.strands import TreeringSessionManager
 from treering.journal.merge import Merged
 from treering.maintenance.repair import Repair
-from treering.maintenance.salvage import Loss
+from treering.maintenance.salvage import RepairLoss
 from treering.maintenance.verify import Finding
 from treering.session.record import Appended
 from treering.session.verbs.pruning import Pruned
-from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, Stored
+from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize
 from treering.store.catalogue import Sessions
 from treering.store.place import OpenOptions
-from treering.transcript.graph import Problem
+from treering.transcript.graph import GraphProblem
 from treering.transcript.tree import OutlineRow
 
 PAGE = ROOT / "docs/reference/python.md"
@@ -83,9 +83,10 @@ def test_every_option_of_a_session_is_documented() -> None:
 
 TYPES = (
     treering.SessionInfo, Sessions, treering.ContextItem, treering.OpenCall, treering.Node, treering.Draft, Appended,
-    History, HistoryRow, OutlineRow, Problem, Entry, CheckpointView, Note, Stored, Merged, Pruned, Receipt, Erased,
-    Plan, Finding, Repair, Loss, treering.Retained, treering.RetainedRow, treering.Retention, treering.Schedule,
-    treering.Keep, treering.Hooks,
+    History, HistoryRow, treering.Siblings, OutlineRow, GraphProblem, CheckpointInfo, CheckpointView, Note, SessionSize,
+    Merged, Pruned, Receipt, Erased, PrunePlan, Finding, Repair, RepairLoss, treering.Retained, treering.RetainedRow,
+    treering.Retention, treering.Schedule, treering.KeepCheckpoints, treering.Hooks, treering.Backup,
+    treering.BackedUp,
 )  # fmt: skip
 
 
@@ -93,8 +94,11 @@ TYPES = (
 def test_every_field_is_documented(kind: type) -> None:
     """The fields of what is returned and taken stand in their order."""
     rows = {name: row[-1] for row in table(PAGE, "Type") for name in names([row])}
-    fields = kind.__struct_fields__ if issubclass(kind, msgspec.Struct) else kind._fields  # type: ignore[attr-defined]
-    assert re.findall(r"`(\w+)`", rows[kind.__name__]) == list(fields)
+    assert issubclass(kind, msgspec.Struct)
+    assert kind.__struct_config__.frozen
+    with pytest.raises(TypeError, match="positional"):
+        kind("by position")
+    assert re.findall(r"`(\w+)`", rows[kind.__name__]) == list(kind.__struct_fields__)
 
 
 @pytest.mark.parametrize("kind", [search.Filters, search.Hit, search.Updated], ids=lambda kind: str(kind.__name__))
@@ -107,7 +111,7 @@ def test_every_field_of_the_search_is_documented(kind: type) -> None:
 def test_every_name_of_the_search_is_documented() -> None:
     """Everything public in `treering.search` stands on the page."""
     functions = set(names(table(PAGE, "Function")))
-    assert functions | set(names(table(PAGE, "What"))) | {"Index"} == set(search.__all__)
+    assert functions | set(names(table(PAGE, "What"))) | {"Index", "UpdateProgress"} == set(search.__all__)
     assert set(names(table(PAGE, "In an index"))) - {"path"} == public(search.Index)
 
 

@@ -16,7 +16,7 @@ MODULES = {BLOCKING: "", AWAITED: "async_"}
 
 READING = {
     "history": "verbs.reading.history",
-    "get": "verbs.reading.node",
+    "get": "verbs.reading.get",
     "original": "verbs.reading.original",
     "path": "verbs.reading.path",
     "children": "verbs.reading.children",

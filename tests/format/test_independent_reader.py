@@ -17,7 +17,7 @@ from tests.session.test_state_of_heads import act
 
 import treering
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, UsageError
 from treering.session.agent_state import decoded_manager, decoded_state
 from treering.session.content import Restored
@@ -110,7 +110,7 @@ def test_a_session_of_everything_is_read_by_others(tmp_path: Path) -> None:
         session.seal()
         session.optimize(everything=True)
         same(store, independent_reader.sessions(tmp_path))
-        session.prune(Keep(last=2))
+        session.prune(KeepCheckpoints(last=2))
         session.append("behind it")
         same(store, independent_reader.sessions(tmp_path))
     store.copy("s/1", name="copy")

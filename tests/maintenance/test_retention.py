@@ -15,7 +15,7 @@ from tests.session.at_rest import KilledDriver, KilledError
 from tests.session.backends import Backend, kill, local_backend, memory_backend
 
 import treering
-from treering import Keep, Retention, Store
+from treering import KeepCheckpoints, Retention, Store
 from treering.errors import SessionDeletedError, UnavailableError, UsageError
 from treering.ids import now_ms
 from treering.maintenance.retention import choose
@@ -153,7 +153,7 @@ def test_a_dry_run_changes_no_byte(backend: Backend) -> None:
     killed = backend.store().session("c")
     killed.append("not covered")
     kill(killed)
-    policy = Retention(sessions_max=1, checkpoints=Keep(last=1))
+    policy = Retention(sessions_max=1, checkpoints=KeepCheckpoints(last=1))
     before = backend.snapshot()
     planned = backend.store().retain(policy, dry_run=True, now=LATER)
     assert backend.snapshot() == before
@@ -170,7 +170,7 @@ def test_a_dry_run_changes_no_byte(backend: Backend) -> None:
 def test_what_was_active_a_moment_ago_stays(backend: Backend) -> None:
     """Neither count nor pruning touches it."""
     made(backend.store(), "a", "b")
-    policy = Retention(sessions_max=1, checkpoints=Keep(last=1))
+    policy = Retention(sessions_max=1, checkpoints=KeepCheckpoints(last=1))
     assert done(backend.store(), policy, now=None) == {"a": "keep", "b": "keep"}
 
 
@@ -178,7 +178,9 @@ def test_pruning_makes_a_session_no_younger(backend: Backend) -> None:
     """Its age counts from what was recorded last, in the tail and on the card."""
     made(backend.store(), "a")
     before = backend.store().view("a").info.updated_ms
-    assert done(backend.store(), Retention(checkpoints=Keep(last=1), min_idle_hours=0), now=None) == {"a": "prune"}
+    assert done(backend.store(), Retention(checkpoints=KeepCheckpoints(last=1), min_idle_hours=0), now=None) == {
+        "a": "prune"
+    }
     assert backend.store().view("a").info.updated_ms == before
     (row,) = backend.store().each_session()
     assert row.updated_ms == before
@@ -214,7 +216,7 @@ def test_what_no_card_tells_yet_spares_checkpoints(verb: str) -> None:
         session.append(treering.Draft(kind="message", role="user", payload="x", time_ms=int(now.timestamp() * 1000)))
         kill(session)
     min_idle_hours = 0 if verb == "status" else 1
-    policy = Retention(checkpoints=Keep(last=1), min_idle_hours=min_idle_hours)
+    policy = Retention(checkpoints=KeepCheckpoints(last=1), min_idle_hours=min_idle_hours)
     (row,) = store.retain(policy, now=now + timedelta(seconds=1)).rows
     assert (row.action, row.reason) == ("keep", "used since it was looked at")
     assert len(store.view("a").checkpoints()) == 3

@@ -59,7 +59,7 @@ def out(store: treering.Store, tmp_path: Path, name: str = "s") -> tuple[Exporte
 def texts(file: SessionFile) -> list[Any]:
     """What the model sees, message by message."""
     found = []
-    for _, shown, _ in file.context(file.leaf, "pi-1.5").messages:
+    for shown in [each.message for each in file.context(file.leaf, "pi-1.5").messages]:
         content = shown.get("content", shown.get("summary"))
         found.append(content if isinstance(content, str) else " ".join(block.get("text", "") for block in content))
     return found

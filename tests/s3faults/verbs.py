@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import ConflictError, UnavailableError
 from treering.maintenance.retention import Retention
 from treering.storage.memory import MemoryDriver
@@ -150,7 +150,7 @@ def _repair(call: Call) -> None:
 
 
 def _retain(call: Call) -> None:
-    policy = Retention(sessions_max=1, checkpoints=Keep(last=1), min_idle_hours=0)
+    policy = Retention(sessions_max=1, checkpoints=KeepCheckpoints(last=1), min_idle_hours=0)
     for row in call.store.retain(policy).rows:
         if row.error:
             raise UnavailableError(row.error)
@@ -201,7 +201,7 @@ WRITING: dict[str, Verb] = {
     "branch": _write(lambda call: call.session.branch("new", node=call.there.nodes[2], summary="X")),
     "drop_head": _write(lambda call: call.session.drop_head("other")),
     "rewind": _write(lambda call: call.session.rewind(call.there.made)),
-    "prune": _write(lambda call: call.session.prune(Keep(last=1)), steps=True),
+    "prune": _write(lambda call: call.session.prune(KeepCheckpoints(last=1)), steps=True),
     "seal": _write(lambda call: call.session.seal()),
     "optimize": _write(lambda call: call.session.optimize(everything=True)),
     "fork": _write(lambda call: call.session.fork("new fork", node=call.there.nodes[3]), steps=True),

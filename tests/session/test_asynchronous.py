@@ -13,7 +13,7 @@ from tests.drivers import PassingDriver
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering import Keep, SessionHeldError
+from treering import KeepCheckpoints, SessionHeldError
 from treering.api.async_store import AsyncStore
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
@@ -42,7 +42,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
     ("retract", (0,), {}),
     ("unretract", (0,), {}),
     ("seal", (), {}),
-    ("branch", ("idea",), {"at": 1, "summary": "s"}),
+    ("branch", ("idea",), {"node": 1, "summary": "s"}),
     ("append", ("five",), {}),
     ("switch", ("main",), {}),
     ("drop_head", ("idea",), {}),
@@ -52,7 +52,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
     ("flush", (), {}),
     ("optimize", (), {"everything": True}),
     ("fork", ("copy",), {}),
-    ("prune", (Keep(last=2),), {}),
+    ("prune", (KeepCheckpoints(last=2),), {}),
     ("refresh", (), {}),
 ]
 
@@ -60,7 +60,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
 def arguments(state: Any, ids: list[str], checkpoints: dict[str, str], values: Any) -> Any:
     """Put ids in the place of numbers, and checkpoints in the place of their labels."""
     if isinstance(values, dict):
-        return {name: ids[value] if name in ("kept", "at") else value for name, value in values.items()}
+        return {name: ids[value] if name in ("kept", "node") else value for name, value in values.items()}
     return tuple(
         ids[value] if isinstance(value, int) else checkpoints.get(value, value) if isinstance(value, str) else value
         for value in values
@@ -212,7 +212,7 @@ async def test_retain_and_erase_finish_what_blocks_in_a_thread(backend: Backend)
     with backend.store().session("b") as blocking:
         assert blocking.erase(blocking.node or "").warnings == erased.warnings
     told: list[str] = []
-    policy = treering.Retention(sessions_max=1, checkpoints=Keep(last=1, labelled=False), min_idle_hours=0)
+    policy = treering.Retention(sessions_max=1, checkpoints=KeepCheckpoints(last=1, labelled=False), min_idle_hours=0)
     done = await store.retain(policy, on_result=lambda row: told.append(row.action))
     assert sorted(told) == sorted(row.action for row in done.rows) == ["delete", "prune"]
     assert [row.id for row in (await store.sessions()).rows] == ["b"]

@@ -12,7 +12,7 @@ from tests.session.backends import Backend, kill, texts
 from tests.session.faults import Meeting, tail_write
 
 import treering
-from treering import Keep
+from treering import KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import HeadMovedError
@@ -244,7 +244,7 @@ def test_state_that_was_pruned_is_not_gone_on_from(backend: Backend) -> None:
     first, second = pair(backend.store(), count=10)
     for count in (11, 12):
         first.commit(state={"count": count})
-    assert second.checkpoint_id in first.prune(Keep(last=1, heads=())).plan.pruned
+    assert second.checkpoint_id in first.prune(KeepCheckpoints(last=1, heads=())).plan.pruned
     first.optimize(everything=True)
     with pytest.raises(HeadMovedError, match="pruned"):
         second.commit(state={"count": 11})

@@ -12,7 +12,7 @@ import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
-from treering import Keep
+from treering import KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.context import Context, Item
@@ -220,7 +220,7 @@ def test_kept_checkpoints_are_whole_after_pruning(backend: Backend, seal_every: 
     session.label(made[11], "keep me")
     session.seal()
     before = {name: session.checkpoint(name) for name in made}
-    pruned = session.prune(Keep(last=3, ids=[made[5]]))
+    pruned = session.prune(KeepCheckpoints(last=3, ids=[made[5]]))
     kept = {made[5], made[11], *made[-3:]}
     assert set(pruned.plan.kept) == kept
     kill(session)
@@ -251,7 +251,7 @@ def test_pruning_removes_bodies(backend: Backend) -> None:
         session.commit([f"m{number}"], state={"secret": f"secret-{number} " * 50})
     session.seal()
     session.append("drop")
-    session.prune(Keep(last=1, heads=()))
+    session.prune(KeepCheckpoints(last=1, heads=()))
     session.close()
     left = [line for line in backend.store().view("s").lines() if b"secret-" in line]
     assert len(left) < 5
@@ -265,12 +265,12 @@ def test_pruning_again_and_again(backend: Backend) -> None:
         session.commit([f"m{number}" for number in range(50)], state={"a": 1})
         for number in range(4):
             session.commit([f"n{number}"], state={"k": number})
-        assert len(session.prune(Keep(last=1)).plan.pruned) == 4
+        assert len(session.prune(KeepCheckpoints(last=1)).plan.pruned) == 4
         session.append("more")
-        assert session.prune(Keep(last=1)).plan.pruned == ()
+        assert session.prune(KeepCheckpoints(last=1)).plan.pruned == ()
         session.seal()
         session.commit(["last"], state={"k": 9})
-        assert len(session.prune(Keep(last=1)).plan.pruned) == 1
+        assert len(session.prune(KeepCheckpoints(last=1)).plan.pruned) == 1
         assert session.state == {"a": 1, "k": 9}
         assert [session.checkpoint(entry.id).state for entry in session.checkpoints()] == [session.state]
 
@@ -280,7 +280,7 @@ def test_a_dry_run_says_what_would_go(backend: Backend) -> None:
     with backend.store().session("s") as session:
         made = fill(session, 5)
         before = backend.snapshot()
-        assert session.prune(Keep(last=2), dry_run=True).plan.pruned == tuple(made[:3])
+        assert session.prune(KeepCheckpoints(last=2), dry_run=True).plan.pruned == tuple(made[:3])
         assert backend.snapshot() == before
 
 
@@ -292,7 +292,7 @@ def test_the_newest_of_every_head_is_kept(store: Store) -> None:
         session.commit(["side"], state={"where": "side"})
         session.switch("main")
         fill(session, 3)
-        session.prune(Keep(last=1))
+        session.prune(KeepCheckpoints(last=1))
         session.switch("side")
         assert session.state["where"] == "side"
         assert texts(session.context) == ["m0", "m1", "m2", "side"]
@@ -308,7 +308,7 @@ def test_a_branch_without_a_checkpoint_of_its_own_keeps_its_state(store: Store) 
         second.append("aside")
         assert (second.head, second.state) == ("main-2", {"n": 1})
         first.refresh()
-        assert len(first.prune(Keep(last=1)).plan.pruned) == 1
+        assert len(first.prune(KeepCheckpoints(last=1)).plan.pruned) == 1
     with store.session("s") as session:
         assert session.state == {"n": 3}
         session.switch("main-2")
@@ -321,7 +321,7 @@ def test_going_on_after_the_newest_was_pruned_elsewhere(backend: Backend) -> Non
     for _ in range(3):
         fill(session, 6)
         session.seal()
-        session.prune(Keep(last=1))
+        session.prune(KeepCheckpoints(last=1))
     state, context = session.state, session.context
     kill(session)
     with backend.store().session("s") as session:
@@ -343,7 +343,7 @@ def test_a_checkpoint_pruned_by_another_is_not_built_upon(backend: Backend, seal
     second.commit(["x"], state={"where": "other"})
     if sealed_by == "second":
         second.seal()
-    assert first.checkpoint_id in second.prune(Keep(last=1, heads=())).plan.pruned
+    assert first.checkpoint_id in second.prune(KeepCheckpoints(last=1, heads=())).plan.pruned
     if sealed_by == "second":  # it has to look at the graph again, and the state went with its checkpoint
         with pytest.raises(HeadMovedError, match="was pruned"):
             first.commit(["y"], state={"new": 1})
@@ -360,7 +360,7 @@ def test_a_checkpoint_pruned_by_another_is_not_built_upon(backend: Backend, seal
         assert backend.store().verify("s") == []
         with backend.store().session("s") as session:
             session.seal()
-            session.prune(Keep(last=1, heads=(), ids=[made]))
+            session.prune(KeepCheckpoints(last=1, heads=(), ids=[made]))
             session.optimize(everything=True)
 
 
@@ -370,7 +370,7 @@ def test_bodies_that_were_given_up_are_no_damage(backend: Backend) -> None:
     for number in range(4):
         session.commit([f"m{number}"], state={"a": "x" * 500 * (number % 2)}, context=[])
     session.seal()
-    assert session.prune(Keep(last=1)).plan.droppable
+    assert session.prune(KeepCheckpoints(last=1)).plan.droppable
     session.optimize(everything=True)
     assert backend.store().verify("s") == []
 

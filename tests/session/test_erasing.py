@@ -56,8 +56,8 @@ def talk(store: Store) -> str:
         session.seal()
         session.amend(node, {"role": "user", "content": EDITED})
         session.commit(["and then?"], state={"step": 2})
-        shown = [ContextItem(item.node, {"role": "user", "content": INLINE}) if item.node == node else item.node
-                 for item in session.context]  # fmt: skip
+        inline = ContextItem(node=node, message={"role": "user", "content": INLINE})
+        shown = [inline if item.node == node else item.node for item in session.context]
         session.commit(["done"], context=shown)
         session.label(node, "here")
         session.seal()
@@ -226,7 +226,7 @@ def test_a_turn_that_edits_what_is_erased_meanwhile_is_recorded_without_the_edit
         pytest.skip("another process cannot open it there")
     node = talk(backend.store())
     with backend.store().session("s", shared=True) as session:
-        shown = [ContextItem(item.node, item.message) for item in session.context]
+        shown = [ContextItem(node=item.node, message=item.message) for item in session.context]
         with backend.store().session("s", shared=True) as other:
             other.erase(node)
         session.commit(["a turn"], context=shown)

@@ -11,7 +11,7 @@ from tests.session.backends import Backend, kill, memory_backend, texts
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.erasure.erasing import erase
 from treering.errors import ConflictError, NotFoundError, UsageError
 from treering.session.verbs import forking
@@ -107,7 +107,7 @@ def test_checkpoints_that_stand_on_it_outlive_sealing_and_pruning(backend: Backe
         session.seal()
         session.optimize(everything=True)
         known = states(session)
-        session.prune(Keep(last=3))
+        session.prune(KeepCheckpoints(last=3))
     view = backend.store().view("s")
     kept = states(view)
     assert kept == {name: each for name, each in known.items() if name in kept}

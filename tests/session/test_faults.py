@@ -13,7 +13,7 @@ from tests.session.faults import Unreliable, any_request, latest_write, recorded
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import ConflictError, NotFoundError, UnavailableError
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
@@ -90,7 +90,7 @@ VERBS: dict[str, Callable[[Built], object]] = {
     "branch summary": lambda built: built.session.branch("new", node=built.nodes[2], summary="X"),
     "drop head": lambda built: built.session.drop_head("other"),
     "rewind": lambda built: built.session.rewind(built.made),
-    "prune": lambda built: built.session.prune(Keep(last=1)),
+    "prune": lambda built: built.session.prune(KeepCheckpoints(last=1)),
     "fork": lambda built: built.session.fork("f"),
     "fork at": lambda built: built.session.fork("f", node=built.nodes[1]),
     "seal": lambda built: built.session.seal(),

@@ -35,7 +35,9 @@ DRAFTS = [
     said("b", "a"),
     kept("first", "b", ["a", "b"], mood="calm", big="x" * 1000),
     said("c", "b"),
-    kept("second", "c", [ContextItem("b", {"role": "user", "content": "b, shortened"}), "c"], big="x" * 1000),
+    kept(
+        "second", "c", [ContextItem(node="b", message={"role": "user", "content": "b, shortened"}), "c"], big="x" * 1000
+    ),
 ]
 
 
@@ -105,7 +107,7 @@ def test_a_redactor_sees_what_they_hold(*, later: bool) -> None:
         checkpoint_draft(
             "node-1",
             id="one",
-            context=["node-1", ContextItem("node-1", {"role": "user", "content": "a secret"})],
+            context=["node-1", ContextItem(node="node-1", message={"role": "user", "content": "a secret"})],
             state={"s": "secret"},
             manager={"m": ["secret"]},
             time_ms=OLD_MS,

@@ -158,7 +158,7 @@ def test_a_copy_after_pruning(backend: Backend, *, sealed: bool) -> None:
     if sealed:
         session.seal()
         session.append("on")
-    assert session.prune(treering.Keep(last=1)).plan.pruned
+    assert session.prune(treering.KeepCheckpoints(last=1)).plan.pruned
     context, state = session.context, session.state
     session.close()
     backend.store().copy("s", name="copy")

@@ -65,7 +65,7 @@ def look_everywhere(store: Store, made: str) -> None:
     assert view.history(head="main", retracted=True).rows
     path = view.path()
     assert view.children(path[0])
-    assert view.siblings(path[0])
+    assert view.siblings(path[0]).nodes
     assert view.tree()
     assert view.nodes()
     assert view.problems() == ()
@@ -158,7 +158,7 @@ def test_pages_join_to_the_path(backend: Backend, limit: int) -> None:
         assert history_of(session, limit=limit) == [*nodes[:10], *nodes[20:]][::-1]
         rows = {row.node.id: row for row in session.history(limit=100).rows}
         assert (rows[nodes[20]].sibling, rows[nodes[20]].siblings) == (1, 2)
-        assert session.siblings(nodes[20])[1] == rows[nodes[20]].sibling
+        assert session.siblings(nodes[20]).index == rows[nodes[20]].sibling
         assert [row.node.id for row in session.history(node=nodes[3]).rows] == nodes[3::-1]
 
 

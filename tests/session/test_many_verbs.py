@@ -14,7 +14,7 @@ from tests.session.faults import seen
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.api.view import View
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.session.recording import Message
 from treering.session.state import SessionState
 from treering.session.verbs.reading import read_all
@@ -132,7 +132,9 @@ class Walk:
             self.session.rewind(self.rng.choice(made).id)
 
     def prune(self) -> None:
-        self.session.prune(self.rng.choice([Keep(last=3), Keep(last=1), Keep(last=1, heads=())]))
+        self.session.prune(
+            self.rng.choice([KeepCheckpoints(last=3), KeepCheckpoints(last=1), KeepCheckpoints(last=1, heads=())])
+        )
 
     def reopen(self) -> None:
         self.session.close()

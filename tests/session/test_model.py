@@ -16,7 +16,7 @@ from tests.session.oracle import names_of
 
 from treering.api.session import Session
 from treering.api.view import View
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, SessionDeletedError
 
 WRITERS = st.sampled_from([0, 1])
@@ -217,7 +217,7 @@ class Sessions(RuleBasedStateMachine):
         """Give up old checkpoints; where heads stand, and at labels, nothing changes."""
         for each in (0, 1):
             self.refresh(each)
-        self.sessions[writer].prune(Keep(last=last))
+        self.sessions[writer].prune(KeepCheckpoints(last=last))
         self.model.prune()
 
     @precondition(lambda self: self.model.parents)

@@ -8,6 +8,7 @@ import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
+from treering import ContextItem
 from treering.api.session import Session
 from treering.api.store import Store
 
@@ -46,7 +47,7 @@ def test_checkout_goes_back_to_a_node_with_its_context_and_state(backend: Backen
     assert session.path() == (*path[:2], new)
     assert session.children(path[1]) == (path[2], new)
     assert set(session.leaves()) == {path[-1], new}
-    assert session.siblings(new) == ((path[2], new), 1)
+    assert session.siblings(new) == treering.Siblings(nodes=(path[2], new), index=1)
 
 
 def test_checkout_between_checkpoints_takes_the_state_above(store: Store) -> None:
@@ -315,7 +316,7 @@ def test_rewind_to_an_edited_context(backend: Backend) -> None:
     turns(session, 2)
     nodes = session.path()
     edited: list[treering.ContextItem | str] = [
-        treering.ContextItem(nodes[0], {"role": "user", "content": "short"}),
+        treering.ContextItem(node=nodes[0], message={"role": "user", "content": "short"}),
         nodes[3],
     ]
     done = session.commit(["next"], context=edited, label="edited")
@@ -401,7 +402,7 @@ def test_what_a_context_brings_back_is_shown_as_the_policy_shows_it(backend: Bac
         session.amend(first, {"role": "user", "content": "A"})
         rest = session.context
         session.commit(context=[gist, first, *[item.node for item in rest]])
-        assert session.context == (summary, (first, {"role": "user", "content": "A"}), *rest)
+        assert session.context == (summary, ContextItem(node=first, message={"role": "user", "content": "A"}), *rest)
     view = backend.store().view("s")
     assert view.context[0] == summary
     assert texts(view.context)[1] == "A"
@@ -414,7 +415,7 @@ def test_a_context_of_unknown_nodes_is_refused(store: Store) -> None:
         with pytest.raises(treering.NotFoundError, match="nobody"):
             session.commit(context=["nobody"])
         with pytest.raises(treering.NotFoundError, match="nobody"):
-            session.commit(context=[treering.ContextItem("nobody", {"role": "user", "content": "x"})])
+            session.commit(context=[treering.ContextItem(node="nobody", message={"role": "user", "content": "x"})])
         assert texts(session.context) == ["a"]
 
 

@@ -56,7 +56,7 @@ def test_killed_between_call_and_result(backend: Backend) -> None:
     with store.session("s") as session:
         assert session.recorded_context == recorded
         assert words(session.context) == ["t", "a", "A"]
-        assert session.open_calls() == (OpenCall("b", "ls", {"a": 1}, node),)
+        assert session.open_calls() == (OpenCall(id="b", name="ls", arguments={"a": 1}, node=node),)
         assert counts.counts == {"Get": 2}
         (closing,) = session.close_open_calls("killed").nodes
         found = session.get(closing)
@@ -236,12 +236,15 @@ def test_a_commit_that_parts_a_pair(store: Store) -> None:
         node = session.append(call("a")).node
         answer = session.append(result("a")).node
         before = counted_nodes(session)
-        parted: tuple[list[ContextItem | str], ...] = ([ask, answer], [ask, ContextItem(answer, result("a"))])
+        parted: tuple[list[ContextItem | str], ...] = (
+            [ask, answer],
+            [ask, ContextItem(node=answer, message=result("a"))],
+        )
         for context in parted:
             with pytest.raises(UsageError, match=repr(node)):
                 session.commit(context=context)
             assert counted_nodes(session) == before
-        session.commit(context=[ask, ContextItem(answer, {"role": "user", "content": "it said x"})])
+        session.commit(context=[ask, ContextItem(node=answer, message={"role": "user", "content": "it said x"})])
         assert words(session.context) == ["t", "t"]
         session.commit(context=[ask])
         assert words(session.context) == ["t"]

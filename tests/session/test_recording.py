@@ -454,7 +454,10 @@ def test_a_message_is_seen_where_the_context_of_its_commit_names_it(backend: Bac
     store, counts = backend.counted()
     session = store.session("s")
     counts.reset()
-    gist, edit = treering.user("gist", id="gist"), ContextItem(old[3], {"role": "user", "content": "edited"})
+    gist, edit = (
+        treering.user("gist", id="gist"),
+        ContextItem(node=old[3], message={"role": "user", "content": "edited"}),
+    )
     session.commit([gist, treering.user("next", id="n")], context=["gist", old[2], edit], new_ids=True)
     assert counts.total == 2  # one of them lists the segments, before the first write
     assert texts(session.context) == ["gist", "m2", "edited", "next"]

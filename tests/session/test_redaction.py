@@ -72,7 +72,7 @@ def verbs(session: treering.Session, text: str) -> Mapping[str, Callable[[], obj
             [message("assistant", text)],
             state={"k": deep(text), "l": text},
             manager=deep(text),
-            context=[ContextItem(node, message("user", text)), ContextItem(node, text)][:1],
+            context=[ContextItem(node=node, message=message("user", text)), ContextItem(node=node, message=text)][:1],
             label=text,
             metadata={"m": [text]},
         ),

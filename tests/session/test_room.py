@@ -17,7 +17,7 @@ from tests.session.test_many_verbs import Walk, all_of
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.format import record, register
 from treering.journal import append, limits, merge
 from treering.storage.run import run
@@ -361,7 +361,7 @@ def test_segments_are_merged_up_to_a_size_of_their_text(backend: Backend, monkey
     session.optimize(everything=True)
     names = sorted(name for name in backend.snapshot() if "/segments/" in name)
     assert 7 <= len(names) <= 11
-    session.prune(Keep(last=1))
+    session.prune(KeepCheckpoints(last=1))
     session.close()
     assert len(shown(backend.store().view("s"))) == 30
     assert not backend.store().verify("s")
@@ -508,7 +508,7 @@ def test_state_beyond_the_room_is_pruned_erased_copied_and_repaired(backend: Bac
     session = backend.store().session("s")
     for number in range(40):
         session.commit([text(number)], state={"key": text(number, 3000), f"key {number}": text(number, 700)})
-    session.prune(Keep(last=2))
+    session.prune(KeepCheckpoints(last=2))
     session.erase(state=["key"])
     session.close()
     store = backend.store()

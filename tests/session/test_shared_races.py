@@ -13,7 +13,7 @@ from tests.session.faults import Meeting, Unreliable, latest_write, recorded, sa
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.erasure.erasing import erase
 from treering.errors import NotFoundError, UnavailableError
 from treering.journal import append as appending
@@ -421,7 +421,7 @@ def test_a_rewind_to_what_another_prunes_is_refused() -> None:
     session.seal()
     session.append("c")
     other = met.others.session("s", shared=True)
-    met.meeting.before(tail_write, lambda: other.prune(Keep(last=1)))
+    met.meeting.before(tail_write, lambda: other.prune(KeepCheckpoints(last=1)))
     with pytest.raises(NotFoundError, match="pruned"):
         session.rewind(made)
     assert session.state == {"k": 12}

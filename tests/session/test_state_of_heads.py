@@ -13,7 +13,7 @@ from tests.session.faults import Meeting, tail_write
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.session.agent_state import decoded_manager, decoded_state
 from treering.session.reader import Readable
@@ -62,7 +62,7 @@ def act(rng: random.Random, session: Session, unique: str) -> None:
         "d": lambda: session.drop_head(head),
         "ff": session.refresh,
         "l": session.seal,
-        "p": lambda: session.prune(Keep(last=1)),
+        "p": lambda: session.prune(KeepCheckpoints(last=1)),
         "t": lambda: session.optimize(everything=True),
     }
     letter = rng.choice("".join(verbs))
@@ -170,7 +170,7 @@ def test_a_handle_that_did_not_see_a_pruning_finds_its_way(sealed: str) -> None:
     other.refresh()
     other.nodes()
     session.checkout(None)
-    session.prune(Keep(last=1))
+    session.prune(KeepCheckpoints(last=1))
     other.checkout(node)
     assert (other.node, texts(other.context), other.state) == (node, ["a"], {})
 
@@ -191,7 +191,7 @@ def test_pruning_spares_what_a_head_needs_that_others_made_meanwhile() -> None:
         third.append("c")
 
     meeting.before(tail_write, begin)
-    session.prune(Keep(last=1))
+    session.prune(KeepCheckpoints(last=1))
     assert (texts(session.context), session.state) == (["a", "b"], {"x": 2})
     assert in_hand(late) == found(store, late.head)
     assert late.state == {"x": 1}

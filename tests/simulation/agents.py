@@ -273,8 +273,8 @@ class Agents(Actors):
                 if error.kind != "erased":
                     raise
             return
-        edited = [ContextItem(node, {"role": "user", "content": self._mark()}) if each.node == node else each.node
-                  for each in shown]  # fmt: skip
+        edit = ContextItem(node=node, message={"role": "user", "content": self._mark()})
+        edited = [edit if each.node == node else each.node for each in shown]
         yield from conversation.commit(writer, [user(self._mark())], context=edited, state=self._shown(writer))
 
     def _fork(self, writer: Writer) -> Steps[None]:

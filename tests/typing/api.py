@@ -14,23 +14,23 @@ from treering import (
     AsyncSession,
     AsyncStore,
     AsyncView,
+    CheckpointInfo,
     CheckpointView,
     ContextItem,
     Draft,
-    Entry,
     Erased,
     Finding,
+    GraphProblem,
     History,
     HistoryRow,
     Hooks,
-    Keep,
+    KeepCheckpoints,
     LoadFacts,
     Merged,
     Node,
     Note,
     OpenOptions,
     OutlineRow,
-    Problem,
     Pruned,
     Receipt,
     Repair,
@@ -38,8 +38,9 @@ from treering import (
     Session,
     SessionInfo,
     Sessions,
+    SessionSize,
+    Siblings,
     Store,
-    Stored,
     View,
 )
 
@@ -111,7 +112,9 @@ def check_recording(session: Session, store: Store) -> None:
     assert_type(done.head, str)
     assert_type(done.nodes, tuple[str, ...])
     assert_type(done.checkpoint, str | None)
-    session.commit(context=[session.context[0], "node", ContextItem("node", {"role": "user"})], drop=["key"])
+    session.commit(
+        context=[session.context[0], "node", ContextItem(node="node", message={"role": "user"})], drop=["key"]
+    )
     session.commit(stat={"step": 3})  # type: ignore[call-arg]
     assert_type(session.compact("gist", kept="n", tokens_before=1, tokens_after=2, files_read=["a"]), Appended)
     assert_type(session.set_model("m", provider="p"), Appended)
@@ -141,7 +144,7 @@ def check_recording(session: Session, store: Store) -> None:
     session.flush()
     session.seal()
     assert_type(session.optimize(everything=True), Merged)
-    assert_type(session.prune(Keep(last=3), dry_run=True), Pruned)
+    assert_type(session.prune(KeepCheckpoints(last=3), dry_run=True), Pruned)
     assert_type(session.erase("n", state=["token"], manager=True, reason="r"), Receipt)
     session.erase(states=["token"])  # type: ignore[call-arg]
     assert_type(session.refresh(), bool)
@@ -176,19 +179,19 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.original("n"), Any)
     assert_type(view.path(), tuple[str, ...])
     assert_type(view.children(None), tuple[str, ...])
-    assert_type(view.siblings("n"), tuple[tuple[str, ...], int])
+    assert_type(view.siblings("n"), Siblings)
     assert_type(view.leaves(), tuple[str, ...])
     assert_type(view.tree(), tuple[OutlineRow, ...])
     assert_type(view.nodes(), tuple[Node, ...])
-    assert_type(view.problems(), tuple[Problem, ...])
+    assert_type(view.problems(), tuple[GraphProblem, ...])
     assert_type(view.labels(), Mapping[str, str])
-    assert_type(view.checkpoints(), tuple[Entry, ...])
+    assert_type(view.checkpoints(), tuple[CheckpointInfo, ...])
     assert_type(view.checkpoint("c"), CheckpointView)
     assert_type(view.context_at("n"), tuple[ContextItem, ...])
     assert_type(view.notes("usage", on_path=True), tuple[Note, ...])
     assert_type(view.extensions("todo"), tuple[Note, ...])
     assert_type(view.last_compaction(), str | None)
-    assert_type(view.stored(), Stored)
+    assert_type(view.stored(), SessionSize)
     assert_type(view.refresh(), bool)
     assert_type(view.lines(), Iterator[bytes])
     assert_type(view.follow(poll_seconds=1), Iterator[Node])

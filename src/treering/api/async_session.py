@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from msgspec import UnsetType
 
-    from treering.checkpoint.prune import Keep
+    from treering.checkpoint.prune import KeepCheckpoints
     from treering.erasure.erasing import Receipt
     from treering.journal.merge import Merged
     from treering.session.content import ContextItem
@@ -324,7 +324,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """
         await self.perform(verbs.forking.fork, session, node=node, title=title, project=project, extra=extra)
 
-    async def prune(self, keep: Keep, *, dry_run: bool = False) -> Pruned:
+    async def prune(self, keep: KeepCheckpoints, *, dry_run: bool = False) -> Pruned:
         """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
 
         Args:

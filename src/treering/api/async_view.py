@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from treering.checkpoint.checkpoint import Entry
+    from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
     from treering.session.verbs.open_calls import OpenCall
-    from treering.session.verbs.reading import CheckpointView, History, Note, Stored
-    from treering.transcript.graph import Problem
+    from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
+    from treering.transcript.graph import GraphProblem
     from treering.transcript.node import Node
     from treering.transcript.tree import OutlineRow
 
@@ -55,29 +55,29 @@ class AsyncReading(AwaitingSession[R]):
             verbs.reading.history, head=head, node=node, before=before, limit=limit, retracted=retracted
         )
 
-    async def get(self, identifier: str) -> Node:
+    async def get(self, node: str) -> Node:
         """One node with its payload, later edits applied.
 
         Raises:
             NotFoundError: There is no such node.
         """
-        return await self.perform(verbs.reading.node, identifier)
+        return await self.perform(verbs.reading.get, node)
 
-    async def original(self, identifier: str) -> Any:
+    async def original(self, node: str) -> Any:
         """The payload of a node as it was first recorded, later edits not applied."""
-        return await self.perform(verbs.reading.original, identifier)
+        return await self.perform(verbs.reading.original, node)
 
-    async def path(self, identifier: str | None = None) -> tuple[str, ...]:
+    async def path(self, node: str | None = None) -> tuple[str, ...]:
         """Ids from a root down to a node, by default the head's."""
-        return await self.perform(verbs.reading.path, identifier)
+        return await self.perform(verbs.reading.path, node)
 
-    async def children(self, identifier: str | None) -> tuple[str, ...]:
+    async def children(self, node: str | None) -> tuple[str, ...]:
         """Ids of the children of a node, oldest first; those of None are the roots."""
-        return await self.perform(verbs.reading.children, identifier)
+        return await self.perform(verbs.reading.children, node)
 
-    async def siblings(self, identifier: str) -> tuple[tuple[str, ...], int]:
-        """Ids of the children of a node's parent, and the node's own index among them, from 0."""
-        return await self.perform(verbs.reading.siblings, identifier)
+    async def siblings(self, node: str) -> Siblings:
+        """The children of a node's parent, the node itself included."""
+        return await self.perform(verbs.reading.siblings, node)
 
     async def leaves(self) -> tuple[str, ...]:
         """Ids of the nodes without children: the ends of all branches."""
@@ -91,7 +91,7 @@ class AsyncReading(AwaitingSession[R]):
         """All nodes without payloads, in the order they were recorded."""
         return await self.perform(verbs.reading.nodes)
 
-    async def problems(self) -> tuple[Problem, ...]:
+    async def problems(self) -> tuple[GraphProblem, ...]:
         """Oddities of the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
         return await self.perform(verbs.reading.problems)
 
@@ -99,26 +99,26 @@ class AsyncReading(AwaitingSession[R]):
         """Label by node or checkpoint; read-only."""
         return await self.perform(verbs.reading.labels)
 
-    async def checkpoints(self) -> tuple[Entry, ...]:
+    async def checkpoints(self) -> tuple[CheckpointInfo, ...]:
         """All checkpoints that were not pruned, oldest first; a label given later is shown."""
         return await self.perform(verbs.reading.checkpoints)
 
-    async def checkpoint(self, identifier: str) -> CheckpointView:
+    async def checkpoint(self, checkpoint: str) -> CheckpointView:
         """One checkpoint of any age: the context and the agent's state.
 
         Raises:
             NotFoundError: There is none, or it was pruned.
         """
-        return await self.perform(verbs.reading.checkpoint, identifier)
+        return await self.perform(verbs.reading.checkpoint, checkpoint)
 
-    async def context_at(self, identifier: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
+    async def context_at(self, node: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
         """What would be sent to the model at a node.
 
         Args:
-            identifier: The node; None is the place before the first one.
+            node: The node; None is the place before the first one.
             recorded: Include the messages that `Session.context` leaves out.
         """
-        return await self.perform(verbs.reading.context_at, identifier, recorded=recorded)
+        return await self.perform(verbs.reading.context_at, node, recorded=recorded)
 
     async def notes(self, kind: str | None = None, *, on_path: bool = False) -> tuple[Note, ...]:
         """Notes, oldest first.
@@ -150,7 +150,7 @@ class AsyncReading(AwaitingSession[R]):
         """The newest compaction on the path of the head."""
         return await self.perform(verbs.conversation.last_compaction)
 
-    async def stored(self) -> Stored:
+    async def stored(self) -> SessionSize:
         """Count the stored objects, from names alone."""
         return await self.perform(verbs.reading.stored)
 

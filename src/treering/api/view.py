@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from treering.checkpoint.checkpoint import Entry
+    from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
     from treering.session.verbs.open_calls import OpenCall
-    from treering.session.verbs.reading import CheckpointView, History, Note, Stored
-    from treering.transcript.graph import Problem
+    from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
+    from treering.transcript.graph import GraphProblem
     from treering.transcript.node import Node
     from treering.transcript.tree import OutlineRow
 
@@ -55,29 +55,29 @@ class Reading(BlockingSession[R]):
             verbs.reading.history, head=head, node=node, before=before, limit=limit, retracted=retracted
         )
 
-    def get(self, identifier: str) -> Node:
+    def get(self, node: str) -> Node:
         """One node with its payload, later edits applied.
 
         Raises:
             NotFoundError: There is no such node.
         """
-        return self.perform(verbs.reading.node, identifier)
+        return self.perform(verbs.reading.get, node)
 
-    def original(self, identifier: str) -> Any:
+    def original(self, node: str) -> Any:
         """The payload of a node as it was first recorded, later edits not applied."""
-        return self.perform(verbs.reading.original, identifier)
+        return self.perform(verbs.reading.original, node)
 
-    def path(self, identifier: str | None = None) -> tuple[str, ...]:
+    def path(self, node: str | None = None) -> tuple[str, ...]:
         """Ids from a root down to a node, by default the head's."""
-        return self.perform(verbs.reading.path, identifier)
+        return self.perform(verbs.reading.path, node)
 
-    def children(self, identifier: str | None) -> tuple[str, ...]:
+    def children(self, node: str | None) -> tuple[str, ...]:
         """Ids of the children of a node, oldest first; those of None are the roots."""
-        return self.perform(verbs.reading.children, identifier)
+        return self.perform(verbs.reading.children, node)
 
-    def siblings(self, identifier: str) -> tuple[tuple[str, ...], int]:
-        """Ids of the children of a node's parent, and the node's own index among them, from 0."""
-        return self.perform(verbs.reading.siblings, identifier)
+    def siblings(self, node: str) -> Siblings:
+        """The children of a node's parent, the node itself included."""
+        return self.perform(verbs.reading.siblings, node)
 
     def leaves(self) -> tuple[str, ...]:
         """Ids of the nodes without children: the ends of all branches."""
@@ -91,7 +91,7 @@ class Reading(BlockingSession[R]):
         """All nodes without payloads, in the order they were recorded."""
         return self.perform(verbs.reading.nodes)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[GraphProblem, ...]:
         """Oddities of the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
         return self.perform(verbs.reading.problems)
 
@@ -99,26 +99,26 @@ class Reading(BlockingSession[R]):
         """Label by node or checkpoint; read-only."""
         return self.perform(verbs.reading.labels)
 
-    def checkpoints(self) -> tuple[Entry, ...]:
+    def checkpoints(self) -> tuple[CheckpointInfo, ...]:
         """All checkpoints that were not pruned, oldest first; a label given later is shown."""
         return self.perform(verbs.reading.checkpoints)
 
-    def checkpoint(self, identifier: str) -> CheckpointView:
+    def checkpoint(self, checkpoint: str) -> CheckpointView:
         """One checkpoint of any age: the context and the agent's state.
 
         Raises:
             NotFoundError: There is none, or it was pruned.
         """
-        return self.perform(verbs.reading.checkpoint, identifier)
+        return self.perform(verbs.reading.checkpoint, checkpoint)
 
-    def context_at(self, identifier: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
+    def context_at(self, node: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
         """What would be sent to the model at a node.
 
         Args:
-            identifier: The node; None is the place before the first one.
+            node: The node; None is the place before the first one.
             recorded: Include the messages that `Session.context` leaves out.
         """
-        return self.perform(verbs.reading.context_at, identifier, recorded=recorded)
+        return self.perform(verbs.reading.context_at, node, recorded=recorded)
 
     def notes(self, kind: str | None = None, *, on_path: bool = False) -> tuple[Note, ...]:
         """Notes, oldest first.
@@ -150,7 +150,7 @@ class Reading(BlockingSession[R]):
         """The newest compaction on the path of the head."""
         return self.perform(verbs.conversation.last_compaction)
 
-    def stored(self) -> Stored:
+    def stored(self) -> SessionSize:
         """Count the stored objects, from names alone."""
         return self.perform(verbs.reading.stored)
 

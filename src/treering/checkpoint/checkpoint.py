@@ -56,7 +56,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
     """A lower bound of the bytes that the context takes in a full record. Filled in when it is written; not stored."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint as lists show it: the facts in its skeleton."""
 
     id: str
@@ -73,16 +73,16 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     """Bytes of the record."""
 
-    def with_label(self, label: str | None) -> Entry:
+    def with_label(self, label: str | None) -> CheckpointInfo:
         """Return the entry with a label given later."""
         return msgspec.structs.replace(self, label=label)
 
 
-def entry_of(skeleton: Skeleton) -> Entry:
+def entry_of(skeleton: Skeleton) -> CheckpointInfo:
     """Return the entry of a checkpoint record; fields of its brief with other types count as missing."""
     brief = read_brief(skeleton)
     label, step, metadata = brief.get("label"), brief.get("step"), brief.get("metadata")
-    return Entry(
+    return CheckpointInfo(
         id=skeleton.id,
         parent=skeleton.parent,
         head=skeleton.head,
@@ -97,7 +97,7 @@ def entry_of(skeleton: Skeleton) -> Entry:
     )
 
 
-def chain_of(checkpoint: str, entries: Mapping[str, Entry]) -> list[str]:
+def chain_of(checkpoint: str, entries: Mapping[str, CheckpointInfo]) -> list[str]:
     """Return the records that `checkpoint` is resolved from: a full one, then the changes down to itself.
 
     Raises:

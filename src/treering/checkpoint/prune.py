@@ -13,11 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from treering.checkpoint.checkpoint import Entry, chain_of
+from treering.checkpoint.checkpoint import CheckpointInfo, chain_of
 from treering.errors import UsageError
 
 
-class Keep(msgspec.Struct, frozen=True, kw_only=True):
+class KeepCheckpoints(msgspec.Struct, frozen=True, kw_only=True):
     """What to keep; a checkpoint is kept if any of the rules keeps it."""
 
     last: int = 1
@@ -39,7 +39,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(f"pruning needs limits of at least 1. last={self.last}, every_ms={self.every_ms}")
 
 
-class Plan(msgspec.Struct, frozen=True):
+class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What to prune. All lists are in the order of positions."""
 
     kept: tuple[str, ...]
@@ -49,7 +49,9 @@ class Plan(msgspec.Struct, frozen=True):
     """Of the pruned: those whose bodies no kept checkpoint needs."""
 
 
-def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], keep: Keep) -> Plan:
+def plan(
+    entries: Sequence[CheckpointInfo], references: Mapping[str, Collection[str]], keep: KeepCheckpoints
+) -> PrunePlan:
     """Return what may be pruned.
 
     Args:
@@ -67,14 +69,14 @@ def plan(entries: Sequence[Entry], references: Mapping[str, Collection[str]], ke
     for checkpoint in kept:
         needed |= _needed(checkpoint, by_id, references)
     pruned = [entry.id for entry in entries if entry.id not in kept]
-    return Plan(
-        tuple(entry.id for entry in entries if entry.id in kept),
-        tuple(pruned),
-        tuple(checkpoint for checkpoint in pruned if checkpoint not in needed),
+    return PrunePlan(
+        kept=tuple(entry.id for entry in entries if entry.id in kept),
+        pruned=tuple(pruned),
+        droppable=tuple(checkpoint for checkpoint in pruned if checkpoint not in needed),
     )
 
 
-def kept_by(entries: Sequence[Entry], keep: Keep) -> set[str]:
+def kept_by(entries: Sequence[CheckpointInfo], keep: KeepCheckpoints) -> set[str]:
     """Return those of the checkpoints that the rules keep."""
     newest_of_head = {entry.head: entry.id for entry in entries if keep.heads is None or entry.head in keep.heads}
     newest_of_time = {entry.time_ms // keep.every_ms: entry.id for entry in entries} if keep.every_ms else {}
@@ -88,7 +90,9 @@ def kept_by(entries: Sequence[Entry], keep: Keep) -> set[str]:
     )
 
 
-def _needed(checkpoint: str, by_id: Mapping[str, Entry], references: Mapping[str, Collection[str]]) -> set[str]:
+def _needed(
+    checkpoint: str, by_id: Mapping[str, CheckpointInfo], references: Mapping[str, Collection[str]]
+) -> set[str]:
     chain = chain_of(checkpoint, by_id)
     if chain[0] not in references:
         raise UsageError(f"pruning needs the references of every full checkpoint. checkpoint={chain[0]!r}")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from treering.api.view import View
-from treering.checkpoint.checkpoint import Entry
+from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli import documents
 from treering.cli.message import first_line
 from treering.cli.names import find_point, open_view
@@ -44,7 +44,7 @@ def checkpoints(
     out.table(("checkpoint", "time", "head", "node", "step", "bytes", "label"), map(_row, entries), right=("bytes",))
 
 
-def _row(entry: Entry) -> tuple[Field, ...]:
+def _row(entry: CheckpointInfo) -> tuple[Field, ...]:
     return (
         id_cell(entry.id),
         Cell(iso_time(entry.time_ms), local_time(entry.time_ms), "dim"),

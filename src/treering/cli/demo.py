@@ -16,7 +16,7 @@ import click
 
 import treering
 from treering.api.store import Store
-from treering.checkpoint.checkpoint import Entry
+from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli import exits
 from treering.cli.checking import at_rest
 from treering.cli.output import Output
@@ -254,7 +254,7 @@ def _branch(show: Show, story: Story, session: treering.Session) -> None:
     )
 
 
-def _labelled(session: treering.Session, story: Story) -> Entry:
+def _labelled(session: treering.Session, story: Story) -> CheckpointInfo:
     label = next(turn.label for turn in story.turns if turn.label)
     return next(entry for entry in session.checkpoints() if entry.label == label)
 

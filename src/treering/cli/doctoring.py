@@ -12,7 +12,7 @@ from treering.cli.output import Output
 from treering.cli.settings import json_option, store_options
 from treering.cli.text import counted
 from treering.importers.file_repair import diagnose, repair
-from treering.importers.parsed_file import Diagnosis, Finding
+from treering.importers.parsed_file import Diagnosis, FileFinding
 from treering.programs import BUILT_IN
 
 FINDINGS_SHOWN = 50
@@ -60,5 +60,5 @@ def _print(out: Output, found: Diagnosis, shown_max: int | None) -> None:
     out.say(f"{found.path}: {found.format} version {found.version}, {counted(found.entries, 'record')}: {told}")
 
 
-def _told(finding: Finding) -> str:
+def _told(finding: FileFinding) -> str:
     return f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from treering.api.view import View
-from treering.checkpoint.checkpoint import Entry
+from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli.output import raw
 from treering.format.erasure import Erased
 from treering.session.content import ContextItem
@@ -41,7 +41,7 @@ def of_standing(view: View) -> Document:
         "state": of_state(view.state),
         "manager": raw(view.manager),
         "erased_state": of_erased(view.erased_state),
-        "open_calls": [raw(each._asdict()) for each in view.open_calls()],
+        "open_calls": [raw(msgspec.structs.asdict(each)) for each in view.open_calls()],
     }
 
 
@@ -73,14 +73,14 @@ def of_erased(left: Mapping[str | None, Erased]) -> list[Document]:
     ]
 
 
-def of_entry(entry: Entry) -> Document:
+def of_entry(entry: CheckpointInfo) -> Document:
     """A row of a list of checkpoints."""
     return msgspec.structs.asdict(entry) | {"metadata": raw(entry.metadata)}
 
 
 def of_checkpoint(checkpoint: CheckpointView) -> Document:
     """A checkpoint, whole."""
-    return of_entry(checkpoint.entry) | {
+    return of_entry(checkpoint.info) | {
         "policy": checkpoint.policy,
         "context": of_items(checkpoint.context),
         "settings": raw(dict(checkpoint.settings)),

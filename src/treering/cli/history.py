@@ -207,7 +207,7 @@ def _show_checkpoint(out: Output, checkpoint: CheckpointView, *, as_json: bool) 
     if as_json:
         out.document({"checkpoint": documents.of_checkpoint(checkpoint)})
         return
-    entry = checkpoint.entry
+    entry = checkpoint.info
     out.facts(
         (
             ("checkpoint", Cell(entry.id, style="bold cyan")),

@@ -12,7 +12,7 @@ from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted
 from treering.errors import NotFoundError
 from treering.maintenance.repair import Repair
-from treering.maintenance.salvage import Loss
+from treering.maintenance.salvage import RepairLoss
 
 
 @click.command()
@@ -50,7 +50,7 @@ def _repair(store: Store, session: str, into: str) -> Repair:
             return there.repair(exact, into=into)
 
 
-def _print(out: Output, loss: Loss) -> None:
+def _print(out: Output, loss: RepairLoss) -> None:
     end = "" if loss.end is None else str(loss.end)
     positions = "" if loss.first is None else f"{loss.first}-{end}"
     if not out.terminal:

@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from treering.api.store import Store
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.cli import exits
 from treering.cli.asking import agreed
 from treering.cli.names import namespace_cell, namespace_of, parts_of, tell_left_alone
@@ -66,7 +66,7 @@ def retain(
         sessions_days=older_than,
         sessions_max=keep_newest,
         per_project=per_project,
-        checkpoints=None if checkpoints is None else Keep(last=checkpoints),
+        checkpoints=None if checkpoints is None else KeepCheckpoints(last=checkpoints),
         min_idle_hours=min_idle * 24,
         purge=purge,
     )

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from treering.cli import exits
 from treering.cli.conversation import role_style
@@ -109,7 +110,7 @@ def search(
         found.append((namespace_of(part), hits))
     rows = _together(found, limit, newest=newest or not words)
     if as_json:
-        out.document({"hits": [hit._asdict() | {"namespace": namespace} for namespace, hit in rows]})
+        out.document({"hits": [msgspec.structs.asdict(hit) | {"namespace": namespace} for namespace, hit in rows]})
     elif out.terminal:
         _print(out, rows)
     else:

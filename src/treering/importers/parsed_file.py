@@ -66,7 +66,7 @@ _NAME: Final = re.compile(r'"([^"\\]{1,200})"')
 _BIG: Final = re.compile(rb"[0-9][eE]\+?[0-9]{3}")
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class FileFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One problem of a file."""
 
     line: int
@@ -91,7 +91,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     entries: int
     """Records of the conversation that can be read."""
-    findings: list[Finding]
+    findings: list[FileFinding]
 
     @property
     def damaged(self) -> bool:
@@ -136,7 +136,7 @@ class ParsedFile:
         """`each_entry` reads them again."""
         self.lost: list[tuple[int, bytes]] = []
         """Bytes without a record, each with the number of entries before them."""
-        self.findings: list[Finding] = []
+        self.findings: list[FileFinding] = []
 
     @property
     def diagnosis(self) -> Diagnosis:
@@ -155,9 +155,9 @@ class ParsedFile:
         self.findings.append(_finding(line, offset, kind, message, remedy))
 
 
-def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") -> Finding:
+def _finding(line: int, offset: int, kind: str, message: str, remedy: str = "") -> FileFinding:
     severity = _SEVERITIES.get(kind, "oddity")
-    return Finding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
+    return FileFinding(line=line, offset=offset, kind=kind, severity=severity, message=message, remedy=remedy)
 
 
 def examine(path: Path, format: str | None = None, beside: Path | None = None) -> ParsedFile:  # noqa: A002
@@ -327,7 +327,7 @@ def _read(parsed: ParsedFile, source: ImportSource) -> None:
     tree = tree_rules(parsed.format.NAME)
     is_tree = tree is not None and header.version >= tree.linear_below and not isinstance(source, FlatSource)
     parsed.tree = tree if is_tree else None
-    of_bytes: list[Finding] = []
+    of_bytes: list[FileFinding] = []
     for entry, drafts in _records(parsed, source, strays):
         if entry is None:
             _set_aside(parsed, drafts)
@@ -423,7 +423,7 @@ def _bytes_of(note: Draft) -> bytes:
     return _as_bytes(note.payload.get("bytes")) if isinstance(note.payload, dict) else b""
 
 
-def _look_at_bytes(parsed: ParsedFile, entry: Entry) -> Iterator[Finding]:
+def _look_at_bytes(parsed: ParsedFile, entry: Entry) -> Iterator[FileFinding]:
     """Report parts of a record that are valid and yet stop some readers."""
     raw, at = entry.raw, (entry.line, entry.offset)
     refused = parsed.tree.escaped if parsed.tree else ()

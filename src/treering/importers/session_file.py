@@ -16,7 +16,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cmp_to_key
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from treering.checkpoint.context import Context
 from treering.checkpoint.policies.walk import Walk
@@ -39,7 +41,7 @@ Tree = list[object]
 """`[id, label, [children]]`, or `[id, [children]]` where the program's tree has no labels."""
 
 
-class ContextMessage(NamedTuple):
+class ContextMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message that goes to the model."""
 
     source: str | None
@@ -50,7 +52,7 @@ class ContextMessage(NamedTuple):
     """The entry that it comes from, also if the program made or altered it."""
 
 
-class FileContext(NamedTuple):
+class FileContext(msgspec.Struct, frozen=True, kw_only=True):
     """The messages that go to the model at one place of a session."""
 
     messages: list[ContextMessage]
@@ -301,8 +303,8 @@ class SessionFile:
             message = values.decode(item.message) if item.message is not None else _rendered(item.view, draft)
             own = chosen.is_own(item) if isinstance(chosen, Walk) else not item.view
             about = self.entries[place].id
-            messages.append(ContextMessage(about if own else None, message, about))
-        return FileContext(messages, chosen.state(context.settings))
+            messages.append(ContextMessage(source=about if own else None, message=message, entry=about))
+        return FileContext(messages=messages, state=chosen.state(context.settings))
 
     def transcript(self, leaf: str | None) -> list[ContextMessage]:
         """Return the messages that the program shows to a person at an entry, if they differ from those for the model.

@@ -32,7 +32,7 @@ from treering.storage.run import ask
 DELETES_MAX = 1000  # what one S3 DeleteObjects takes
 
 
-class Merged(msgspec.Struct, frozen=True):
+class Merged(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one round of merging."""
 
     inputs: int
@@ -126,7 +126,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
             break
         lines += new
     if len(run) == 1 and rewrite is None:
-        return Merged(0, 0, 0, 0)
+        return Merged(inputs=0, outputs=0, bytes_before=0, bytes_after=0)
     if rewrite is not None:
         lines = [rewrite(line) for line in lines]
     lines = where.burials.bury_all(lines, first)
@@ -140,7 +140,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     yield from ask(Put(key, data), Written)  # rule: output-first
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])  # rule: output-first before this
-    return Merged(len(run), 1, sum(segment.size for segment in run), len(data))
+    return Merged(inputs=len(run), outputs=1, bytes_before=sum(segment.size for segment in run), bytes_after=len(data))
 
 
 def delete_segments(segments: Sequence[Segment]) -> Steps[None]:
@@ -183,10 +183,10 @@ def optimize(
         if len(rest) > 1 or (rest and rewrite is not None):
             runs.append(rest)
     return Merged(
-        sum(part.inputs for part in done),
-        sum(part.outputs for part in done),
-        sum(part.bytes_before for part in done),
-        sum(part.bytes_after for part in done),
+        inputs=sum(part.inputs for part in done),
+        outputs=sum(part.outputs for part in done),
+        bytes_before=sum(part.bytes_before for part in done),
+        bytes_after=sum(part.bytes_after for part in done),
     )
 
 

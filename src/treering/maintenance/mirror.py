@@ -16,7 +16,7 @@ sound content in a backup.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -41,9 +41,7 @@ from treering.session.state import encode_state, knows
 from treering.storage.effects import Job, on
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all
-
-Progress = Callable[[int], None]
-"""Called with the number of bytes written so far."""
+from treering.store.loading import Progress
 
 
 class Moment(msgspec.Struct, frozen=True):

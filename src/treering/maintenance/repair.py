@@ -18,7 +18,7 @@ from collections.abc import Mapping
 import msgspec
 
 from treering.checkpoint.body import BODY, Body, read_form
-from treering.checkpoint.checkpoint import Checkpoint, Entry, chain_of, entry_of
+from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo, chain_of, entry_of
 from treering.checkpoint.context import Item, decode_items, splice_apply
 from treering.checkpoint.delta import needs
 from treering.checkpoint.policy import Policy
@@ -30,7 +30,7 @@ from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, decode_tail
-from treering.maintenance.salvage import Loss, Salvage
+from treering.maintenance.salvage import RepairLoss, Salvage
 from treering.session.loader import Loader
 from treering.session.replay import Replay
 from treering.session.state import SessionState, decode_state
@@ -59,7 +59,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     checkpoints: int
     blobs: int
-    losses: tuple[Loss, ...]
+    losses: tuple[RepairLoss, ...]
     """What is missing or different, including damage that another copy made up for."""
     orphans: tuple[str, ...]
     """Nodes whose parent is missing; they are kept, as roots."""
@@ -158,7 +158,7 @@ class _Mender:
         self.loader = loader
         self._known = _resumed(salvage, loader.policy)
         self._replay = Replay(salvage.latest) if self._known is not None and salvage.latest is not None else None
-        self._lost: list[Loss] = []
+        self._lost: list[RepairLoss] = []
         self._blobs: dict[str, bool] = {}
         self._tips: dict[str, str] = {}  # by head: the last node recorded on it
         self._checkpoints = _Checkpoints()
@@ -233,7 +233,9 @@ class _Mender:
         self, kind: str, key: str, message: str, *, first: int | None = None, end: int | None = None,
         ids: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
-        self._lost.append(Loss(kind=kind, key=key, message=message, first=first, end=end, ids=ids[:IDS_SHOWN_MAX]))
+        self._lost.append(
+            RepairLoss(kind=kind, key=key, message=message, first=first, end=end, ids=ids[:IDS_SHOWN_MAX])
+        )
 
     def _drop_checkpoints(self) -> Steps[None]:
         """Remove checkpoints from the lists that lack a record or a node."""
@@ -351,7 +353,7 @@ class _Checkpoints:
         splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]
         return None if before is None else splice_apply(before, splices)
 
-    def restores(self, checkpoint: str, entries: Mapping[str, Entry]) -> bool:
+    def restores(self, checkpoint: str, entries: Mapping[str, CheckpointInfo]) -> bool:
         """Whether all its parts exist."""
         try:
             chain = chain_of(checkpoint, entries)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, SessionDeletedError, SessionHeldError, TreeringError
 from treering.journal.resume import Registers
 from treering.maintenance.retention import KEEP_STATUS, Choice, Retained, RetainedRow, Retention, choose
@@ -162,7 +162,7 @@ class Retaining:
             count = done
         return msgspec.structs.replace(row, action="prune", checkpoints=count) if count else row
 
-    def _prune(self, session: str, keep: Keep, updated_ms: int) -> Steps[int | None]:
+    def _prune(self, session: str, keep: KeepCheckpoints, updated_ms: int) -> Steps[int | None]:
         """Prune checkpoints of a session last used at a time; return how many, or None if it was used since."""
         opened = yield from self.place.open(Opening.of(session, {"create": False}))
         try:

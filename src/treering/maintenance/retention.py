@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from treering.checkpoint.prune import Keep
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import UsageError
 from treering.store.info import SessionInfo
 
@@ -34,7 +34,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """Delete all but this many sessions, the newest by last activity."""
     per_project: bool = False
     """Count `sessions_max` in each project by itself; sessions without a project are counted together."""
-    checkpoints: Keep | None = None
+    checkpoints: KeepCheckpoints | None = None
     """Prune the checkpoints of the sessions that stay."""
     min_idle_hours: float = 1.0
     """Neither delete nor prune sessions active more recently than this."""

@@ -38,7 +38,7 @@ NEWEST = 1 << 62
 """As an epoch: after every erasure."""
 
 
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
+class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Something that could not be salvaged."""
 
     kind: str
@@ -83,7 +83,7 @@ class Salvage:
         """None: missing or damaged, perhaps but for the card."""
         self.tail: Tail | None = None
         """None: missing or damaged."""
-        self.losses: list[Loss] = []
+        self.losses: list[RepairLoss] = []
         self.epoch = 0
         """The known erasures."""
         self._burials = NONE
@@ -279,7 +279,7 @@ class Salvage:
             expected = at + 1
         if self.tail is None and any(loss.key == self.keys.tail for loss in self.losses):
             message = "whatever the tail held from this position on"
-            self.losses.append(Loss(kind="records", key=self.keys.tail, message=message, first=expected - 1))
+            self.losses.append(RepairLoss(kind="records", key=self.keys.tail, message=message, first=expected - 1))
 
     def _lose_records(self, first: int, end: int) -> None:
         segments = [source.segment for source in self._sources if source.segment is not None]
@@ -288,7 +288,7 @@ class Salvage:
         holder = holders[0] if holders else self.keys.segments(self.life) if sealed else self.keys.tail
         ids = tuple(name for at, name in sorted(self._known.items()) if first <= at < end and name)
         message = f"{counted(end - first)} can be read nowhere"
-        self.losses.append(Loss(kind="records", key=holder, message=message, first=first, end=end, ids=ids))
+        self.losses.append(RepairLoss(kind="records", key=holder, message=message, first=first, end=end, ids=ids))
 
     def _note_object(self, error: CorruptError, key: str, *, names: Segment | None = None) -> None:
         self._lose("object", error.key or key, error.args[0], offset=error.offset, names=names)
@@ -297,7 +297,7 @@ class Salvage:
         self, kind: str, key: str, message: str, *, offset: int | None = None, names: Segment | None = None
     ) -> None:
         first, end = (names.name.first, names.name.end) if names else (None, None)
-        self.losses.append(Loss(kind=kind, key=key, message=message, offset=offset, first=first, end=end))
+        self.losses.append(RepairLoss(kind=kind, key=key, message=message, offset=offset, first=first, end=end))
 
 
 def counted(count: int) -> str:

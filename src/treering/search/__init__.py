@@ -2,6 +2,6 @@
 
 from treering.search.find import Filters, Hit
 from treering.search.index import Index, forget, open_index
-from treering.search.update import Updated
+from treering.search.update import Updated, UpdateProgress
 
-__all__ = ["Filters", "Hit", "Index", "Updated", "forget", "open_index"]
+__all__ = ["Filters", "Hit", "Index", "UpdateProgress", "Updated", "forget", "open_index"]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import Any, Final, Literal, NamedTuple, TypedDict
 
+import msgspec
+
 from treering.errors import UsageError
 from treering.format.paths import encode_id
 from treering.search.database import Database, decode
@@ -38,7 +40,7 @@ class Filters(TypedDict, total=False):
     """Only older texts: milliseconds since 1970."""
 
 
-class Hit(NamedTuple):
+class Hit(msgspec.Struct, frozen=True, kw_only=True):
     """A found text."""
 
     session: str
@@ -140,7 +142,19 @@ def _hit(database: Database, entry: object, folded: int, words: str | None) -> I
         snippet, marks = _unmarked(joined(text))
         if words is None and len(snippet) > SNIPPET_CHARACTERS:
             snippet = snippet[: SNIPPET_CHARACTERS - 1] + "…"
-        yield Hit(decode(session), title, project, cwd, decode(node), role, kind, time, snippet, marks, folded)
+        yield Hit(
+            session=decode(session),
+            title=title,
+            project=project,
+            cwd=cwd,
+            node=decode(node),
+            role=role,
+            kind=kind,
+            time_ms=time,
+            snippet=snippet,
+            marks=marks,
+            folded=folded,
+        )
 
 
 def _unmarked(text: str) -> tuple[str, tuple[tuple[int, int], ...]]:

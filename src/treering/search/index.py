@@ -13,12 +13,14 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, Unpack
 
+import msgspec
+
 from treering.api.store import Store
 from treering.format.paths import encode_id
 from treering.search.database import Database, explain, is_damage
 from treering.search.find import Filters, Hit, Order, check, find
 from treering.search.place import default_path
-from treering.search.update import Progress, Update, Updated
+from treering.search.update import Update, Updated, UpdateProgress
 
 if TYPE_CHECKING:
     from treering.api.async_store import AsyncStore
@@ -74,7 +76,7 @@ class Index:
         except (sqlite3.Error, OSError) as error:
             raise explain(error, self.path) from error
 
-    def update(self, progress: Progress | None = None) -> Updated:
+    def update(self, progress: UpdateProgress | None = None) -> Updated:
         """Read what changed in the store since the last time.
 
         One LIST per 1,000 sessions and a conditional GET for each, which is answered without a body if nothing changed;
@@ -88,7 +90,7 @@ class Index:
             UnavailableError: The store does not answer, or the index cannot be written.
         """
         done = self._safely(lambda: Update(self._database, self._place, progress).run())
-        return done._replace(notices=self._database.take_notices())
+        return msgspec.structs.replace(done, notices=self._database.take_notices())
 
     def search(
         self, query: str = "", *, order: Order = "best", limit: int = 20, **filters: Unpack[Filters]

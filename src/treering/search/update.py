@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
+
+import msgspec
 
 from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import decode_id
@@ -23,7 +25,7 @@ from treering.store.place import Place
 T = TypeVar("T")
 
 
-class Updated(NamedTuple):
+class Updated(msgspec.Struct, frozen=True, kw_only=True):
     """The result of an update."""
 
     sessions: int
@@ -36,8 +38,8 @@ class Updated(NamedTuple):
     """Why the index was rebuilt, if it was."""
 
 
-class Progress(Protocol):
-    """Called with the number of changed sessions that were read."""
+class UpdateProgress(Protocol):
+    """A function that is called with the number of changed sessions that were read, and of those to be read."""
 
     def __call__(self, done: int, total: int) -> None: ...
 
@@ -45,7 +47,7 @@ class Progress(Protocol):
 class Update:
     """One update of one index."""
 
-    def __init__(self, database: Database, place: Place, progress: Progress | None = None) -> None:
+    def __init__(self, database: Database, place: Place, progress: UpdateProgress | None = None) -> None:
         self._database = database
         self._place = place
         self._progress = progress
@@ -71,7 +73,7 @@ class Update:
                 problems.append((decode_id(name) or name, error))
         if changed or gone:
             self._database.empty_log()
-        return Updated(len(cards), len(changed), tuple(problems))
+        return Updated(sessions=len(cards), read=len(changed), problems=tuple(problems))
 
     def _run(self, steps: Steps[T]) -> T:
         return run(steps, self._place.driver)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import msgspec
+
 from treering.checkpoint.checkpoint import Checkpoint, chain_of
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
@@ -23,7 +25,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Here, Node
 
 
-class ContextItem(NamedTuple):
+class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     """One message as the model sees it."""
 
     node: str
@@ -123,7 +125,8 @@ class Content:
                 remedy="call refresh",
             )
         return tuple(
-            ContextItem(item.node, self._message(item.view, item.message, lines[item.node])) for item in context.items
+            ContextItem(node=item.node, message=self._message(item.view, item.message, lines[item.node]))
+            for item in context.items
         )
 
     def _message(self, view: str, inline: bytes | None, line: bytes) -> object:

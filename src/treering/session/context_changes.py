@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
@@ -24,13 +24,13 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
     names = [node_of(wanted) for wanted in context]
     there = {item.node: item for item in state.context.items}
     before = writer.content.messages(state.context, state.lines)
-    shown, sent = dict(before), dict(whole(writer, before))
+    shown, sent = _by_node(before), _by_node(whole(writer, before))
     seen = state.context
     others = yield from _shown_alone(writer, [name for name in names if name not in there])
     there |= {item.node: item for item in others.context.items}
-    alone = shown | dict(writer.content.messages(others.context, others.lines))
+    alone = shown | _by_node(writer.content.messages(others.context, others.lines))
     if not as_it_is:
-        given = [ContextItem(each, alone[each]) if isinstance(each, str) else each for each in context]
+        given = [ContextItem(node=each, message=alone[each]) if isinstance(each, str) else each for each in context]
         yield from require_calls(writer, given, before)
     if others.lines:
         yield from writer.upkeep.pin(others)
@@ -45,6 +45,10 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
                 item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
+
+
+def _by_node(items: Iterable[ContextItem]) -> dict[str, Any]:
+    return {item.node: item.message for item in items}
 
 
 def node_of(wanted: ContextItem | str) -> str:

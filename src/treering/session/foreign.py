@@ -46,7 +46,7 @@ def checkpoint_draft(
         metadata: Small JSON values for lists.
     """
     payload = {
-        "context": [item if isinstance(item, str) else list(item) for item in context],
+        "context": [item if isinstance(item, str) else [item.node, item.message] for item in context],
         "state": dict(state),
         "manager": manager,
         "metadata": dict(metadata or {}),

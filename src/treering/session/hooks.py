@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 import msgspec
 
-Hook = Callable[[Mapping[str, object]], None]
-"""Receives facts about the event by name. If a `before` hook raises, nothing is recorded."""
+
+class Hook(Protocol):
+    """A function that receives facts about an event by name. If a `before` hook raises, nothing is recorded."""
+
+    def __call__(self, facts: Mapping[str, object], /) -> None: ...
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from treering.checkpoint.checkpoint import Entry, entry_of
+from treering.checkpoint.checkpoint import CheckpointInfo, entry_of
 from treering.errors import NotFoundError
 from treering.format.record import Skeleton, read_brief
 from treering.transcript.graph import Graph
@@ -26,9 +26,9 @@ class Index:
     def __init__(self, skeletons: Iterable[Skeleton] = ()) -> None:
         self.graph = Graph()
         self.heads = Heads()
-        self.checkpoints: dict[str, Entry] = {}
+        self.checkpoints: dict[str, CheckpointInfo] = {}
         """In the order they were made; pruned ones are gone."""
-        self.all_checkpoints: dict[str, Entry] = {}
+        self.all_checkpoints: dict[str, CheckpointInfo] = {}
         """The pruned ones too: kept checkpoints may be deltas over them."""
         self.pruned: set[str] = set()
         self.edits: list[Skeleton] = []
@@ -76,7 +76,7 @@ class Index:
         self.checkpoints[skeleton.id] = entry
         self._at_node.setdefault(entry.node, []).append(entry.id)
 
-    def checkpoint(self, checkpoint: str) -> Entry:
+    def checkpoint(self, checkpoint: str) -> CheckpointInfo:
         """The record of a checkpoint that was not pruned.
 
         Raises:
@@ -87,7 +87,7 @@ class Index:
             raise NotFoundError(f"checkpoint {what}. checkpoint={checkpoint!r}", kind="checkpoint")
         return self.checkpoints[checkpoint]
 
-    def any_checkpoint(self, checkpoint: str) -> Entry:
+    def any_checkpoint(self, checkpoint: str) -> CheckpointInfo:
         """The record of a checkpoint, also of a pruned one: kept checkpoints may be deltas over it.
 
         Raises:
@@ -140,7 +140,7 @@ class Index:
                 return depth
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind="branch")
 
-    def _is_of(self, head: str | None, entry: Entry) -> bool:
+    def _is_of(self, head: str | None, entry: CheckpointInfo) -> bool:
         """Whether a checkpoint was made on `head`, and not on an earlier head of the same name."""
         return entry.head == head and entry.at > self._dropped.get(entry.head, -1)
 

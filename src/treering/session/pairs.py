@@ -24,7 +24,7 @@ def recorded(reader: Readable) -> tuple[ContextItem, ...]:
     """The current context as it was recorded, buffered messages included."""
     items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
     drafts = [draft for draft in reader.unrecorded if draft.type == "node" and draft.kind == "message"]
-    return (*items, *(ContextItem(draft.id or "", draft.payload) for draft in drafts))
+    return (*items, *(ContextItem(node=draft.id or "", message=draft.payload) for draft in drafts))
 
 
 def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = False) -> tuple[ContextItem, ...]:
@@ -40,7 +40,8 @@ def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = F
         policy.sent(messages, keep_open=keep_open) if isinstance(policy, Walk) else sent(messages, keep_open=keep_open)
     )
     return tuple(
-        items[at] if message is messages[at] else ContextItem(items[at].node, message) for at, message in found
+        items[at] if message is messages[at] else ContextItem(node=items[at].node, message=message)
+        for at, message in found
     )
 
 
@@ -65,7 +66,7 @@ def require_calls(reader: Readable, new: Sequence[ContextItem], old: Sequence[Co
         index = yield from reader.replica.index()
         rows = index.graph.path(node)[-STEP_NODES_MAX:]
         before = yield from reader.content.nodes(row for row in rows if row.id not in index.graph.annotations.retracted)
-        _refuse_parted(shown, alone, [ContextItem(each.id, _message(each)) for each in before])
+        _refuse_parted(shown, alone, [ContextItem(node=each.id, message=_message(each)) for each in before])
 
 
 def _message(node: Node) -> object:

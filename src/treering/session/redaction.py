@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -26,7 +26,13 @@ from treering.messages import signed_fields
 from treering.session.tally import ORIGIN
 from treering.transcript.node import Draft
 
-Redactor = Callable[[str], str]
+
+class Redactor(Protocol):
+    """A function that every text passes before it is stored; it returns what is stored instead."""
+
+    def __call__(self, text: str, /) -> str: ...
+
+
 """Returns a text as it may be stored. It must be idempotent."""
 
 BASE64_CHARACTERS_MIN: Final = 1024

@@ -20,7 +20,7 @@ _BEFORE_TAIL = "tai"  # the key of a tail is the next one
 _HEADER_BYTES_MAX = 4096  # of the first line of a log; longer only if much was erased: then there are records
 
 
-class Sessions(NamedTuple):
+class Sessions(msgspec.Struct, frozen=True, kw_only=True):
     """One page of a list of sessions, the most recently active first."""
 
     rows: tuple[SessionInfo, ...]
@@ -75,7 +75,7 @@ def list_sessions(
             if len(rows) == limit:
                 break
     more = place < len(listings)
-    return Sessions(tuple(rows), listings[place - 1].card.key if more and place else None)
+    return Sessions(rows=tuple(rows), after=listings[place - 1].card.key if more and place else None)
 
 
 def newest(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
+from typing import Protocol
 
 import msgspec
 
@@ -20,8 +21,12 @@ from treering.storage.requests import Driver, Steps
 from treering.transcript.node import Draft
 
 _DRAFTS_AT_ONCE = 16  # read before they are recorded; of more, the first would have left the processor's caches
-Progress = Callable[[int], None]
-"""Called with the number of records done so far."""
+
+
+class Progress(Protocol):
+    """A function that is called now and then with the number done so far: of records, or of bytes in a backup."""
+
+    def __call__(self, done: int, /) -> None: ...
 
 
 def import_drafts(

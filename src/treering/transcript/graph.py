@@ -26,7 +26,7 @@ from treering.transcript.node import Node, node_of
 _NONE = -1
 
 
-class Problem(msgspec.Struct, frozen=True):
+class GraphProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with a node: a warning, never an error."""
 
     kind: str
@@ -69,7 +69,7 @@ class Graph:
         self._top = array("i")  # union-find: some ancestor, on the way to the root; shortened by every search
         self._roots: dict[int, None] = {}  # an ordered set
         self._awaited: dict[str, list[int]] = {}  # orphans by the parent they miss
-        self._oddities: list[Problem] = []  # cycles and duplicates
+        self._oddities: list[GraphProblem] = []  # cycles and duplicates
         self._at = -1
         for skeleton in skeletons:
             self.add(skeleton)
@@ -90,7 +90,7 @@ class Graph:
 
     def _add_node(self, skeleton: Skeleton) -> None:
         if skeleton.id in self._rows:
-            self._oddities.append(Problem("duplicate", skeleton.id, skeleton.at))
+            self._oddities.append(GraphProblem(kind="duplicate", node=skeleton.id, at=skeleton.at))
             return
         row = len(self._nodes)
         self._nodes.append(skeleton)
@@ -107,7 +107,7 @@ class Graph:
         else:
             self._roots[row] = None
             if parent == row:
-                self._oddities.append(Problem("cycle", skeleton.id, skeleton.at))
+                self._oddities.append(GraphProblem(kind="cycle", node=skeleton.id, at=skeleton.at))
             elif skeleton.parent is not None:
                 self._awaited.setdefault(skeleton.parent, []).append(row)
         if self._awaited:
@@ -117,7 +117,7 @@ class Graph:
     def _link(self, child: int, parent: int) -> None:
         """Make the root `child` a child of `parent`, unless `parent` descends from it."""
         if self._find_root(parent) == child:
-            self._oddities.append(Problem("cycle", self._nodes[child].id, self._nodes[child].at))
+            self._oddities.append(GraphProblem(kind="cycle", node=self._nodes[child].id, at=self._nodes[child].at))
             return
         del self._roots[child]
         self._hang(child, parent)
@@ -261,8 +261,8 @@ class Graph:
                 index = count - 1
         return PageRow(self._nodes[row], index, count)
 
-    def problems(self) -> list[Problem]:
+    def problems(self) -> list[GraphProblem]:
         """Return all problems, in the order of positions."""
         orphans = [self._nodes[row] for rows in self._awaited.values() for row in rows]
-        found = [Problem("orphan", node.id, node.at) for node in orphans]
+        found = [GraphProblem(kind="orphan", node=node.id, at=node.at) for node in orphans]
         return sorted([*self._oddities, *found], key=lambda problem: problem.at)

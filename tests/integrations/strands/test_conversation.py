@@ -76,7 +76,7 @@ def test_later_changes_of_a_message_do_not_reach_what_was_recorded() -> None:
     found = difference((), messages)
     messages[0]["content"][0]["text"] = "changed in place"
     assert found.shown[0].message == message("a", "x")
-    assert difference(found.shown, messages).context == (ContextItem("a", messages[0]),)
+    assert difference(found.shown, messages).context == (ContextItem(node="a", message=messages[0]),)
 
 
 def test_messages_without_a_name_get_one_as_strands_does() -> None:
@@ -90,8 +90,8 @@ def test_messages_without_a_name_get_one_as_strands_does() -> None:
 
 def test_messages_of_other_programs_are_shown_as_strands_expects_them() -> None:
     """What was erased, or is text only, has a list of blocks, a role and a tracking id when it is loaded."""
-    assert message_of(ContextItem("n", {"role": "assistant", "content": "[erased]"})) == {
+    assert message_of(ContextItem(node="n", message={"role": "assistant", "content": "[erased]"})) == {
         "role": "assistant", "content": [{"text": "[erased]"}], "tracking_id": "n",
     }  # fmt: skip
-    assert message_of(ContextItem("n", "text"))["content"] == [{"text": "text"}]
-    assert message_of(ContextItem("n", message("a", "x"))) == message("a", "x")
+    assert message_of(ContextItem(node="n", message="text"))["content"] == [{"text": "text"}]
+    assert message_of(ContextItem(node="n", message=message("a", "x"))) == message("a", "x")

@@ -36,7 +36,7 @@ import treering
 from treering.checkpoint.policy import find_policy
 from treering.format import values
 from treering.format.record import Skeleton
-from treering.importers import SessionFile, read
+from treering.importers import FileContext, SessionFile, read
 from treering.programs.common.entry import ORDER, RAW
 from treering.programs.omp import read as omp
 
@@ -51,7 +51,7 @@ def load(folder: Path, *entries: Any, **more: Any) -> SessionFile:
 
 def contents(file: SessionFile, leaf: str | None) -> list[Any]:
     """Return what goes to the model, without what is not looked at."""
-    return [message["content"] for _, message, _ in file.context(leaf).messages if isinstance(message, dict)]
+    return [each.message["content"] for each in file.context(leaf).messages if isinstance(each.message, dict)]
 
 
 def sources(file: SessionFile, leaf: str | None) -> list[str | None]:
@@ -437,10 +437,8 @@ class TestSettings:
     def test_before_the_first_entry(self, tmp_path: Path) -> None:
         """Before the first entry nothing is set."""
         file = load(tmp_path, entry("mode_change", "n0", None, mode="plan"))
-        assert file.context(None) == (
-            [],
-            {"thinkingLevel": "off", "models": {}, "injectedTtsrRules": [], "mode": "none"},
-        )
+        state: dict[str, object] = {"thinkingLevel": "off", "models": {}, "injectedTtsrRules": [], "mode": "none"}
+        assert file.context(None) == FileContext(messages=[], state=state)
 
     def test_many_rules(self, tmp_path: Path) -> None:
         """Of more rules than a brief can hold the first ones are a setting; the entry keeps all."""
@@ -524,8 +522,8 @@ class TestAgainstTheModel:
             path = omp_model.path_to(entries, at["id"])
             context = file.context(at["id"])
             assert file.path(at["id"]) == [row["id"] for row in path]
-            assert [message for _, message, _ in context.messages] == [message for _, message in omp_model.sent(path)]
-            assert [message for _, message, _ in file.transcript(at["id"])] == [
+            assert [each.message for each in context.messages] == [message for _, message in omp_model.sent(path)]
+            assert [each.message for each in file.transcript(at["id"])] == [
                 message for _, message in omp_model.transcript(path)
             ]
             assert omp_model.without_null(context.state) == omp_model.state_of(path)
@@ -574,7 +572,7 @@ class TestDamage:
         store.load("s", source.drafts(), leaf=lambda: source.leaf, policy="omp")
         shown = [item.message for item in store.view("s").recorded_context]
         if file.leaf is not None and len(set(file.entry_ids)) == len(entries):
-            assert shown == [message for _, message, _ in file.context(file.leaf).messages]
+            assert shown == [each.message for each in file.context(file.leaf).messages]
 
     @pytest.mark.parametrize(
         ("damage", "kinds"),
@@ -630,6 +628,6 @@ class TestStore:
             for name in [name for name in file.entry_ids if name in nodes][-3:]:
                 session.fork(f"fork-{name}", node=name)
                 with store.session(f"fork-{name}") as fork:
-                    shown = [message for _, message, _ in file.context(name).messages]
+                    shown = [each.message for each in file.context(name).messages]
                     assert [item.message for item in fork.recorded_context] == shown
                     assert list(fork.path()) == [above for above in file.path(name) if above in nodes]

@@ -82,7 +82,7 @@ def difference(
             context.append(recorded.node)
         else:
             recorded = Shown(recorded.node, copy.deepcopy(message))
-            context.append(ContextItem(recorded.node, recorded.message))
+            context.append(ContextItem(node=recorded.node, message=recorded.message))
         after.append(recorded)
     grown = [each.node for each in shown] + [draft.id for draft in drafts]
     return Difference(tuple(drafts), None if context == grown else tuple(context), tuple(after))

@@ -42,7 +42,7 @@ from strands.types.agent import LocalAgent
 from strands.types.content import Message
 from strands.types.exceptions import SessionException
 
-from treering import Entry, OpenOptions, Session, Store, View
+from treering import CheckpointInfo, OpenOptions, Session, Store, View
 from treering.integrations.strands.agent_state import (
     NO_STASH,
     SCHEMA,
@@ -230,7 +230,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         facts = attached.facts(agent, attached.worker.run(asyncio.run, _stash(agent)))
         return attached.worker.run(attached.recorder.checkpoint, *facts, label=label)
 
-    def checkpoints(self, agent: LocalAgent) -> tuple[Entry, ...]:
+    def checkpoints(self, agent: LocalAgent) -> tuple[CheckpointInfo, ...]:
         """All checkpoints of an agent, oldest first."""
         attached = self._attached(agent)
         return attached.worker.run(attached.recorder.session.checkpoints)

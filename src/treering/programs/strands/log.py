@@ -94,7 +94,10 @@ class LogSource:
         manager = fields_of(self._agent.get("conversation_manager_state"))
         summary = self._summary()
         kept = [*([summary.id or ""] if summary else []), *dict.fromkeys(self._order[self._removed(manager) :])]
-        context = [node if self._shown.get(node) is None else ContextItem(node, self._shown[node]) for node in kept]
+        context = [
+            node if self._shown.get(node) is None else ContextItem(node=node, message=self._shown[node])
+            for node in kept
+        ]
         checkpoint = checkpoint_draft(
             self.leaf,
             id=self._unit.made_id("checkpoint", self._raw.hex(), *kept),

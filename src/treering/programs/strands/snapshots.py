@@ -75,7 +75,7 @@ class Weave:
                 self._depths[name] = self._depths.get(above or "", 0) + 1
                 self._digests[name] = digests[at]
                 above = name
-            context.append(name if self._digests[name] == digests[at] else ContextItem(name, message))
+            context.append(name if self._digests[name] == digests[at] else ContextItem(node=name, message=message))
         self._before, self.node = list(zip(names, digests, strict=True)), above
         return Woven(drafts, context, above)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from treering.calls import interrupted, pairing
 from treering.errors import UsageError
@@ -15,7 +15,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 
-class OpenCall(NamedTuple):
+class OpenCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call of a tool that has no result yet."""
 
     id: str
@@ -37,7 +37,10 @@ def open_calls(reader: Readable) -> Steps[tuple[OpenCall, ...]]:
     yield from ()
     items = whole(reader, recorded(reader), keep_open=True)
     found = pairing(item.message for item in items).open
-    return tuple(OpenCall(each.call.id, each.call.name, each.call.arguments, items[each.at].node) for each in found)
+    return tuple(
+        OpenCall(id=each.call.id, name=each.call.name, arguments=each.call.arguments, node=items[each.at].node)
+        for each in found
+    )
 
 
 def close_open_calls(writer: Writer, /, reason: str) -> Steps[Appended]:

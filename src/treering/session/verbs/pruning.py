@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Raw
 
 from treering.checkpoint.delta import needs
-from treering.checkpoint.prune import Keep, Plan, kept_by, plan
+from treering.checkpoint.prune import KeepCheckpoints, PrunePlan, kept_by, plan
 from treering.format.record import decode_record, encode_record
 from treering.ids import new_nonce
 from treering.journal.merge import Merged, optimize
@@ -25,12 +25,12 @@ RECORDS_AT_ONCE = 500  # marks of one append
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
     """The pruned checkpoints."""
 
-    plan: Plan
+    plan: PrunePlan
     merged: Merged | None
     """The segments rewritten to drop bodies; None if none were dropped."""
 
 
-def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]:
+def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> Steps[Pruned]:
     """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.
 
     Args:
@@ -50,34 +50,34 @@ def prune(writer: Writer, keep: Keep, *, dry_run: bool = False) -> Steps[Pruned]
     return Pruned(plan=chosen, merged=merged)
 
 
-def planned(reader: Readable, keep: Keep) -> Steps[Plan]:
+def planned(reader: Readable, keep: KeepCheckpoints) -> Steps[PrunePlan]:
     """The checkpoints that `prune` would remove."""
     index = yield from reader.replica.index()
     return (yield from _plan(reader, index, _with_labels(_with_branches(keep, index), index)))
 
 
-def _plan(reader: Readable, index: Index, keep: Keep) -> Steps[Plan]:
+def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PrunePlan]:
     """The plan; checkpoints pruned earlier are no candidates, but a kept one may still be a delta over them."""
     kept = kept_by(list(index.checkpoints.values()), keep) if index.checkpoints else set()
     every = list(index.all_checkpoints.values())
-    rules = Keep(last=1, labelled=False, heads=(), ids=frozenset(kept))
+    rules = KeepCheckpoints(last=1, labelled=False, heads=(), ids=frozenset(kept))
     chosen = plan(every, (yield from _references(reader, index)), rules)
     return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
 
 
-def _with_branches(keep: Keep, index: Index) -> Keep:
+def _with_branches(keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
     """Keep the checkpoints that hold the state of heads, also of a head without a checkpoint of its own."""
     heads = {head: node for head, node in index.heads.heads.items() if keep.heads is None or head in keep.heads}
     told = {index.nearest_checkpoint(index.graph.path(node), head=head)[0] for head, node in heads.items()}
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids).union(name for name in told if name is not None))
 
 
-def _with_labels(keep: Keep, index: Index) -> Keep:
+def _with_labels(keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
     labelled = index.graph.annotations.labels.keys() & index.checkpoints.keys() if keep.labelled else set()
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids) | labelled)
 
 
-def _marks(writer: Writer, keep: Keep, checkpoints: tuple[str, ...]) -> Steps[Recording]:
+def _marks(writer: Writer, keep: KeepCheckpoints, checkpoints: tuple[str, ...]) -> Steps[Recording]:
     """Record the pruning of some checkpoints, except those needed by a head that another writer made or moved."""
     index = yield from writer.replica.index()
     left = index.checkpoints.keys() - set(_with_branches(keep, index).ids)
@@ -101,7 +101,7 @@ def _references(reader: Readable, index: Index) -> Steps[dict[str, frozenset[str
 def drop_bodies(writer: Writer) -> Steps[Merged | None]:
     """Rewrite sealed segments without the bodies of pruned checkpoints that nothing needs any more."""
     index = yield from writer.replica.index()
-    keep = Keep(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
+    keep = KeepCheckpoints(last=1, labelled=False, ids=frozenset(index.checkpoints), heads=())
     gone = frozenset((yield from _plan(writer, index, keep)).droppable)
     if not gone:
         return None

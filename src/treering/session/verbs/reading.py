@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from treering.checkpoint.checkpoint import Entry
+from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.errors import NotFoundError
 from treering.format.erasure import Erased
 from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
@@ -22,7 +22,7 @@ from treering.session.payload import decode_payload
 from treering.session.reader import Readable
 from treering.storage.effects import Items, Pause, Stream
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
-from treering.transcript.graph import Problem
+from treering.transcript.graph import GraphProblem
 from treering.transcript.node import Node
 from treering.transcript.tree import OutlineRow, outline
 
@@ -45,10 +45,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """The cursor of the page above; None: this page reaches the root."""
 
 
-class CheckpointView(NamedTuple):
+class Siblings(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes that have one parent, oldest first."""
+
+    nodes: tuple[str, ...]
+    index: int
+    """The index of the node that was asked about, from 0."""
+
+
+class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint, whole."""
 
-    entry: Entry
+    info: CheckpointInfo
     context: tuple[ContextItem, ...]
     settings: Mapping[str, Any]
     state: Mapping[str, Any]
@@ -58,7 +66,7 @@ class CheckpointView(NamedTuple):
     """What remains of erased values, by key; None: the state of the conversation manager."""
 
 
-class Note(NamedTuple):
+class Note(msgspec.Struct, frozen=True, kw_only=True):
     """One note."""
 
     id: str
@@ -111,43 +119,43 @@ def _tip(reader: Readable, head: str | None) -> str | None:
     return heads[head]
 
 
-def node(reader: Readable, identifier: str) -> Steps[Node]:
+def get(reader: Readable, node: str) -> Steps[Node]:
     """One node with its payload, later edits applied.
 
     Raises:
         NotFoundError: There is no such node.
     """
     index = yield from reader.replica.index()
-    return (yield from reader.content.nodes([index.graph.node(identifier)]))[0]
+    return (yield from reader.content.nodes([index.graph.node(node)]))[0]
 
 
-def original(reader: Readable, identifier: str) -> Steps[Any]:
+def original(reader: Readable, node: str) -> Steps[Any]:
     """The payload of a node as it was first recorded, later edits not applied."""
     index = yield from reader.replica.index()
-    at = index.graph.node(identifier).at
+    at = index.graph.node(node).at
     lines = yield from reader.replica.lines_at([at])
     yield from reader.blobs.fetch(lines.values())
     return decode_payload(bytes(decode_record(lines[at]).body), reader.blobs.at_hand)
 
 
-def path(reader: Readable, identifier: str | None = None) -> Steps[tuple[str, ...]]:
+def path(reader: Readable, node: str | None = None) -> Steps[tuple[str, ...]]:
     """Ids from a root down to a node, by default the head's."""
     index = yield from reader.replica.index()
-    end = reader.replica.state.tip if identifier is None else identifier
+    end = reader.replica.state.tip if node is None else node
     return tuple(row.id for row in index.graph.path(end))
 
 
-def children(reader: Readable, identifier: str | None) -> Steps[tuple[str, ...]]:
+def children(reader: Readable, node: str | None) -> Steps[tuple[str, ...]]:
     """Ids of the children of a node, oldest first; those of None are the roots."""
     index = yield from reader.replica.index()
-    return tuple(index.graph.children(identifier))
+    return tuple(index.graph.children(node))
 
 
-def siblings(reader: Readable, identifier: str) -> Steps[tuple[tuple[str, ...], int]]:
-    """Ids of the children of a node's parent, and the node's own index among them, from 0."""
+def siblings(reader: Readable, node: str) -> Steps[Siblings]:
+    """The children of a node's parent, the node itself included."""
     index = yield from reader.replica.index()
-    ids, place = index.graph.siblings(identifier)
-    return tuple(ids), place
+    ids, place = index.graph.siblings(node)
+    return Siblings(nodes=tuple(ids), index=place)
 
 
 def leaves(reader: Readable) -> Steps[tuple[str, ...]]:
@@ -169,7 +177,7 @@ def nodes(reader: Readable) -> Steps[tuple[Node, ...]]:
     return tuple(index.graph.view(row.id) for row in index.graph)
 
 
-def problems(reader: Readable) -> Steps[tuple[Problem, ...]]:
+def problems(reader: Readable) -> Steps[tuple[GraphProblem, ...]]:
     """Oddities of the graph: orphans, cycles, duplicate ids. Worth a look, never an error."""
     index = yield from reader.replica.index()
     return tuple(index.graph.problems())
@@ -181,48 +189,48 @@ def labels(reader: Readable) -> Steps[Mapping[str, str]]:
     return MappingProxyType(dict(index.graph.annotations.labels))
 
 
-def checkpoints(reader: Readable) -> Steps[tuple[Entry, ...]]:
+def checkpoints(reader: Readable) -> Steps[tuple[CheckpointInfo, ...]]:
     """All checkpoints that were not pruned, oldest first; a label given later is shown."""
     index = yield from reader.replica.index()
     return tuple(_labelled(index, entry) for entry in index.checkpoints.values())
 
 
-def _labelled(index: Index, entry: Entry) -> Entry:
+def _labelled(index: Index, entry: CheckpointInfo) -> CheckpointInfo:
     label = index.graph.annotations.labels.get(entry.id)
     return entry if label is None else msgspec.structs.replace(entry, label=label)
 
 
-def checkpoint(reader: Readable, identifier: str) -> Steps[CheckpointView]:
+def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
     """One checkpoint of any age: the context and the agent's state.
 
     Raises:
         NotFoundError: There is none, or it was pruned.
     """
     index = yield from reader.replica.index()
-    entry = index.checkpoint(identifier)
-    found = yield from reader.content.load_checkpoint(identifier)
+    entry = index.checkpoint(checkpoint)
+    found = yield from reader.content.load_checkpoint(checkpoint)
     lines = yield from reader.content.context_lines(index, found.context)
     yield from reader.blobs.fetch(lines.values(), found.context)
     return CheckpointView(
-        _labelled(index, entry),
-        reader.content.messages(found.context, lines),
-        MappingProxyType(dict(found.context.settings)),
-        decoded_state(found.state),
-        decoded_manager(found.manager),
-        found.policy,
-        erased_state(found.state, found.manager),
+        info=_labelled(index, entry),
+        context=reader.content.messages(found.context, lines),
+        settings=MappingProxyType(dict(found.context.settings)),
+        state=decoded_state(found.state),
+        manager=decoded_manager(found.manager),
+        policy=found.policy,
+        erased_state=erased_state(found.state, found.manager),
     )
 
 
-def context_at(reader: Readable, identifier: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
+def context_at(reader: Readable, node: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
     """What would be sent to the model at a node.
 
     Args:
         reader: The session.
-        identifier: The node; None is the place before the first one.
+        node: The node; None is the place before the first one.
         recorded: Include the messages that `Session.context` leaves out.
     """
-    restored = yield from reader.content.restore(identifier)
+    restored = yield from reader.content.restore(node)
     items = reader.content.messages(restored.context, restored.lines)
     return items if recorded else whole(reader, items)
 
@@ -257,7 +265,15 @@ def _notes(reader: Readable, rows: Sequence[Skeleton]) -> Steps[tuple[Note, ...]
     lines = yield from reader.replica.lines_at([row.at for row in rows])
     yield from reader.blobs.fetch(lines.values())
     return tuple(
-        Note(row.id, row.kind, row.target, read_brief(row), _body(lines[row.at], reader), row.time) for row in rows
+        Note(
+            id=row.id,
+            kind=row.kind,
+            target=row.target,
+            brief=read_brief(row),
+            payload=_body(lines[row.at], reader),
+            time_ms=row.time,
+        )
+        for row in rows
     )
 
 
@@ -323,7 +339,7 @@ def follow(reader: Readable, *, poll_seconds: float = 1.0, first: int | None = N
             yield Pause(poll_seconds)
 
 
-class Stored(msgspec.Struct, frozen=True, kw_only=True):
+class SessionSize(msgspec.Struct, frozen=True, kw_only=True):
     """The space that a session takes in the store."""
 
     records: int
@@ -334,11 +350,11 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Segments whose records larger segments hold as well; merging removes them."""
 
 
-def stored(reader: Readable) -> Steps[Stored]:
+def stored(reader: Readable) -> Steps[SessionSize]:
     """Count the stored objects, from names alone."""
     where = yield from survey(reader.keys)
     size = sum(segment.size for segment in where.segments)
-    return Stored(
+    return SessionSize(
         records=where.end,
         segments=len(where.segments),
         segment_bytes=size,
