@@ -1,7 +1,7 @@
 """Importers: session files of other programs, read as drafts, and as these programs see them."""
 
-from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.discovery import Folder, Recent, discover, find_sessions, recent
+from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.file_repair import Repaired, diagnose, repair
 from treering.importers.origin import Origin, origin_of
 from treering.importers.parsed_file import Diagnosis, FileFinding
