@@ -4,6 +4,9 @@ PYTHON ?= python3
 # More than four processes cost more in starting servers than they save.
 PYTEST_ARGS ?= -n auto --maxprocesses=4 --dist=loadgroup
 
+# Tests start about a thousand processes. Where Python may not keep what it compiled, each compiles this package again.
+export PYTHONDONTWRITEBYTECODE =
+
 SCHEDULES ?= 20000
 SESSIONS ?= 1000
 

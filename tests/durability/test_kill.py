@@ -87,6 +87,7 @@ def test_killed_at_random_instants(waiting: bool, tmp_path: Path, fault_log: Fau
         oracle = stage_of(local_backend(folder), life.stages[acknowledged : acknowledged + 2])
         if follower is None and number % GO_ON_EVERY == 0 and oracle.parents:
             oracle = go_on(local_backend(folder), oracle)
+            assert local_backend(folder).store().verify("s") == []  # not even waste is left
         worker = follower or Worker(folder)
         if follower is None:
             assert worker.hear() == "open"

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.durability.disk import Disk, installed
 from tests.durability.script import Player, check, plan
@@ -78,7 +79,7 @@ class Forgetful(Disk):
 
     def __init__(self, folder: Path, forgets: str) -> None:
         super().__init__(folder)
-        self.sync = self.sync._replace(**{forgets: lambda _: None})
+        self.sync = msgspec.structs.replace(self.sync, **{forgets: lambda _: None})
 
 
 @pytest.mark.parametrize("forgets", ["data", "whole"])
