@@ -44,6 +44,23 @@ store.delete("t")
 """
 
 
+UNNEEDED = [
+    "asyncio", "concurrent", "csv", "dataclasses", "email", "hashlib", "http", "json", "logging", "pathlib", "pickle",
+    "random", "shutil", "signal", "socket", "sqlite3", "statistics", "subprocess", "tempfile", "urllib", "zipfile",
+]  # fmt: skip
+"""Of the standard library: what resuming needs neither itself nor through msgspec and zstandard."""
+OURS_MAX = 87
+"""Modules of ours that a resume loads. Each costs every new process about 0.3 ms, so this number only ever falls."""
+RESUME = """
+import sys
+import treering
+with treering.open(sys.argv[2]).session("s", create=False) as session:
+    assert [item.node for item in session.context] and session.state == {"n": 1}
+unneeded = sys.argv[1].split(",")
+print(*sorted(name for name in sys.modules if name.partition(".")[0] in [*unneeded, "treering"]))
+"""
+
+
 def modules_after(code: str, *arguments: object) -> list[str]:
     """The heavy modules that a fresh interpreter has loaded after `code`."""
     return finish(start(SEEN + code + "\nseen()", ",".join(HEAVY), *arguments, prelude="")).split()
@@ -63,6 +80,15 @@ def test_a_local_store_is_light(tmp_path: Path) -> None:
 def test_a_memory_store_is_light() -> None:
     """So does a store in memory."""
     assert modules_after(LOCAL, "memory://light") == []
+
+
+def test_a_resume_loads_little(tmp_path: Path) -> None:
+    """A new process that resumes a session loads nothing that it does without, and few modules of ours."""
+    with treering.open(tmp_path).session("s") as session:
+        session.commit([treering.user("x"), treering.assistant("y")], state={"n": 1})
+    loaded = finish(start(RESUME, ",".join(UNNEEDED), tmp_path, prelude="")).split()
+    assert [name for name in loaded if not name.startswith("treering")] == []
+    assert len(loaded) <= OURS_MAX, loaded
 
 
 def test_the_asynchronous_half_is_loaded_when_it_is_named() -> None:

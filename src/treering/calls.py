@@ -12,7 +12,9 @@ Rule 3: leaving out a call or result changes nothing else, nor the order.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from treering.messages import Fields, common, shape_of
 
@@ -31,7 +33,7 @@ _LISTS: Final = frozenset({"content", "contents", "parts", "tool_calls", "toolca
 _THINKING: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 
-class Call(NamedTuple):
+class Call(msgspec.Struct, frozen=True):
     """A call of a tool in a message."""
 
     id: str
@@ -44,7 +46,7 @@ class Call(NamedTuple):
     """Its place in the message."""
 
 
-class Result(NamedTuple):
+class Result(msgspec.Struct, frozen=True):
     """The result of a call in a message."""
 
     id: str
@@ -57,7 +59,7 @@ Place: TypeAlias = tuple[str, int]
 """The field of a message, and the index in the list that it holds; an empty field is the message itself."""
 
 
-class Unanswered(NamedTuple):
+class Unanswered(msgspec.Struct, frozen=True):
     """A call that has no result."""
 
     at: int
@@ -65,7 +67,7 @@ class Unanswered(NamedTuple):
     call: Call
 
 
-class Orphan(NamedTuple):
+class Orphan(msgspec.Struct, frozen=True):
     """A result without its call."""
 
     at: int
@@ -73,7 +75,7 @@ class Orphan(NamedTuple):
     result: Result
 
 
-class Pair(NamedTuple):
+class Pair(msgspec.Struct, frozen=True):
     """A call and its result."""
 
     call_at: int
@@ -84,7 +86,7 @@ class Pair(NamedTuple):
     result: Result
 
 
-class Pairing(NamedTuple):
+class Pairing(msgspec.Struct, frozen=True):
     """The pairs of calls and results of a conversation; each list in the order of the conversation."""
 
     pairs: tuple[Pair, ...]

@@ -41,7 +41,7 @@ READING = {
 WRITING = {
     "append": "verbs.conversation.append",
     "commit": "verbs.conversation.commit",
-    "flush": "record.flush",
+    "flush": "session_body.flush",
     "compact": "verbs.conversation.compact",
     "close_open_calls": "verbs.open_calls.close_open_calls",
     "set_model": "verbs.conversation.set_model",

@@ -12,7 +12,7 @@ from msgspec import UNSET
 from treering.api import session_body
 from treering.api.async_view import AsyncReading
 from treering.api.awaiting import AwaitingWriting
-from treering.session import record, verbs
+from treering.session import verbs
 from treering.session.writer import Writer
 from treering.transcript.node import HERE
 
@@ -120,7 +120,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
 
     async def flush(self) -> None:
         """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
-        await self.perform(record.flush)
+        await self.perform(session_body.flush)
 
     async def compact(
         self,

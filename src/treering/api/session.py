@@ -12,7 +12,7 @@ from msgspec import UNSET
 from treering.api import session_body
 from treering.api.blocking import BlockingWriting
 from treering.api.view import Reading
-from treering.session import record, verbs
+from treering.session import verbs
 from treering.session.writer import Writer
 from treering.transcript.node import HERE
 
@@ -120,7 +120,7 @@ class Session(Reading[Writer], BlockingWriting):
 
     def flush(self) -> None:
         """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
-        self.perform(record.flush)
+        self.perform(session_body.flush)
 
     def compact(
         self,

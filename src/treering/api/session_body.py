@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treering import erasure
-from treering.session import record
+from treering import erasure, session
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -48,8 +47,13 @@ def erase(
     return (yield from erasure.erasing.finished(receipt, writer.keys))
 
 
+def flush(writer: Writer) -> Steps[None]:
+    """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+    return session.record.flush(writer)
+
+
 def close(writer: Writer) -> Steps[None]:
     """Record buffered drafts, and write `latest` so that it covers everything."""
-    if writer.options.first_write != "assistant" or writer.replica.exists:
-        yield from record.flush(writer)
+    if writer.unrecorded and (writer.options.first_write != "assistant" or writer.replica.exists):
+        yield from flush(writer)
     yield from writer.close()

@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
 from types import MappingProxyType
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from treering import store
 from treering.errors import UsageError
 from treering.format.erasure import Erased
 from treering.session.agent_state import decoded_manager, decoded_state, erased_state
@@ -15,8 +16,10 @@ from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
 from treering.session.reader import Readable
 from treering.storage.effects import Job
-from treering.store.info import SessionInfo, info_of
 from treering.store.place import Opened
+
+if TYPE_CHECKING:
+    from treering.store.info import SessionInfo
 
 R = TypeVar("R", bound=Readable)
 P = ParamSpec("P")
@@ -100,7 +103,7 @@ class SessionProperties(Generic[R]):
     @property
     def info(self) -> SessionInfo:
         """The session's card as of now: title, project, counts, ..."""
-        return info_of(self._reader.replica.state.card, self._reader.keys.prefix)
+        return store.info.info_of(self._reader.replica.state.card, self._reader.keys.prefix)
 
     @property
     def context(self) -> tuple[ContextItem, ...]:

@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Unpack
 
-from treering import maintenance, store
+from treering import journal, maintenance, store
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, UsageError
 from treering.ids import now_ms
-from treering.journal import life
 from treering.session import verbs
 from treering.session.options import Options
 from treering.session.reader import Reader
@@ -22,9 +21,6 @@ from treering.session.state import DEFAULT_POLICY
 from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Perform, Performer, Stream, on
 from treering.storage.requests import Steps
-from treering.store.catalogue import CARDS_AT_ONCE_MAX, Sessions, list_cards, list_sessions, newest, read_cards
-from treering.store.info import SessionInfo
-from treering.store.inventory import namespaces
 from treering.store.place import LoadFacts, Opened, Opening, OpenOptions, Place, loaded_card, wanted_by
 from treering.transcript.node import Draft
 
@@ -33,6 +29,8 @@ if TYPE_CHECKING:
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.verify import Finding
+    from treering.store.catalogue import Sessions
+    from treering.store.info import SessionInfo
     from treering.store.loading import Progress
 
 
@@ -51,7 +49,7 @@ class StoreBody:
 
         A name of more than about 100 characters is stored and listed as its hash: `=h` and 64 digits.
         """
-        found = yield from namespaces(self._place.prefix, appends=self._place.driver.appends)
+        found = yield from store.inventory.namespaces(self._place.prefix, appends=self._place.driver.appends)
         return {name: self._place.at(prefix) for name, prefix in found.items()}
 
     def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Steps[Opened[Writer]]:
@@ -102,7 +100,7 @@ class StoreBody:
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
         """
-        return list_sessions(
+        return store.catalogue.list_sessions(
             self._place.prefix,
             appends=self._place.driver.appends,
             limit=limit,
@@ -117,9 +115,10 @@ class StoreBody:
         Args:
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
         """
-        listings = yield from list_cards(self._place.prefix, appends=self._place.driver.appends, below=below)
-        for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
-            yield Items((yield from read_cards(listings[start : start + CARDS_AT_ONCE_MAX])))
+        place, count = self._place, store.catalogue.CARDS_AT_ONCE_MAX
+        listings = yield from store.catalogue.list_cards(place.prefix, appends=place.driver.appends, below=below)
+        for start in range(0, len(listings), count):
+            yield Items((yield from store.catalogue.read_cards(listings[start : start + count])))
 
     def recent(
         self, *, project: str | None = None, cwd: str | None = None, below: bool = False
@@ -131,8 +130,8 @@ class StoreBody:
             cwd: Only those with this working directory.
             below: Include the namespaces in this store, however deep.
         """
-        wanted = wanted_by(project, cwd)
-        return newest(self._place.prefix, appends=self._place.driver.appends, wanted=wanted, below=below)
+        place, wanted = self._place, wanted_by(project, cwd)
+        return store.catalogue.newest(place.prefix, appends=place.driver.appends, wanted=wanted, below=below)
 
     def spawn(self, parent: Performer, session: str, *, task: str) -> Job[Opened[Writer]]:
         """Start a session for a subagent, linked with its parent in both directions.
@@ -145,7 +144,7 @@ class StoreBody:
         Raises:
             ConflictError: A session of that name exists.
         """
-        yield from life.require_free(self._place.keys(session))
+        yield from journal.life.require_free(self._place.keys(session))
         card = yield Perform(lambda: parent.perform(verbs.forking.link_child, session, task))
         return (yield from self._place.open(Opening(session, card, Options())))
 
@@ -206,10 +205,10 @@ class StoreBody:
         Raises:
             UnavailableError: The sessions cannot be listed.
         """
-        listings = yield from list_cards(self._place.prefix, appends=self._place.driver.appends)
+        listings = yield from store.catalogue.list_cards(self._place.prefix, appends=self._place.driver.appends)
         rows: list[SessionInfo] = []
-        for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
-            rows += yield from read_cards(listings[start : start + CARDS_AT_ONCE_MAX])
+        for start in range(0, len(listings), store.catalogue.CARDS_AT_ONCE_MAX):
+            rows += yield from store.catalogue.read_cards(listings[start : start + store.catalogue.CARDS_AT_ONCE_MAX])
         retaining = maintenance.retaining.Retaining(
             self._place, policy, now_ms() if now is None else int(now.timestamp() * 1000)
         )
@@ -236,7 +235,7 @@ class StoreBody:
             raise UsageError("a copy needs another name or another store", kind="copy")
         reader = self._place.reader(session)
         yield from reader.resume()
-        yield from on(where.driver, life.require_free(keys))
+        yield from on(where.driver, journal.life.require_free(keys))
         yield from on(where.driver, where.prepare())
         yield from store.loading.copy_session(reader, where.driver, keys, progress)
 
@@ -298,7 +297,7 @@ class StoreBody:
         """
         place, chosen = self._place, find_policy(policy)
         keys = place.keys(session)
-        yield from life.require_free(keys)
+        yield from journal.life.require_free(keys)
         yield from place.prepare()
         from treering.session.loader import Loader
 
@@ -342,7 +341,7 @@ class StoreBody:
                 remedy="choose another name: the damaged session is left as it is",
             )
         keys = where.keys(into)
-        yield from on(where.driver, life.require_free(keys))
+        yield from on(where.driver, journal.life.require_free(keys))
         yield from on(where.driver, where.prepare())
         return (
             yield from maintenance.repair.repair_session(

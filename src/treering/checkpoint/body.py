@@ -17,7 +17,6 @@ so for `manager`. An item is the id of its node, or an object with `node` and a 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -106,6 +105,8 @@ def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
         return decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass  # damaged, with a lone surrogate, or nested without end
+    import json  # slow to import, and what resumes a session does without
+
     try:
         return msgspec.convert(_with_raws(json.loads(bytes(raw))), decoder.type)
     except (ValueError, RecursionError) as error:  # msgspec's errors, too, are ValueErrors
@@ -114,6 +115,8 @@ def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
 
 def _join(value: object) -> bytes:
     """Return JSON in ASCII, with what is raw embedded as it is and fields without a value left out."""
+    import json  # slow to import, and what resumes a session does without
+
     if isinstance(value, Raw):
         return bytes(value)
     if isinstance(value, ItemForm):
@@ -141,6 +144,8 @@ def _with_raws(value: object) -> object:
 
 
 def _field_with_raws(name: str, field: object) -> object:
+    import json  # slow to import, and what resumes a session does without
+
     if name in _RAW_FIELDS:
         return _raw(field)
     if name == "checkpoint":  # a form of its own, whose names are text and no values
@@ -151,6 +156,8 @@ def _field_with_raws(name: str, field: object) -> object:
 
 
 def _raw(value: object) -> Raw:
+    import json  # slow to import, and what resumes a session does without
+
     if is_erased(encoded := json.dumps(value, separators=(",", ":")).encode()):
         return Raw(encoded)  # no value any more
     # Decoded and encoded again by `format.values`, bytes come out as they were first written.

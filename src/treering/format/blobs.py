@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hashlib
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 import msgspec
 
+from treering.digests import sha256
 from treering.errors import UsageError
 
 BASE64_BYTES_MIN: Final = 32 * 1024
@@ -96,7 +96,7 @@ def extract(value: object, inside: Collection[str] = ()) -> tuple[object, dict[s
         if found is None:
             return part
         data, form, prefix = found
-        digest = hashlib.sha256(data).hexdigest()
+        digest = sha256(data)
         if digest in inside:
             return part
         blobs[digest] = data

@@ -6,7 +6,6 @@ the state of the conversation manager. All other bytes of a record stay the same
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Collection, Iterable
 
 from treering.format.line import CHECKSUM_BYTES, close_line
@@ -83,6 +82,8 @@ def _cut_form(form: bytes, gone: frozenset[str]) -> bytes:
 
 
 def _message_in(form: bytes) -> tuple[str, bytes] | None:
+    import json  # slow to import, and what resumes a session does without
+
     if not form.startswith(b"{"):
         return None
     fields = fields_in(form)

@@ -15,8 +15,6 @@ is replaced by a tombstone without a message, so that references to the value st
 
 from __future__ import annotations
 
-import hashlib
-import json
 import zlib
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -26,6 +24,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
+from treering.digests import sha256
 from treering.format.copies import with_values, without_messages
 from treering.format.line import encode_object
 from treering.format.paths import SegmentName
@@ -212,7 +211,7 @@ def erased_of(body: bytes) -> Erased:
 
 def digest_of(body: bytes) -> str:
     """Return the digest by which a tombstone names the body that was erased."""
-    return hashlib.sha256(body).hexdigest()
+    return sha256(body)
 
 
 def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
@@ -226,6 +225,8 @@ def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
 
 
 def _mark(left: Erased) -> bytes:
+    import json  # slow to import, and what resumes a session does without
+
     try:
         encoded = msgspec.json.encode(left)
     except UnicodeEncodeError:  # a lone surrogate in the reason

@@ -16,8 +16,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
+import msgspec
 import zstandard
 
 from treering.errors import CorruptError
@@ -39,7 +40,7 @@ _DESCRIPTOR_MASK: Final = 0b11111
 _DESCRIPTOR: Final = 0b00100
 
 
-class Frame(NamedTuple):
+class Frame(msgspec.Struct, frozen=True):
     """Where one frame lies."""
 
     offset: int

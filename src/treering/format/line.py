@@ -11,7 +11,6 @@ few lines that have any are read with the standard library.
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from typing import Final, TypeVar
@@ -74,6 +73,8 @@ def check_version(line: bytes, *, key: str, offset: int = 0) -> None:
 
 
 def _version_slowly(line: bytes, *, key: str, offset: int) -> int:
+    import json  # slow to import, and what resumes a session does without
+
     try:
         version = json.loads(line)["treering"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -99,6 +100,8 @@ def encode_object(value: msgspec.Struct) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
+        import json  # slow to import, and what resumes a session does without
+
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
     if _surrogate_pair.search(text):
         raise UsageError("a string holds a surrogate pair as two characters")
@@ -121,6 +124,8 @@ def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, of
         return decoder.decode(line)
     except (ValueError, RecursionError):  # msgspec's errors are ValueErrors
         pass
+    import json  # slow to import, and what resumes a session does without
+
     try:
         return msgspec.convert(json.loads(line), decoder.type)
     except (ValueError, RecursionError) as error:

@@ -16,12 +16,12 @@ no `..` or NUL; and an encoded name holds no `/`: `org/42` becomes `org=2f42`.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from treering.digests import sha256
 from treering.errors import CorruptError, UsageError
 
 FORMAT_FILE: Final = "treering.json"
@@ -74,7 +74,7 @@ def encode_id(identifier: str) -> str:
         name = f"={data[0]:02x}{name[1:]}"
     if name[-1] == ".":  # Windows drops it
         name = f"{name[:-1]}=2e"
-    return name if len(name) <= NAME_CHARS_MAX else _HASHED + hashlib.sha256(data).hexdigest()
+    return name if len(name) <= NAME_CHARS_MAX else _HASHED + sha256(data)
 
 
 def decode_id(name: str) -> str | None:

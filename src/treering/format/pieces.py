@@ -5,7 +5,6 @@ So fields of a later version are kept when a struct is read and written again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, TypeAlias
@@ -26,6 +25,8 @@ def fields_in(data: bytes | Raw) -> dict[str, bytes]:
     try:
         return {name: bytes(raw) for name, raw in _fields.decode(data).items()}
     except (msgspec.DecodeError, UnicodeDecodeError):  # a key with a lone surrogate
+        import json  # slow to import, and what resumes a session does without
+
         loaded = json.loads(bytes(data))
         return {name: json.dumps(field, separators=(",", ":")).encode() for name, field in loaded.items()}
 
@@ -37,6 +38,8 @@ def entries_in(data: bytes | Raw) -> list[bytes]:
 
 def join_fields(fields: Mapping[str, bytes]) -> bytes:
     """Return a JSON object of fields that are JSON already."""
+    import json  # slow to import, and what resumes a session does without
+
     return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), raw) for name, raw in fields.items())
 
 

@@ -11,7 +11,6 @@ Callers keep lines, not records. Lines are never encoded again, so unknown field
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from typing import Annotated, Final
@@ -100,7 +99,6 @@ _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Record)
 _envelope_decoder = msgspec.json.Decoder(Envelope)
 _json_checker = msgspec.json.Decoder(Raw)
-_scanner = json.JSONDecoder()
 _by = re.compile(rb'\{"at":[0-9]+,"by":"([ !#-\[\]-~]*)"')  # what JSON writes as it is
 
 
@@ -167,6 +165,8 @@ def _check_json(raw: Raw, name: str) -> None:
 
 
 def _check_json_slowly(data: bytes, name: str) -> None:
+    import json  # slow to import, and what resumes a session does without
+
     try:
         json.loads(data.decode())
     except (ValueError, RecursionError) as error:
@@ -215,6 +215,8 @@ def decode_record(line: bytes, *, key: str = "", offset: int = 0) -> Record:
 
 def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
     """Decode field by field with the standard library: lone surrogates, or a `body` inside brief or links."""
+    import json  # slow to import, and what resumes a session does without
+
     try:
         spans = _spans(line.decode("utf-8", "surrogateescape"))
         brief, body = (Raw(spans.pop(name, "{}").encode("utf-8", "surrogateescape")) for name in _RAWS)
@@ -227,14 +229,17 @@ def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
 
 def _spans(text: str) -> dict[str, str]:
     """Return the text of each field of a JSON object without white space between its tokens."""
+    import json  # slow to import, and what resumes a session does without
+
+    scanner = json.JSONDecoder()
     spans: dict[str, str] = {}
     place = 1
     while text[place - 1] in "{,":
-        name, place = _scanner.raw_decode(text, place)
+        name, place = scanner.raw_decode(text, place)
         if type(name) is not str:
             raise ValueError("a name is no text")
         start = place + 1
-        _, place = _scanner.raw_decode(text, start)
+        _, place = scanner.raw_decode(text, start)
         spans[name] = text[start:place]
         place += 1
     return spans

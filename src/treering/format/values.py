@@ -24,7 +24,6 @@ of these types: an IntEnum that came back as an int would have changed without a
 from __future__ import annotations
 
 import base64
-import json
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -100,6 +99,8 @@ def fields_of(value: object) -> Fields:
 
 
 def _load_slowly(data: bytes) -> Any:
+    import json  # slow to import, and what resumes a session does without
+
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:

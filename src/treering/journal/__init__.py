@@ -4,4 +4,27 @@
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
 walks all records, `merge` tidies segments, `life` creates and deletes. The rules they keep stand in
 `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
+
+Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treering._late import late, modules
+
+if TYPE_CHECKING:
+    from treering.journal import (
+        append as append,
+        cover as cover,
+        erase as erase,
+        life as life,
+        merge as merge,
+        moment as moment,
+        purge as purge,
+        read as read,
+    )
+
+_MODULES = ("append", "cover", "erase", "life", "merge", "moment", "purge", "read")
+__getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -2,5 +2,17 @@
 
 `state` folds the records into the current state of a session. `reader` and `writer` put together the parts of a session
 opened for reading or writing; `verbs` holds the operations on them. All are protocols without I/O: the facades in
-`treering.api` run them, blocking or asynchronously.
+`treering.api` run them, blocking or asynchronously. A resume does without some
+modules; these are imported when they are first used.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from treering._late import late, modules
+
+if TYPE_CHECKING:
+    from treering.session import index as index, record as record
+
+__getattr__ = late(__name__, modules(__name__, "index", "record"))

@@ -9,15 +9,15 @@ goes on beside the other writer's records: under the same parent, on a head of i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
+from treering import journal
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
 from treering.format.record import Record, encode_record
 from treering.ids import new_nonce
-from treering.journal.append import Appended, Overtaken, append, require_one_append, settle
 from treering.journal.attempts import Attempts
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -31,6 +31,9 @@ from treering.session.room import require_card, require_room
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.journal.append import Appended, Overtaken
 
 
 class Planned(Protocol):
@@ -146,14 +149,14 @@ class Appender:
         """
         if self._pending is not None:
             pending = self._pending
-            outcome = yield from settle(pending.view, by=pending.by, nonce=new_nonce())
+            outcome = yield from journal.append.settle(pending.view, by=pending.by, nonce=new_nonce())
             self._pending = None
-            if isinstance(outcome, Overtaken):
+            if isinstance(outcome, journal.append.Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
             elif pending.planned.moved:  # the handle may have moved since, by a refresh
                 self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
-            return isinstance(outcome, Appended)
+            return isinstance(outcome, journal.append.Appended)
         return False
 
     # append
@@ -195,7 +198,7 @@ class Appender:
                 yield from self._blobs.store(planned.blobs)
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
-            if isinstance(outcome, Appended):
+            if isinstance(outcome, journal.append.Appended):
                 if self._upkeep.seal_is_due or self._upkeep.card_is_due or not self._position.is_known:
                     yield from self._keep_up()
                 return planned
@@ -229,7 +232,7 @@ class Appender:
         Raises:
             UsageError: A record is too large, or its brief is; or all of them are too much for one append.
         """
-        require_one_append(self._replica.keys, [encode_record(record) for record in records])
+        journal.append.require_one_append(self._replica.keys, [encode_record(record) for record in records])
 
     def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
         self.count += 1
@@ -240,14 +243,14 @@ class Appender:
         self.buffered = self.buffered[len(planned.buffered) :]
         self._save()
         try:
-            outcome = yield from append(view, planned.records, by=by, nonce=by)
+            outcome = yield from journal.append.append(view, planned.records, by=by, nonce=by)
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
                 self._withdraw(planned)
             if error.kind != "tail_full":
                 raise
             return (yield from self._append_to_sealed(planned))
-        if isinstance(outcome, Overtaken):
+        if isinstance(outcome, journal.append.Overtaken):
             self._withdraw(planned)
         self._pending = None
         return outcome
@@ -259,7 +262,7 @@ class Appender:
         if self._replica.view.unsealed_lines or self._moved_on(seen, end):  # rule: plan-again
             now = yield from resume(self._replica.keys)
             now.require_same_life(self._replica.view.life)
-            return Overtaken(now, by="")
+            return journal.append.Overtaken(now, by="")
         return (yield from self._append(planned))
 
     def _withdraw(self, planned: Planned) -> None:
@@ -273,12 +276,12 @@ class Appender:
         Raises:
             ConflictError: Another writer recorded something in this exclusive session, and nothing of ours was written.
         """
-        landed, state = isinstance(outcome, Appended), self._replica.state
+        landed, state = isinstance(outcome, journal.append.Appended), self._replica.state
         moved = landed and planned.moved
         stood = moved or state.heads.heads.get(self._position.head) == self._position.node
         if moved and self._options.shared:
             state.follow = planned.head
-        if isinstance(outcome, Appended):
+        if isinstance(outcome, journal.append.Appended):
             self._upkeep.count(outcome)
         foreign = self._fold(outcome)
         if landed and planned.made is not None and planned.caught_up:
@@ -296,7 +299,7 @@ class Appender:
         """Fold the new records; true if another writer recorded some of them."""
         state, view = self._replica.state, outcome.view
         end = state.end
-        if isinstance(outcome, Appended) and outcome.records and end == outcome.first:
+        if isinstance(outcome, journal.append.Appended) and outcome.records and end == outcome.first:
             for record, line in zip(outcome.records, outcome.lines, strict=True):
                 state.apply(record, line)
             self._replica.note(view)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 
 from treering.checkpoint.context import Context
+from treering.digests import sha256
 from treering.format.record import decode_record
 from treering.session.payload import blobs_in
 from treering.session.replica import Replica
@@ -93,4 +93,4 @@ def _blob(answer: Answer, digest: str) -> bytes | None:
     One damaged picture must not hide a conversation: a text note replaces it, and `verify` names the object.
     """
     there = found_in(answer)
-    return there.data if there is not None and hashlib.sha256(there.data).hexdigest() == digest else None
+    return there.data if there is not None and sha256(there.data) == digest else None

@@ -6,6 +6,7 @@ Folding tombstones gives the same state as folding the records and removing the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -15,8 +16,10 @@ from treering.checkpoint.policy import Policy
 from treering.format.erasure import Burials, Erasure
 from treering.format.record import decode_record
 from treering.format.register import Latest
-from treering.journal.erase import Bury
 from treering.session.state import SessionState, decode_state, encode_state
+
+if TYPE_CHECKING:
+    from treering.journal.erase import Bury
 
 
 def bury_state(state: SessionState, marks: Burials, *, since: int) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
 
 import msgspec
 
@@ -18,11 +20,13 @@ from treering.format.record import Record, Skeleton, decode_record
 from treering.ids import time_of
 from treering.journal.attempts import Attempts
 from treering.session.blobs import Blobs
-from treering.session.index import Index
 from treering.session.payload import decode_payload
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Here, Node
+
+if TYPE_CHECKING:
+    from treering.session.index import Index
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +38,7 @@ class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
     """The message itself: the node's payload, an edited one, or what a view makes of it."""
 
 
-class Restored(NamedTuple):
+class Restored(msgspec.Struct, frozen=True):
     """Context and state of a session at some node."""
 
     node: str | None

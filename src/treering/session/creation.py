@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from treering import journal
 from treering.errors import ConflictError
 from treering.format.record import Record
 from treering.format.register import Card
 from treering.ids import new_nonce
-from treering.journal import life
 from treering.journal.resume import resume
 from treering.session.blobs import Blobs
 from treering.session.content import Content
@@ -85,7 +85,7 @@ class Creation:
         lines = encode_state(SessionState(card, self._replica.policy))
         self._lives.append(new_nonce())  # rule: create-under-new-life
         try:
-            view = yield from life.create(keys, card, lines, life=self._lives[-1], nonce=new_nonce())
+            view = yield from journal.life.create(keys, card, lines, life=self._lives[-1], nonce=new_nonce())
         except ConflictError as error:
             if self._options.shared:
                 yield from self._replica.load()

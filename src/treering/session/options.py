@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.session.hooks import Hooks
-from treering.session.redaction import Redaction
+
+if TYPE_CHECKING:
+    from treering.session.redaction import Redaction
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,21 +7,23 @@ Rule 2: what was read stays: a position that once had a record has that record f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
+from treering import journal, session
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, skeleton_of
 from treering.format.register import Card
-from treering.journal.read import records_at, skeletons
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.session.burial import bury_state
-from treering.session.index import Index
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Steps
+
+if TYPE_CHECKING:
+    from treering.session.index import Index
 
 Listener: TypeAlias = Callable[[list[Record]], None]
 """Called with the new records of a read."""
@@ -178,10 +180,10 @@ class Replica:
     def index(self) -> Steps[Index]:
         """The skeleton of the whole session, read once and then kept up to date; empty before its first record."""
         if self.known_view is None:
-            return Index()
+            return session.index.Index()
         while self._index is None:
-            _, rows = yield from skeletons(self.keys, self.view.life)
-            self._index = self._extended(Index(rows[: self.view.end]), self.view)
+            _, rows = yield from journal.read.skeletons(self.keys, self.view.life)
+            self._index = self._extended(session.index.Index(rows[: self.view.end]), self.view)
             if self._index is None:
                 yield from self.catch_up()
         return self._index
@@ -199,7 +201,7 @@ class Replica:
 
     def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
         """Record lines by position, from memory where possible."""
-        return (yield from records_at(self.view, sorted(set(positions)))) if positions else {}
+        return (yield from journal.read.records_at(self.view, sorted(set(positions)))) if positions else {}
 
 
 def _ignore(new: list[Record]) -> None:

@@ -11,7 +11,9 @@ savepoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
+
+import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from treering.session.state import SessionState
 
 
-class Followed(NamedTuple):
+class Followed(msgspec.Struct, frozen=True):
     """The part of a state that belongs to the followed head, which may differ from the session's current head."""
 
     follow: str | None
@@ -63,7 +65,7 @@ class Followed(NamedTuple):
         state.borrowed = self.borrowed
 
 
-class Savepoint(NamedTuple):
+class Savepoint(msgspec.Struct, frozen=True):
     """The saved memory of a handle."""
 
     view: View | None

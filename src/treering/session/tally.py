@@ -18,7 +18,6 @@ from treering.ids import IdClock
 from treering.messages import without_reminders
 from treering.session.payload import decode_payload, preview_payload
 from treering.transcript.heads import Heads
-from treering.transcript.parts import parts_of
 
 # Fields of the card that notes about the whole session set.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
@@ -163,6 +162,8 @@ def first_prompt(body: bytes) -> str:
 
 def _said(payload: object) -> str:
     """The text of a message in the format of a program whose sessions are imported."""
+    from treering.transcript.parts import parts_of  # who resumes a session does not look for its first prompt
+
     return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
 
 

@@ -10,18 +10,13 @@ session even if the process is killed in between.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+from treering import journal
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
-from treering.journal.append import Appended
 from treering.journal.attempts import ATTEMPTS_MAX, Attempts
-from treering.journal.cover import cover
-from treering.journal.erase import SweptBlobs, heal, sweep, sweep_blobs
 from treering.journal.limits import SealSchedule
-from treering.journal.merge import Merged, optimize
-from treering.journal.moment import require_one_moment
-from treering.journal.purge import sweep_folders
-from treering.journal.read import Survey, survey
 from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
 from treering.session.fence import Fence
@@ -29,6 +24,12 @@ from treering.session.position import Position
 from treering.session.replica import Replica
 from treering.session.state import SessionState, decode_state, encode_state, knows
 from treering.storage.requests import Steps
+
+if TYPE_CHECKING:
+    from treering.journal.append import Appended
+    from treering.journal.erase import SweptBlobs
+    from treering.journal.merge import Merged
+    from treering.journal.read import Survey
 
 CARD_LAG_MS_MAX = 60_000
 """After that time an append is followed by a new card, so that lists show which sessions are active."""
@@ -68,7 +69,7 @@ class Upkeep:
             CorruptError: Registers and segments are of two moments.
         """
         if not self.may_write:
-            yield from require_one_moment(self._replica.view)
+            yield from journal.moment.require_one_moment(self._replica.view)
             self._sound_life = self._replica.view.life
 
     # costs
@@ -145,7 +146,7 @@ class Upkeep:
         state.lines |= lines or {}
         if self._replica.view.end == self._replica.view.covers:  # rule: carry-on
             state.lines |= self._carried()
-        outcome = yield from cover(
+        outcome = yield from journal.cover.cover(
             self._replica.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
         )
         self._replica.replace(outcome.view)
@@ -194,7 +195,7 @@ class Upkeep:
     def heal(self) -> Steps[None]:
         """Remove from `latest` what the tail lists as erased, whichever process began that erasure."""
         bury = latest_burier(self._replica.asked_policy, self._replica.keys.latest)
-        view = yield from heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
+        view = yield from journal.erase.heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
         self._fence.absorb(view)
 
     def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
@@ -205,8 +206,8 @@ class Upkeep:
         """
         yield from self.heal()
         keys, life = self._replica.keys, self._replica.view.life
-        segments = yield from sweep(keys, life, unique=new_nonce)
-        blobs = yield from sweep_blobs(keys, life)
+        segments = yield from journal.erase.sweep(keys, life, unique=new_nonce)
+        blobs = yield from journal.erase.sweep_blobs(keys, life)
         yield from self._position.ensure_context()  # a part of it may have been erased
         return segments, blobs
 
@@ -217,15 +218,15 @@ class Upkeep:
             everything: Merge whatever can be merged, and remove leftovers of earlier generations.
         """
         yield from self.require_one_moment()
-        where: Survey | None = yield from survey(self._replica.keys, self._replica.view.life)
+        where: Survey | None = yield from journal.read.survey(self._replica.keys, self._replica.view.life)
         if where is not None and where.burials:  # rule: tidy-erases
             yield from self._fence.catch_up()
             yield from self.finish_erasing()
             where = None
         if everything:
-            yield from sweep_folders(self._replica.keys, nonce=new_nonce())
+            yield from journal.purge.sweep_folders(self._replica.keys, nonce=new_nonce())
         self._seals = 0
-        return (yield from optimize(self._replica.keys, new_nonce, everything=everything, where=where))
+        return (yield from journal.merge.optimize(self._replica.keys, new_nonce, everything=everything, where=where))
 
     @property
     def should_optimize(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
+
+import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
@@ -25,7 +27,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 
-class _Saved(NamedTuple):
+class _Saved(msgspec.Struct, frozen=True):
     """The saved memory of a writer."""
 
     known: Savepoint

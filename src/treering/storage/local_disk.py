@@ -9,12 +9,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+import msgspec
+
+from treering.digests import blake2b
 from treering.errors import AccessError, TreeringError, UnavailableError
 from treering.ids import new_nonce
 from treering.storage import rules
@@ -47,7 +48,7 @@ _UNAVAILABLE = {
 }
 
 
-class Sync(NamedTuple):
+class Sync(msgspec.Struct, frozen=True):
     """How bytes are forced to disk; tests put failing ones in its place."""
 
     data: Callable[[int], None]
@@ -226,7 +227,7 @@ def link_of(link: str) -> str:
 
 def content_version(data: bytes) -> Version:
     """Return the version of a file that is only ever replaced."""
-    return Version(hashlib.blake2b(data, digest_size=16).hexdigest())
+    return Version(blake2b(data, 16))
 
 
 @contextlib.contextmanager

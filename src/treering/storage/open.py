@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treering.errors import UnsafeStoreError, UsageError
 from treering.storage.local import LocalDriver
-from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ _S3 = ("s3", "s3a")
 # `s3:/bucket` is a typing error, not a folder named `s3:`. Two letters, or it is a drive.
 _LOOKS_LIKE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 
-_memories: dict[str, MemoryDriver] = {}
+_memories: dict[str, Driver] = {}
 _memories_lock = threading.Lock()
 
 
@@ -110,6 +109,8 @@ def _open_path(name: str, *, is_path: bool) -> Driver:
 
 
 def _open_memory(name: str) -> Driver:
+    from treering.storage.memory import MemoryDriver  # a store on a disk does without it
+
     with _memories_lock:
         return _memories.setdefault(name.strip("/"), MemoryDriver())
 

@@ -12,9 +12,9 @@ never used before (a nonce), since the version says nothing else about the bytes
 
 from __future__ import annotations
 
-import hashlib
 from functools import lru_cache
 
+from treering.digests import blake2b
 from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
 from treering.storage.requests import ABSENT, Append, Delete, Get, List, Put, Request, Version
 
@@ -130,7 +130,7 @@ def complete_bytes(data: bytes) -> int:
 
 def first_line_digest(data: bytes) -> str:
     """Return 16 hex digits that name the first line of a log; of an empty line if it has none."""
-    return hashlib.blake2b(data[: data.find(b"\n") + 1], digest_size=8).hexdigest()
+    return blake2b(data[: data.find(b"\n") + 1], 8)
 
 
 def join_version(digest: str, length: int) -> Version:

@@ -6,32 +6,30 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
 
+from treering import journal, store
 from treering.checkpoint.policy import Policy, find_policy
 from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
-from treering.journal import life
 from treering.journal.resume import Registers
 from treering.session.hooks import Hooks
 from treering.session.options import Options
 from treering.session.reader import Reader
-from treering.session.redaction import Redaction, Redactor
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
 from treering.storage.open import address_of, location_of, open_driver
-from treering.storage.proof import declare, prove
 from treering.storage.requests import Driver, Hold, Steps
-from treering.store.info import SessionInfo
-from treering.store.purging import purge_all, purge_one
 
 if TYPE_CHECKING:
+    from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
+    from treering.store.info import SessionInfo
 
 R = TypeVar("R")
 
@@ -85,7 +83,7 @@ class LoadFacts(TypedDict, total=False):
     extra: Mapping[str, object]
 
 
-class Opening(NamedTuple):
+class Opening(msgspec.Struct, frozen=True):
     """A session about to be opened."""
 
     session: str
@@ -176,6 +174,8 @@ class Place:
         """Before the first write of this process: check that the store honours conditions, and mark it as ours."""
         if self._proofs:
             return
+        from treering.storage.proof import declare, prove  # who only resumes writes nothing
+
         facts = {"created": time_text(now_ms()), "by": "treering"}
         if self.driver.proven or not self.driver.conditional:
             yield from declare(facts=facts)
@@ -246,7 +246,7 @@ class Place:
         """
         keys, hold = self.keys(session), self.hold(session, shared=False, create=False)
         try:
-            done = yield from life.delete(keys, nonce=new_nonce(), agreed=agreed)
+            done = yield from journal.life.delete(keys, nonce=new_nonce(), agreed=agreed)
             if done:
                 yield from ask_driver(lambda driver: driver.scrub(*keys.places))
         finally:
@@ -257,14 +257,14 @@ class Place:
     def purge(self, session: str | None = None, *, before_ms: int | None = None) -> Job[tuple[str, ...]]:
         """Remove the remains of one deleted session or of all, and leftovers of the driver; see `Store.purge`."""
         if session is not None:
-            names = yield from purge_one(self.keys(session))
+            names = yield from store.purging.purge_one(self.keys(session))
         else:
-            names = yield from purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
+            names = yield from store.purging.purge_all(self.prefix, appends=self.driver.appends, before_ms=before_ms)
         yield from ask_driver(lambda driver: driver.scrub(*(self.keys(name).home for name in names)))
         return names
 
 
-class Opened(NamedTuple, Generic[R]):
+class Opened(msgspec.Struct, Generic[R], frozen=True):
     """A session that was opened, for reading or for writing."""
 
     reader: R
@@ -358,7 +358,11 @@ def open_place(
         UsageError: The target is none of these.
         UnsafeStoreError: The store has no compare-and-swap, and `single_writer` was not promised.
     """
-    redaction = None if redactor is None else Redaction(redactor)
+    redaction = None
+    if redactor is not None:
+        from treering.session.redaction import Redaction  # few stores have one
+
+        redaction = Redaction(redactor)
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
     place = Place(driver, address=address_of(target), redaction=redaction, location=location_of(target, path))
     return place.namespace(namespace) if namespace else place
