@@ -1,4 +1,4 @@
-"""Run a part of what a test tries where all of it takes long and each item says little that others do not.
+"""Run a sample of a test's items if all take long and each adds little.
 
 `@pytest.mark.sampled(8, "verb")` keeps about one item in eight, and one at least for each value of `verb`. They are the
 same on every run. `@pytest.mark.whole` keeps none. With `TREERING_WHOLE` set all of them run (`make whole`), and so

@@ -193,7 +193,7 @@ def many_parts(size: int) -> dict[str, object]:
 
 @pytest.mark.parametrize("size", [RECORD_BYTES_MAX + 1, 100_000_000])
 def test_a_record_that_is_too_large_is_refused(place: Damaged, size: int) -> None:
-    """A record of 100 MB is refused before anything is written, says how much is too much, and the session goes on."""
+    """A record of 100 MB is refused before any write; the error names the limit, and the session stays usable."""
     with place.store().session("s") as session:
         session.append("a")
         before = place.stored()

@@ -54,7 +54,7 @@ def test_unknown_records_survive(damaged: Damaged, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["type", "edit kind"])
 def test_a_critical_record_is_read_around_and_not_sealed(damaged: Damaged, name: str) -> None:
-    """Marked critical, it may be read around; appending goes on; sealing is refused and says to upgrade."""
+    """Readers skip a critical unknown record; appends work; a seal is refused with the advice to upgrade."""
     line = add_record(damaged, UNKNOWN[name].replace('"brief"', '"critical":true,"brief"'))
     with damaged.store().session("s") as session:
         session.append("on")

@@ -106,7 +106,7 @@ def test_seal_merges(recorded: Recorded) -> None:
 
 
 def test_rm(recorded: Recorded) -> None:
-    """A session is deleted only if somebody says so, and only by its full name."""
+    """A session is deleted only after a confirmation, and only by its full name."""
     assert "--yes" in recorded.program("rm", "tea", code=2).err
     recorded.program("rm", "te", "--yes", code=3)
     assert recorded.store.view("tea").info.title == "Too much tea"

@@ -193,7 +193,7 @@ def test_settings_differ(recorded: Recorded) -> None:
 
 
 def test_open_calls(recorded: Recorded) -> None:
-    """What waits for a result is told where the state is told, and left out of what is sent."""
+    """Open calls are printed with the state, and left out of the context."""
     use = {"type": "tool_use", "id": "c9", "name": "boil", "input": {"cups": 2}}
     with recorded.store.session("tea") as session:
         node = session.append({"role": "assistant", "content": [use]}).node

@@ -86,7 +86,7 @@ def test_namespace(program: Program) -> None:
 
 
 def test_store_options(recorded: Recorded, program: Program, tmp_path: Path) -> None:
-    """The store may be named before or behind the command or by the environment; behind wins over before."""
+    """The store may be named before or after the command or by the environment; the option after it wins."""
     assert program("ls", "--store", tmp_path / "other").out == ""
     assert program.process("ls").rows[0][0] == "tea"
     named = Program(tmp_path / "other")

@@ -23,7 +23,7 @@ def test_odd_shapes(message: object) -> None:
 
 
 def test_first_line() -> None:
-    """A line tells what a message says and calls, cut to the length asked for."""
+    """A line has the text and calls of a message, cut to the given length."""
     message = {
         "role": "assistant",
         "content": [{"type": "text", "text": "I  look\nhere"}, {"type": "tool_use", "name": "ls"}],

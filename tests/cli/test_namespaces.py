@@ -67,7 +67,7 @@ def test_what_is_listed_can_be_typed_back(filled: Program) -> None:
 
 
 def test_a_name_that_several_have_is_asked_back(filled: Program) -> None:
-    """Each is told as it can be typed; what stands in the namespace in hand comes first."""
+    """Each name is printed as it can be typed; sessions of the chosen namespace come first."""
     done = filled("show", "twice", code=2)
     assert "--namespace=-Users-ann-shop twice" in done.err
     assert "--namespace=ann twice" in done.err

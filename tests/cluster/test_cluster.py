@@ -1,4 +1,4 @@
-"""Volume servers of a cluster are killed: with one of three gone work goes on, with two gone everybody is told."""
+"""Volume servers of a cluster are killed: with one of three gone work continues, with two gone every call fails."""
 
 from __future__ import annotations
 

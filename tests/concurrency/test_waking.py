@@ -166,7 +166,7 @@ MEANWHILE: dict[str, Callable[[Store, str], list[str] | None]] = {
 @pytest.mark.parametrize("meanwhile", MEANWHILE)
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_request_that_slept(verb: str, meanwhile: str, bed: Bed, fault_log: FaultLog) -> None:
-    """Whichever request slept: what others recorded is all there, and the sleeper is told what became of its own."""
+    """Whichever request is delayed: all records of other writers exist, and its sender learns the outcome."""
     for shared in (False, True):
         for number in range(REQUESTS_MAX):
             slept = bed.sleep(VERBS[verb], number, MEANWHILE[meanwhile], shared=shared)
@@ -212,7 +212,7 @@ for line in sys.stdin:
 
 @pytest.mark.parametrize("shared", [False, True], ids=["exclusive", "shared"])
 def test_a_stopped_process_on_disk(tmp_path: Path, fault_log: FaultLog, *, shared: bool) -> None:
-    """A stopped process keeps what it holds; woken up, it goes on beside what others wrote."""
+    """A stopped process keeps its lock; resumed, it continues beside the records of other writers."""
     process = start(CODE, tmp_path, shared)
     store = treering.open(tmp_path)
     append(process, "a")

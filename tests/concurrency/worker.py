@@ -1,4 +1,4 @@
-"""One worker on a session that others write too: it appends, seals, merges and reads, and logs what it was told."""
+"""One of several workers on a session: it appends, seals, merges and reads, and logs the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A `latest` that says otherwise than the records is told by `verify`, and a repair goes by the records."""
+"""`verify` reports a `latest` that contradicts the records, and a repair follows the records."""
 
 from __future__ import annotations
 

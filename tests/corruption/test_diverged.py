@@ -81,7 +81,7 @@ def _segments(objects: Objects) -> set[str]:
 
 
 def _append(store: Store) -> str | CorruptError:
-    """The id of one more message, as whoever goes on with the session records it, or why it is refused."""
+    """Append one more message; return its id, or the reason of the refusal."""
     try:
         with store.session("x") as session:
             return session.append("new").node

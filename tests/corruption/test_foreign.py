@@ -46,7 +46,7 @@ def test_foreign_files_are_reported_and_stay(folder: Path) -> None:
 
 @pytest.mark.parametrize("part", ["latest/s.jsonl.zst", "sessions/s/tail.jsonl", "sessions/s", "sessions", "latest"])
 def test_a_link_inside_the_store_is_refused(folder: Path, tmp_path: Path, part: str) -> None:
-    """A link in place of a file or folder is an error with a remedy, whoever meets it; nothing behind it changes."""
+    """A link in place of a file or folder is an error with a remedy in every call; its target is not changed."""
     elsewhere = tmp_path / "elsewhere"
     (folder / part).rename(elsewhere)
     os.symlink(elsewhere, folder / part)

@@ -136,7 +136,7 @@ def test_a_restore_that_deletes_can_be_gone_on_with(backend: Backend) -> None:
 
 
 def test_a_lost_segment_stops_nobody(backend: Backend) -> None:
-    """What a lost segment held is told to those who read it; the session goes on, and loses nothing more."""
+    """Reading records of a lost segment is an error; the session can be continued, and loses nothing more."""
     with backend.store().session("a") as session:
         for text in OLD:
             session.append(text)

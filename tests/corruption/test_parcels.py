@@ -1,4 +1,4 @@
-"""Parcels, the bytes of others beside the sessions: every byte changed, every length cut, and what `verify` says."""
+"""Parcels: every byte changed, every length cut, and the findings of `verify`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The end of a log that is cut off, or overwritten with zeros, is told, but for what nothing else tells of.
+"""A log whose end is cut off or zeroed is detected, except for appends that nothing else covers.
 
 Nothing tells of whole appends behind what `latest` accounts for: a log without them is the log as it was before them,
 and a torn end is what a power cut leaves. What is left is then the session as it was after one of its appends.
@@ -131,7 +131,7 @@ def test_a_handle_knows_what_it_was_told(tmp_path: Path, verb: str, part: float,
 @pytest.mark.parametrize("verb", KEEPS)
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.9])
 def test_what_a_handle_keeps_is_not_lost(tmp_path: Path, verb: str, part: float) -> None:
-    """Who seals or closes writes what it was told: the next one is told that the log lost it, and repair brings it."""
+    """A seal or close covers the lost records: the next open detects the loss, and a repair restores them."""
     shared, keep = KEEPS[verb]
     session, _, moments = spoiled(tmp_path, part, shared=shared)
     keep(session)

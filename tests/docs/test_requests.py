@@ -150,7 +150,7 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
 @pytest.mark.parametrize("column", range(2), ids=COLUMNS)
 @pytest.mark.parametrize("row", ROWS)
 def test_requests_are_as_documented(row: str, column: int, tmp_path: Path) -> None:
-    """Doing what a row says sends the requests that stand in it, to an object store in as many batches."""
+    """The operation of a row sends the requests that the row lists, to an object store in as many batches."""
     scene = Scene(LocalDriver(tmp_path / "store") if column else MemoryDriver())
     steps = SCENES[row](scene)
     next(steps)

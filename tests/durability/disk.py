@@ -193,7 +193,7 @@ class Disk:
         self.note()
 
     def leave_open(self) -> None:
-        """Note that an operation was done as far as can be seen, and that nobody was told."""
+        """Record that an operation took effect without an acknowledgement."""
         self.unsure += 1
         self.note()
 

@@ -1,4 +1,4 @@
-"""Processes killed with SIGKILL at random instants: what was acknowledged is there, and others go on.
+"""Processes are killed with SIGKILL at random instants: acknowledged records exist, and other processes continue.
 
 `make kill` does eight times as many.
 """

@@ -1,4 +1,4 @@
-"""A process is killed at any call to the system, others go on, and then the power goes."""
+"""A process is killed at any system call, other processes continue, and then the power is cut."""
 
 from __future__ import annotations
 

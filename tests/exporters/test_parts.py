@@ -53,7 +53,7 @@ def shown(file: SessionFile) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("format_", ["pi", "omp"])
 def test_each_result_is_a_message(format_: str, store: treering.Store, tmp_path: Path) -> None:
-    """The results stand in their order, each with its call, and what comes later hangs below the last one."""
+    """The results keep their order, each with its call, and later entries are descendants of the last one."""
     with store.session("s") as session:
         last = session.node
         session.append(treering.assistant("done"))

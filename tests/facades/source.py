@@ -82,7 +82,7 @@ def source_of(module: str) -> Source:
 
 
 def without_argument(docstring: str, name: str) -> str:
-    """A docstring without what it says of one argument; without the section, if it says nothing else."""
+    """A docstring without one argument; without the whole section, if it has no other."""
     docstring = re.sub(rf"\n    {name}: .*(?:\n     +.*)*", "", docstring)
     return re.sub(r"\n\nArgs:(?=\n\n|\n?\"\"\"$)", "", docstring)
 

@@ -129,7 +129,7 @@ def test_hole_in_the_last_append(start: int, length: int) -> None:
 
 @pytest.mark.parametrize("by", ["w.1", f"w.{HEADER.base + 2}"])
 def test_hole_of_nobody(by: str) -> None:
-    """If a hole swallowed the beginning of what comes behind the complete part, nothing says whose it was: damage."""
+    """A hole at the beginning of the part after the last whole append is damage: no append can be named for it."""
     data, _ = log_of([2])
     last = b"".join(append_lines(HEADER.base + 2, by, 4, "x" * 300))
     with pytest.raises(CorruptError) as caught:
@@ -171,7 +171,7 @@ def test_damage_before_a_torn_append() -> None:
 
 
 def test_hole_before_a_good_append() -> None:
-    """A hole is damage if a record of another append, or of who knows which, stands behind it."""
+    """A hole is damage if a record of another or an unknown append follows it."""
     data, groups = log_of([1, 3, 1])
     first, last = (data.index(group[0]) for group in groups[1:])
     for start in (first, first + 30):
@@ -304,7 +304,7 @@ def test_first_lines() -> None:
 
 @pytest.mark.parametrize("version", [2, 10**30])
 def test_newer_version(version: int) -> None:
-    """A newer version is told as such, even if everything behind its first line has changed."""
+    """A newer version is recognised, even if everything after its first line has changed."""
     line = close_line(b'{"treering":%d,"type":[7],"session":{"name":"s"}}' % version)
     for data in (line, line + b"\xff\0 binary"):
         with pytest.raises(FormatVersionError) as caught:

@@ -286,6 +286,6 @@ def test_lax_json_of_others() -> None:
 
 
 def test_dollar_in_text_is_no_tag() -> None:
-    """Text that begins with `$`, and keys that do so behind others, stay what they are."""
+    """Texts that begin with `$`, and such keys after the first one, are not tags."""
     assert decode(b'{"a":"$HOME","b":["$x"]}') == {"a": "$HOME", "b": ["$x"]}
     assert decode(b'{"a":1,"$set":2}') == {"a": 1, "$set": 2}

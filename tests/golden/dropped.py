@@ -22,12 +22,12 @@ Drop = Callable[[str], str]
 
 
 def several_records(line: str) -> str:
-    """A line is no JSON by itself: two records stand on it, or one behind a torn one or behind NUL bytes."""
+    """A line is not one JSON value: it has two records, or one after a torn record or NUL bytes."""
     return line if _record(line) is not None else ""
 
 
 def records_behind_the_first(line: str) -> str:
-    """A record that begins a line is read, whatever stands behind it; else the line is dropped."""
+    """A record at the beginning of a line is read, whatever follows it; otherwise the line is dropped."""
     try:
         end = json.JSONDecoder().raw_decode(line)[1]
     except (ValueError, RecursionError):

@@ -115,7 +115,7 @@ def test_a_lost_record_that_still_says_who_it_was(tmp_path: Path) -> None:
 
 
 def test_a_lost_record_with_another_inside_of_it(tmp_path: Path) -> None:
-    """Who it was is what it says itself, and not what stands inside of it."""
+    """The id of a torn record is its own, and not that of an object inside it."""
     whole = {"type": "custom", "data": message("inner", "n1"), "id": "n2", "parentId": "n0", "more": "x" * 100}
     torn = json.dumps(whole).encode()[:-50]
     path = write(tmp_path, lines(HEADER, *chain(2), torn, message("n3", "n2")))
@@ -124,7 +124,7 @@ def test_a_lost_record_with_another_inside_of_it(tmp_path: Path) -> None:
 
 
 def test_a_lost_record_that_is_gone(tmp_path: Path) -> None:
-    """What was below it goes on from the entry in front of the damage, and not from another branch behind it."""
+    """Its children get the entry before the damage as their parent, and not a later one on another branch."""
     other = message("x1", "n0")
     path = write(tmp_path, lines(HEADER, *chain(2), b"gone", other, message("n3", "n2"), message("n4", "n3")))
     assert found(diagnose(path)) == [(4, "garbage"), (6, "orphan")]

@@ -94,7 +94,7 @@ def test_looking_at_unchanged_files_reads_cards_alone(tmp_path: Path) -> None:
 
 
 def test_a_grown_file_adds_its_new_records(store: Store, tmp_path: Path) -> None:
-    """The session stands where the program stands, and no record is there twice."""
+    """The session's head is the program's leaf, and no record exists twice."""
     path = write(tmp_path / "a.jsonl", header(), *chain("a", "b"))
     take(store, path)
     write(path, header(), *chain("a", "b", "c"), message("d", "a"), message("e", "d"), at=1)

@@ -1,4 +1,4 @@
-"""A large file that grew is read from where the last look at it ended, and says what it says when read as a whole."""
+"""A large file that grew is read from the end of the last reading, with the same result as a full reading."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_reading_on_says_what_reading_all_says(name: str, seed: int, tmp_path: P
 
 
 def recorded(store: Store, session: str) -> Any:
-    """All that was said, and where the session stands; ids that an import makes are others each time."""
+    """All contents and the head of the session; ids made by an import differ each time."""
     view = store.view(session)
     said = [
         [
@@ -383,7 +383,7 @@ def test_what_is_no_mere_change_in_place_is_seen_at_once(looked: Path, looks: Lo
 def test_all_of_a_file_is_hashed_whose_program_changes_records(
     tmp_path: Path, looks: Looks, in_small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Operator-Use writes its files anew in their place when somebody reacts to a message."""
+    """Operator-Use rewrites its files in place when a user reacts to a message."""
     monkeypatch.setattr(SystemRandom, "sample", lambda _, of, count: [*of][:count])
     author = AUTHORS["operator"](tmp_path / "a.jsonl", Random(1))
     author.begin()

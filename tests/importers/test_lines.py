@@ -239,7 +239,7 @@ def test_what_is_nested_deeper_than_any_parser_goes_ends_the_search() -> None:
 
 
 def test_a_line_without_end_is_skipped_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line beyond the limit is reported with its length, and reading goes on behind it."""
+    """A line beyond the limit is reported with its length, and reading continues after it."""
     monkeypatch.setattr(lines, "LINE_BYTES_MAX", 64)
     monkeypatch.setattr(lines, "_READ_BYTES", 16)
     found, problems = read(b'["' + b"x" * 200 + b'"]\n[1]\n')

@@ -125,7 +125,7 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes, found: str, packed
 
 
 def test_detection_needs_only_the_beginning() -> None:
-    """A header is seen behind garbage, a byte order mark and NUL bytes, and in a file cut anywhere behind it."""
+    """A header is found after garbage, a byte order mark and NUL bytes, and in a file cut anywhere after it."""
     for head in (SESSION, b"garbage\n" + SESSION, b"\xef\xbb\xbf" + SESSION, b"\0\0" + SESSION, b"null\n\n" + SESSION):
         assert detect(head)
         assert detect(head[: head.index(b"\n", head.index(b"session")) + 1])

@@ -1,4 +1,4 @@
-"""Frameworks are extras: nobody loads them without asking, and who asks without having them is told what to install."""
+"""Frameworks are extras: none is loaded unasked, and the error for a missing one names the package to install."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class Races(RuleBasedStateMachine):
 
     @rule(writer=WRITERS, fault=FAULTS)
     def swap(self, writer: int, fault: str) -> None:
-        """A swap wins if the version stands that was seen; one that is sent again is told that it lost."""
+        """A swap succeeds if the version is unchanged; its repetition gets the answer that it lost."""
         word, wins = self._begin(writer, fault)
         try:
             outcome = run(self.register.swap(word, expect=self.seen[writer].version), self.network)
@@ -140,7 +140,7 @@ class Races(RuleBasedStateMachine):
 
     @invariant()
     def stands(self) -> None:
-        """What the model says stands in the store."""
+        """The store holds the values of the model."""
         assert run(self.register.read(), self.network.inner).value == self.there
 
 

@@ -39,7 +39,7 @@ def one(done: Backup) -> BackedUp:
 
 
 def said(store: Store, name: str = "a") -> list[str]:
-    """What the session says, as somebody sees it who goes on with it."""
+    """The context and state of the session for a writer that continues it."""
     return texts(store.view(name).context)
 
 
@@ -483,7 +483,7 @@ def test_a_session_of_two_moments_is_told_and_not_backed_up(target: Backend) -> 
 
 
 def test_damage_in_the_store_never_replaces_what_is_sound(target: Backend) -> None:
-    """A damaged session is told and stays as it was in the backup; the others go on. What is there already will do."""
+    """A damaged session is reported and its backup kept; other sessions are backed up."""
     source = memory_backend()
     for name in ("a", "b"):
         with source.store().session(name) as session:
@@ -595,7 +595,7 @@ def test_a_session_just_created(source: Backend, target: Backend) -> None:
 
 
 def test_a_segment_that_an_erasure_did_not_come_to(source: Backend, target: Backend) -> None:
-    """It is written without what was erased, under a name that tells so, and the backup can be gone on with."""
+    """The segment is written without erased payloads, with the new epoch in its name; the backup stays usable."""
     with source.store().session("a") as session:
         node, _ = session.append("secret").node, session.append("x").node
         session.seal()

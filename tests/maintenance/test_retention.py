@@ -234,7 +234,7 @@ def test_activity_that_no_card_tells_yet_counts() -> None:
 
 
 def test_a_session_that_is_open_stays(tmp_path: Path) -> None:
-    """A local store tells; the others go on."""
+    """A local store detects an open session; the run continues with the others."""
     store = local_backend(tmp_path).store()
     made(store, "a", "b", "c")
     with store.session("b") as held:
@@ -277,7 +277,7 @@ def test_who_appends_after_the_tombstone_is_told() -> None:
 
 
 def test_one_failing_session_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    """A deletion that was cut off is told, and finished by the next run; damage is told and left alone."""
+    """An interrupted deletion is reported, and finished by the next run; a damaged session is reported and kept."""
     driver = Watched()
     store = Store(Place(driver))
     made(store, "a", "b", "c")

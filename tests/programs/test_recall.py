@@ -83,7 +83,7 @@ def test_nothing_is_opened_that_nobody_asks_for(tmp_path: Path) -> None:
 
 
 def test_words_are_compared_also_in_compressed_files(tmp_path: Path) -> None:
-    """What an entry says anew is a node beside it; what it only repeats is none."""
+    """A new version of an entry is a sibling node; a repetition is no node."""
     talk = Talk()
     talk.user("u1", "one")
     talk.answer("a1")

@@ -214,7 +214,7 @@ def test_a_fork_hangs_together_though_a_label_on_its_path_is_of_another_branch(
 
 
 def test_a_label_that_stands_below_what_names_it_keeps_its_id(store: treering.Store, tmp_path: Path) -> None:
-    """A node stands in for it in the store. The file has the label, also when it goes on."""
+    """A node replaces it in the store. The file has the label, also after new records."""
     path = tmp_path / "given.jsonl"
     label = entry("label", "l1", "u1", targetId="u1", label="start")
     path.write_bytes(lines(message("u1", None, "question"), message("a1", "l1", "answer", "assistant"), label))

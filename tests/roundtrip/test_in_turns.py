@@ -167,7 +167,7 @@ def test_the_program_goes_on_below_what_an_extension_noted_here(name: str, tmp_p
 @pytest.mark.parametrize("here", [False, True])
 @pytest.mark.parametrize("name", ["kit", "omp", "operator", "pi"])
 def test_the_program_keeps_from_what_an_extension_noted_here(name: str, *, here: bool, tmp_path: Path) -> None:
-    """Kept is what is first behind it, on the path or, for kit, in the file; what was said here stands before it."""
+    """The first kept entry is the first one after it, on the path or, for kit, in the file."""
     desk = Desk(name, tmp_path, Random(f"{name} keeps"))
     desk.author.begin()
     desk.author.astray = 0
@@ -342,7 +342,7 @@ def test_programs_and_treering_write_in_turns(name: str, seed: int, tmp_path: Pa
 
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_evva_and_treering_write_in_turns(seed: int, tmp_path: Path) -> None:
-    """Its messages have no ids. What stands in the file is known by what it says, and comes back to the byte."""
+    """Its messages have no ids. They are recognised by their contents, and written back to the byte."""
     random = Random(f"evva turns {seed}")
     desk = Desk("evva", tmp_path, random)
     desk.author.begin()

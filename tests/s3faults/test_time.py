@@ -146,7 +146,7 @@ def test_a_request_without_end_is_given_up(
 def test_waiting_for_a_connection_takes_none_of_the_time(
     gateway: Gateway, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Requests that stand in line behind others have all their time once they are sent."""
+    """Time limits of queued requests begin when they are sent."""
     options = {**gateway.server.storage_options, "config_kwargs": {"max_pool_connections": 1}}
     driver = S3Driver(path, storage_options=options)
     driver.execute((Put("a", b"x"),))

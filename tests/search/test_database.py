@@ -61,7 +61,7 @@ def test_damage_inside_is_found_while_searching(local: Store) -> None:
 
 
 def test_an_older_schema_is_made_anew(local: Store, tmp_path: Path) -> None:
-    """An index of another version is made anew, with a notice; so is one that lies where the user said."""
+    """An index of another version is rebuilt, with a notice; also one in a file that the user named."""
     path = tmp_path / "index"
     connection = sqlite3.connect(path)
     connection.executescript(f"CREATE TABLE old (x); PRAGMA application_id = {database.APPLICATION_ID};")
@@ -180,7 +180,7 @@ def test_deleted_bytes_leave_the_file(local: Store) -> None:
 
 
 def test_erased_positions_leave_the_file(local: Store, tmp_path: Path) -> None:
-    """A higher epoch has a session read anew; erased positions are passed over, whatever stands there."""
+    """After a higher epoch a session is read again; erased positions are skipped."""
     with local.session("secrets") as session:
         session.append(treering.user("common xylophonequartz"))
         session.append(treering.user("common rest"))

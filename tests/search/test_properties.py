@@ -124,7 +124,7 @@ class History:
 
 @pytest.mark.parametrize(("kind", "seed"), [("memory", 0), ("memory", 1), ("memory", 2), ("logs", 3), ("local", 4)])
 def test_an_update_is_as_good_as_a_new_index(kind: str, seed: int, tmp_path: Path) -> None:
-    """After any work, an index that was brought up to date step by step says what one made from nothing says."""
+    """After any operations, an index that was updated step by step equals one that was built at once."""
     backend = backend_of(kind, tmp_path / "store")
     history, chance = History(backend.store(), seed), random.Random(seed)
     with open_index(backend.store(), tmp_path / "index") as index:

@@ -163,7 +163,7 @@ def test_a_session_born_with_its_records(store: Store, index: Index) -> None:
 
 
 def test_damage_hides_nothing_else(tmp_path: Path) -> None:
-    """A session that cannot be read is told of, at every update; the others are found."""
+    """A session that cannot be read is reported by each update; other sessions are found."""
     store = treering.open(tmp_path / "store")
     _fill(store, 3)
     (tail,) = (tmp_path / "store").rglob("s0001/tail.jsonl")

@@ -136,7 +136,7 @@ class Oracle:
         self._keep()
 
     def _at(self, node: str, head: str) -> tuple[list[str], dict[str, object]]:
-        """Context and state at a node: those of the checkpoint that tells, and the messages behind it."""
+        """Context and state at a node: those of its checkpoint, and the messages after that."""
         path = self.path(node)
         if self.heads.get(head, "") == node and (own := self._newest(lambda m: m.head == head and _on(m, path))):
             found: Made | None = own

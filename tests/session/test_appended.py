@@ -1,4 +1,4 @@
-"""A call that adds to the conversation says what it added, and on which head that stands."""
+"""A call that adds to the conversation returns the new nodes and their head."""
 
 from __future__ import annotations
 

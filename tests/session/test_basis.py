@@ -41,7 +41,7 @@ def states(store: Store) -> dict[str, Mapping[str, object]]:
 
 
 def test_two_that_count_do_not_lose_one(backend: Backend) -> None:
-    """Both saw 10 and say 11: one of them says so on a head of its own, and each goes on from its own."""
+    """Both saw 10 and commit 11: one of them does so on a new head, and each continues its own head."""
     first, second = pair(backend.store(), count=10)
     first.commit(state={"count": first.state["count"] + 1})
     second.commit(state={"count": second.state["count"] + 1})
@@ -122,7 +122,7 @@ def test_merged_keys_follow_the_head(backend: Backend) -> None:
 
 
 def test_messages_are_in_nobodys_way(backend: Backend) -> None:
-    """Who says nothing of the state goes on upon the head, and still has to look before it says something."""
+    """A commit without state continues the head; a later one with state still needs a refresh first."""
     first, second = pair(backend.store(), count=10)
     first.commit(state={"count": 11})
     second.append("a")
@@ -185,7 +185,7 @@ def test_a_message_that_is_shown_again_comes_with_the_newest_state(backend: Back
     ids=["checkout", "label", "state"],
 )
 def test_what_others_only_repeated_is_no_news(backend: Backend, repeat: Callable[[Session], object]) -> None:
-    """A newer checkpoint that says what the caller was shown is in nobody's way."""
+    """A newer checkpoint with the same state is no conflict."""
     first, second = pair(backend.store(), count=10)
     repeat(first)
     second.commit(state={"count": 11}, expect=second.node)
@@ -193,7 +193,7 @@ def test_what_others_only_repeated_is_no_news(backend: Backend, repeat: Callable
 
 
 def test_who_goes_elsewhere_sees_what_is_there(backend: Backend) -> None:
-    """A checkout of where the session stands brings the state that others left there."""
+    """A checkout of the head's node loads the state that other writers committed there."""
     first, second = pair(backend.store(), count=10)
     first.commit(state={"count": 11})
     second.checkout(second.node)
@@ -240,7 +240,7 @@ def test_what_is_expected_may_have_been_seen_elsewhere(backend: Backend) -> None
 
 
 def test_state_that_was_pruned_is_not_gone_on_from(backend: Backend) -> None:
-    """A handle whose state is gone says so; nothing that it says is set in another one's."""
+    """A handle whose checkpoint was pruned raises an error; its state is not merged into another one."""
     first, second = pair(backend.store(), count=10)
     for count in (11, 12):
         first.commit(state={"count": count})

@@ -82,7 +82,7 @@ PROMPTS = {
 def test_lists_show_the_words_of_a_first_prompt_with_large_parts(
     backend: Backend, content: str, *, killed: bool
 ) -> None:
-    """Nothing is missing, so no list says so: an image stands aside, and a long text shows how it begins."""
+    """Blobs are not read for lists: an image is left out, and a long text is shown by its beginning."""
     message, shown = PROMPTS[content]
     session = backend.store().session("s")
     session.append({"role": "user", "content": message})
@@ -196,7 +196,7 @@ def test_large_parts_are_forgotten_when_they_are_no_longer_shown(backend: Backen
 
 
 def test_resuming_fetches_only_what_is_shown(backend: Backend) -> None:
-    """Large parts that were brought along for a move, or left behind by it, cost the next process no request."""
+    """Blobs read for a move, or no longer shown after it, cost the next process no request."""
     session = backend.store().session("s")
     first = session.append("small").node
     session.append(picture(0))

@@ -184,7 +184,7 @@ def test_edits_of_what_does_not_exist_are_refused(store: Store) -> None:
 
 
 def test_edits_do_not_move_the_head(store: Store) -> None:
-    """After an edit of an old node the session goes on from where it stood."""
+    """After an edit of an old node the session's head has not moved."""
     with store.session("s") as session:
         first, last = session.append("a").node, session.append("b").node
         session.amend(first, said("A"))

@@ -343,7 +343,7 @@ def test_what_cannot_be_erased_is_refused_before_anything_is_written(what: str, 
 
 
 def test_the_task_of_a_subagent_leaves_its_card_with_the_link(backend: Backend) -> None:
-    """The link says what the subagent was asked to do, and so does its card; the child goes on."""
+    """The link and the card have the task of the subagent; its session can be continued."""
     store = backend.store()
     with store.session("s") as session:
         session.append("hello")

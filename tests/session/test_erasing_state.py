@@ -73,7 +73,7 @@ def test_nothing_of_it_is_stored_any_more(backend: Backend) -> None:
 
 
 def test_going_back_says_what_was_erased_and_what_is_set_anew_counts(backend: Backend) -> None:
-    """Before and behind every checkpoint, also where a whole one is written anew, and after a kill."""
+    """Before and after every checkpoint, also after a new full one, and after a kill."""
     work(backend.store())
     with backend.store().session("s") as session:
         session.erase(state="notes")

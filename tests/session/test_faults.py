@@ -1,4 +1,4 @@
-"""A request gets lost, or its reply, or it lands late: whoever asked is told or need not care, and goes on."""
+"""A request or its reply is lost, or it lands late: the caller gets an error or the result, and can continue."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ LOSSES = {
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("verb", VERBS)
 def test_any_request_of_any_verb_may_get_lost(verb: str, loss: str, mode: str, *, appends: bool) -> None:
-    """Whichever request gets lost: nothing shows as done that failed, the session goes on, and others see the same.
+    """Whichever request is lost: no failed call shows as done, the session continues, and other handles see the same.
 
     One combination in five here, with each verb, loss and mode; all with `make whole`.
     """
@@ -320,7 +320,7 @@ def test_a_shared_append_that_landed_stays_ours_although_another_went_on_behind_
 
 
 def test_an_exclusive_session_in_doubt_is_over_when_another_went_on() -> None:
-    """An exclusive handle that had no answer and was overtaken is told, every time, and disturbs nobody."""
+    """An exclusive handle without an answer that was overtaken gets an error at each call, and writes nothing."""
     place = Unreliable()
     session = place.store.session("s")
     session.append("a")
@@ -369,7 +369,7 @@ def cover_up(fault: Fault, *theirs: str, appends: bool, erases_first: bool, look
 def test_an_append_that_landed_is_ours_although_others_sealed_and_erased(
     *, appends: bool, erases_first: bool, looks: bool
 ) -> None:
-    """An exclusive handle whose records `latest` covers by now is not told that somebody else wrote."""
+    """An exclusive handle does not take its own records, covered by `latest` since, for those of another writer."""
     place, session = cover_up(Fault.AFTER, appends=appends, erases_first=erases_first, looks=looks)
     session.append("c")
     assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["b", "c"]
@@ -459,7 +459,7 @@ def test_an_explicit_context_holds_behind_a_call_without_an_answer() -> None:
 
 @pytest.mark.parametrize("wanted", range(4))
 def test_a_refresh_that_fails_half_way_shows_nothing_wrong(wanted: int) -> None:
-    """After a refresh that broke off an overtaken handle goes on being told, and never records at a wrong place."""
+    """After an interrupted refresh an overtaken handle still raises errors, and never records at a wrong place."""
     place = Unreliable()
     session = place.store.session("s")
     nodes = [session.append(text).node for text in "ab"]

@@ -128,7 +128,7 @@ def test_a_redactor_sees_what_they_hold(*, later: bool) -> None:
 
 
 def gain(session: Any, random: Random, number: int) -> None:
-    """Do anything beside or behind where a session stands."""
+    """Do any operation at or after the session's node."""
     nodes = list(session.path())
     kind = random.choice(["said", "said", "said", "kept", "state", "append", "retract", "amend", "branch", "commit"])
     if kind in ("said", "kept"):
@@ -148,7 +148,7 @@ def gain(session: Any, random: Random, number: int) -> None:
 
 
 def test_where_a_session_goes_on_is_told_by_what_is_new() -> None:
-    """What is known without the index of a session says what the index says, wherever it says anything."""
+    """Facts known without the index of a session agree with the index."""
     told = 0
     for seed in range(60):
         random = Random(seed)

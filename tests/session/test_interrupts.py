@@ -99,7 +99,7 @@ def ends() -> Iterator[None]:
 
 
 def scene(kind: str, verb: Verb, folder: Path, loop: asyncio.AbstractEventLoop) -> Scene:
-    """A new one; `kind` says where it lies and whether the session is used by coroutines."""
+    """A new one; `kind` is the driver and whether the session is asynchronous."""
     signal.alarm(SECONDS_MAX)
     where, _, how = kind.partition(", ")
     there = stored(appends=where == "disk")
@@ -144,7 +144,7 @@ def met_by(verb: Verb, made: Scene) -> list[Point]:
 def test_a_handle_goes_on_after_an_interrupt(
     name: str, kind: str, tmp_path: Path, loop: asyncio.AbstractEventLoop
 ) -> None:
-    """It shows what was before the call or is behind it, and what it records next is where whoever resumes finds it.
+    """The handle shows the session before or after the call, and a resume finds its next record.
 
     Each verb in one or two of the four ways here, in all with `make whole`; at all places with `make interrupts`.
     """

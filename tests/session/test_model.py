@@ -101,7 +101,7 @@ class Sessions(RuleBasedStateMachine):
         return [f"m{self.count - place}" for place in range(count)]
 
     def _add(self, writer: int, new: list[str], state: dict[str, object]) -> None:
-        """What appending does: behind where the writer stands, on its head or, if others moved that, beside it."""
+        """The effect of an append: after the writer's node, on its head or, if that was moved, on a new one."""
         model, here = self.model, self.standing[writer]
         if model.heads.get(here.head) != here.node:
             here.head = model.free_name(here.head)
@@ -246,7 +246,7 @@ class Sessions(RuleBasedStateMachine):
 
     @rule(writer=WRITERS, killed=st.booleans())
     def reopen(self, writer: int, *, killed: bool) -> None:
-        """Open the session anew, after a kill or a close; it stands at the current head."""
+        """Open the session again, after a kill or a close; it is at the current head."""
         session = self.sessions[writer]
         kill(session) if killed else session.close()
         self.sessions[writer] = session = self._open()
@@ -357,7 +357,7 @@ class OnDisk(Sessions):
 
 @pytest.mark.parametrize("machine", [InMemory, OnDisk])
 def test_two_writers_equal_the_model(machine: type[Sessions]) -> None:
-    """Whatever two shared writers do, and whoever dies, all see what the model says."""
+    """Whatever two shared writers do, and whichever is killed, all handles agree with the model."""
     run_state_machine_as_test(
         machine, settings=settings(max_examples=few(8, whole=25), stateful_step_count=30, print_blob=True)
     )

@@ -191,7 +191,7 @@ def test_facts_join_the_card(backend: Backend) -> None:
 
 
 def test_notes_that_repeat_a_node_are_erased_with_it(backend: Backend) -> None:
-    """A note that says what it is a copy of loses its payload together with that; others keep theirs."""
+    """A note with the link `copy_of` loses its payload together with the original; other notes keep theirs."""
     with backend.store().session("s") as session:
         node = session.append("secret").node
         copy = Draft(type="note", kind="x", payload={"text": "secret"}, links={"copy_of": node})

@@ -91,7 +91,7 @@ def test_a_stalled_sealer_that_goes_on_after_a_purge_leaves_waste_for_the_next(b
 
 
 def test_a_load_that_was_killed_leaves_waste_that_is_removed(backend: Backend) -> None:
-    """Its folder is of a life that never came to be. A fork that goes on after that is refused, and made anew."""
+    """Its folder is of a life that was never created. A fork that continues afterwards is refused, and repeated."""
     made(backend, "s")
     session = backend.store().session("s", shared=True)
     paused = Paused(forking.fork(session._reader, "fork"), backend.driver(), replaces("latest/fork"))

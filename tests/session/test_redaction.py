@@ -233,7 +233,7 @@ def failing(text: str) -> str:
 @pytest.mark.parametrize("redactor", [failing, lambda text: None if SECRET in text else text], ids=["raises", "None"])
 @pytest.mark.parametrize("durability", ["sync", "turn"])
 def test_nothing_is_written_if_a_redactor_fails(backend: Backend, redactor: Any, durability: Any) -> None:
-    """The error says where the text stood and does not show it; the session goes on."""
+    """The error names the place of the text and not the text; the session stays usable."""
     store = store_with(backend, redactor)
     with store.session("s", durability=durability) as session:
         with pytest.raises(UsageError, match=r"payload\.content\[1\]\.text") as caught:

@@ -1,4 +1,4 @@
-"""Shared handles that meet between any two requests: each goes on where it stands, and nothing is lost."""
+"""Shared handles that race between any two requests: each continues its own node, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -360,7 +360,7 @@ def test_a_compaction_that_lost_a_race_shows_what_it_keeps() -> None:
 
 
 def test_another_records_while_a_context_is_brought_back() -> None:
-    """A commit whose planning was overtaken is planned anew: it hangs below the handle's own node, on its own head."""
+    """A commit overtaken while it was planned is planned again: below the handle's own node, on a new head."""
     met = meet()
     session = met.store.session("s", shared=True)
     first = session.append("a").node

@@ -33,7 +33,7 @@ def in_hand(session: Session) -> tuple[object, ...]:
 
 
 def found(store: Store, head: str) -> tuple[object, ...]:
-    """What somebody goes on with who comes from elsewhere and switches to a head."""
+    """The state with which a handle continues after a switch to a head."""
     view = store.view("s")
     there = view.perform(restored_at, view.heads[head], head=head)
     state, manager = (there.checkpoint.state, there.checkpoint.manager) if there.checkpoint else ({}, None)

@@ -1,4 +1,4 @@
-"""Several handles on one session: exclusive ones are told, shared ones go on side by side, nothing is lost."""
+"""Several handles on one session: exclusive ones get an error, shared ones continue in parallel, nothing is lost."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_second_is_told_who_holds_the_session(backend: Backend) -> None:
 
 
 def test_a_session_may_be_held_only_while_it_is_needed(tmp_path: Path) -> None:
-    """Opened without a hold a session keeps nobody out but from `claim` to `release`; a stale handle is told."""
+    """A session opened without a hold is locked only from `claim` to `release`; a stale handle gets an error."""
     store = treering.open(tmp_path)
     first = store.session("s", hold=False)
     first.append("a")
@@ -150,7 +150,7 @@ def test_a_failed_open_gives_the_hold_back(backend: Backend) -> None:
 
 
 def test_without_holds_the_second_gets_a_conflict_and_nothing_is_lost(backend: Backend) -> None:
-    """Where sessions cannot be held, the second exclusive writer is told at its first append, and stays told."""
+    """Without locks, the second exclusive writer gets an error at its first append, and at each call after it."""
     first, second = unheld(backend).session("s"), unheld(backend).session("s")
     first.append("a")
     second_open = unheld(backend).session("s")
@@ -207,7 +207,7 @@ def test_shared_writers_become_siblings(backend: Backend) -> None:
 
 
 def test_a_shared_writer_that_refreshed_continues_the_same_branch(backend: Backend) -> None:
-    """Who looks before appending goes on behind what the other wrote."""
+    """A writer that refreshes before an append continues after the other's records."""
     first, second = (backend.store().session("s", shared=True) for _ in range(2))
     ids = []
     for number in range(6):
@@ -453,7 +453,7 @@ def test_erasing_and_sealing_does_not_hide_from_an_exclusive_writer_who_wrote() 
 
 
 def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) -> None:
-    """Its caller was not told what others wrote: an append is refused. A refresh that ends well is one."""
+    """Its caller did not see the other's records, so an append is refused until a refresh succeeds."""
     first = unheld(backend).session("s")
     first.append("one")
     shaky = [Shaky(backend.driver()) for _ in range(2)]
@@ -475,7 +475,7 @@ def test_a_refresh_that_fails_half_way_is_no_leave_to_go_on(backend: Backend) ->
 
 @pytest.mark.parametrize("appends", [False, True])
 def test_a_session_that_was_found_and_is_another_s_is_forgotten(*, appends: bool) -> None:
-    """Who later creates one of that name starts anew, and is told of whoever writes in that one."""
+    """A later creation under the same name begins a new session, which detects other writers as usual."""
     place = Unreliable(appends=appends)
     session = place.store.session("s")
     kill(session)

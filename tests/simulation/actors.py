@@ -187,7 +187,7 @@ class Actors:
         return (self.look, self.look_at_graph, self.walk, self.look_back)
 
     def look(self) -> Steps[None]:
-        """As somebody who wants to go on."""
+        """As a writer that wants to continue."""
         yield from self.look_at_end()
 
     def look_at_end(self) -> Steps[View]:

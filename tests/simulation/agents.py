@@ -177,7 +177,7 @@ class Agents(Actors):
         self._looked[writer.fence.nonce] = moment, shown
 
     def _was_shown(self, writer: Writer, record: Record) -> bool:
-        """Whether a record stood where it stands when a writer last looked."""
+        """Whether a record existed when a writer last read the registers."""
         return self._looked[writer.fence.nonce][1][record.at : record.at + 1] == (record.id,)
 
     # what agents do

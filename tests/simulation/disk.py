@@ -195,7 +195,7 @@ class Disk(World):
         self._files.pop(key, None)
 
     def heal(self) -> None:
-        """What nobody has synced yet is synced by whoever reads it first."""
+        """Unsynced writes are synced by the first reader."""
         super().heal()
         for key in self._files:
             if not self._is_marked(key):

@@ -154,7 +154,7 @@ class Ghost:
         return Burials([(at, act.epoch) for act in acts for at, _ in act.records], acts)
 
     def power_lost(self, life: str, born: int, tail: Tail | None) -> None:
-        """A disk forgot what was not synced; even a deletion that nobody was told of may be undone.
+        """A disk lost unsynced writes; an unacknowledged deletion may be undone, too.
 
         Args:
             life: The life that goes on; empty if there is none.

@@ -240,7 +240,7 @@ class World:
         return card.life
 
     def deleted_life(self) -> str:
-        """The life whose tombstone stands in the tail; empty if there is none, or somebody began to purge it."""
+        """The life whose tombstone is in the tail; empty if there is none, or a purge of it began."""
         card, header = self._registers()
         purging = card is not None and card.dead and not card.life
         return header.life if header is not None and header.dead and not purging else ""

@@ -486,7 +486,7 @@ def test_room_that_does_not_fit_is_no_reason_to_refuse(driver: LocalDriver, root
 def test_lines_that_are_taken_back_were_seen_by_nobody(
     driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The version of a log tells its length, not its lines: others of that length may follow."""
+    """The version of a log contains its length, not its lines: other lines of that length may follow."""
     version, other, cut = start_log(driver, LOG), LocalDriver(root), local_log._Log.cut
     seen: list[Found] = []
 

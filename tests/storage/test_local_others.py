@@ -51,7 +51,7 @@ def test_what_is_not_marked_is_synced_before_something_is_added(tmp_path: Path) 
 
 
 def test_a_log_that_cannot_be_synced_is_not_added_to(tmp_path: Path) -> None:
-    """If what others wrote does not reach the disk, nothing is written behind it."""
+    """If the writes of another process cannot be synced, nothing is written after them."""
     first, _ = recording_driver(tmp_path)
     (answer,) = first.execute((Put(LOG, b"head\n", expect=ABSENT),))
     assert isinstance(answer, Written)

@@ -72,7 +72,7 @@ for _ in range(25):
 
 
 def test_what_was_acknowledged_survives_a_kill(root: Path) -> None:
-    """A writer killed in full flight has lost nothing it was told is durable, and others go on at once."""
+    """A writer killed during writes loses no acknowledged line, and other processes continue at once."""
     code = """
 driver = LocalDriver(sys.argv[1])
 version = ask(driver, Put(sys.argv[2], b"head\\n", expect=ABSENT)).version
@@ -117,7 +117,7 @@ print(json.dumps([kinds, size, names]))
 
 
 def test_too_many_open_files_is_an_error_with_a_remedy(root: Path) -> None:
-    """A process out of descriptors gets an answer that says so, and goes on when it has some again."""
+    """A process without free descriptors gets an error that says so, and works again when it has some."""
     code = """
 import resource
 driver = LocalDriver(sys.argv[1])

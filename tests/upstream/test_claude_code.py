@@ -26,7 +26,7 @@ def test_what_was_recorded_is_what_the_program_sends(claude: ClaudeCode, name: s
 
 
 def test_a_file_as_a_crash_leaves_it_shows_what_the_program_sends(claude: ClaudeCode, tmp_path: Path) -> None:
-    """It ends behind any line: between the parts of an answer, between a call and its result, behind a boundary."""
+    """It ends after any line: between the parts of an answer, between a call and its result, after a boundary."""
     path = tmp_path / f"{SESSION}.jsonl"
     for number in range(PIECES):
         random = Random(f"piece {number}")

@@ -66,7 +66,7 @@ async def test_an_erased_prompt_leaves_nothing(near: Backend) -> None:
 
 
 async def test_amended_and_retracted(near: Backend) -> None:
-    """An amended message is loaded as amended; a retracted one is left out, and what stood behind it moves up."""
+    """An amended message is loaded as amended; a retracted one is left out, and its children get its parent."""
     scribe, store = Scribe(), opened(near)
     first, answer, second = scribe.say("one"), scribe.answer("two"), scribe.say("three")
     await store.append(scribe.key, scribe.entries)
@@ -104,7 +104,7 @@ async def test_go_elsewhere(near: Backend) -> None:
 
 
 async def test_an_agent_that_did_not_notice(near: Backend) -> None:
-    """Claude Code that goes on where it was, though somebody moved the session meanwhile, keeps what it builds on."""
+    """If Claude Code continues its old branch after a move of the session, the ancestors of its messages are kept."""
     scribe, store = Scribe(), opened(near)
     await store.append(scribe.key, scribe.turn("one"))
     middle = scribe.tip

@@ -130,7 +130,7 @@ async def test_retry_after_a_fault(fault: Fault, place: int) -> None:
 
 
 async def test_somebody_else_was_faster(near: Backend) -> None:
-    """An append that somebody else overtook is planned anew: its entries keep their uuids and their places."""
+    """An overtaken append is planned again: its entries keep their uuids and their places."""
     here, there, entries = opened(near), opened(near), named("1", "2", "3", "4")
     for number, entry in enumerate(entries):
         await (here, there)[number % 2].append(KEY, [entry, MODE])

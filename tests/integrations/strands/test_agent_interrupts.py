@@ -1,4 +1,4 @@
-"""An agent that waits for a person: the question survives the process, the answer goes on where it stood."""
+"""An agent waits for a person: the interrupt survives the process, and the answer continues there."""
 
 from __future__ import annotations
 

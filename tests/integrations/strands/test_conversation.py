@@ -55,7 +55,7 @@ def test_what_only_grew_needs_no_context() -> None:
 
 
 def test_what_was_put_between_is_marked() -> None:
-    """A message in front of a known one was said by nobody, and its node says so; one behind all of them was."""
+    """An unknown message before a known one is marked as injected; one after all known messages is not."""
     shown = (Shown("a", message("a", "x")),)
     found = difference(shown, [message("s", "summary"), message("a", "x"), message("b", "y")])
     assert [(draft.id, draft.brief) for draft in found.drafts] == [("s", {"injected": True}), ("b", None)]

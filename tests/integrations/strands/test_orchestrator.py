@@ -284,7 +284,7 @@ def test_what_a_guardrail_takes_back_in_a_node_is_erased(backend: Backend) -> No
 
 
 def test_a_state_that_cannot_be_loaded_is_never_overwritten(backend: Backend) -> None:
-    """The graph cannot be made, and whoever tries to save it all the same is told so."""
+    """The graph cannot be made, and saving it is an error."""
     shared = manager(backend)
     graph(shared, {"a": ["A"]})("go")
     shared.close()

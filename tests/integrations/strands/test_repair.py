@@ -89,7 +89,7 @@ conversations = st.lists(
 
 @given(conversations)
 def test_any_conversation_becomes_one_that_models_take(messages: list[Message]) -> None:
-    """Every call is answered once behind it, no result stands alone, all else stays, mending again does nothing."""
+    """Every call has one result after it, every result a call, all else is unchanged; a second repair does nothing."""
     before = copy.deepcopy(messages)
     mended = close_open_calls(messages)
     assert messages == before

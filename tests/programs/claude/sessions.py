@@ -23,7 +23,7 @@ SESSION = uuid("session")
 
 
 class Talk:
-    """A session that is being written. Names stand for entries; each follows the one before unless told otherwise."""
+    """A session under construction. Entries have names; the parent of each is the one before by default."""
 
     def __init__(self, session: str = SESSION) -> None:
         self.session = session

@@ -65,7 +65,7 @@ def store() -> Store:
 
 
 def test_results_of_parallel_calls_are_one_way() -> None:
-    """Each result hangs on its own call and the answer goes on behind one: all of them follow each other."""
+    """The parent of each result is its call, and the answer continues after one of them: here they form one chain."""
     talk = Talk()
     talk.user("u")
     for name in ("a1", "a2", "a3"):
@@ -170,7 +170,7 @@ def test_entries_that_look_like_our_marks_come_back() -> None:
 
 
 def test_going_back_is_a_branch() -> None:
-    """Who says something else in the place of a prompt begins a branch where that one stood."""
+    """An edited prompt begins a branch as a sibling of the original."""
     talk = Talk()
     talk.user("u1")
     talk.answer("a1")
@@ -468,7 +468,7 @@ def test_damage_costs_itself(harm: bytes, store: Store, tmp_path: Path) -> None:
 
 
 def test_a_lost_parent_is_reported(tmp_path: Path) -> None:
-    """An entry whose parent was never written goes on from the one before, as Claude Code does it, and says so."""
+    """The parent of an entry with a missing parent is the one before, as in Claude Code, and that is reported."""
     talk = branched()
     talk.user("u3", after="lost")
     tree = Tree(talk)
@@ -688,7 +688,7 @@ def test_where_the_files_are(tmp_path: Path) -> None:
 
 
 def test_subagents_are_not_where_one_was(tmp_path: Path) -> None:
-    """The last session about a folder is one that somebody can go on with, though a subagent wrote last."""
+    """The last session about a folder is a main session, even if a subagent wrote last."""
     folder = tmp_path / ".claude" / "projects" / "-repo"
     (folder / SESSION / "subagents").mkdir(parents=True)
     main = branched().save(folder)

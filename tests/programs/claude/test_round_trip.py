@@ -1,4 +1,4 @@
-"""Sessions of Claude Code, brought in, gone on with, and written back: it goes on where they stand."""
+"""Sessions of Claude Code, imported, continued here, and exported: it continues at the session's head."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ DONE: dict[str, tuple[Callable[[treering.Session], None], list[str]]] = {
 def test_what_is_done_here_is_there(
     change: Callable[[treering.Session], None], expected: list[str], store: treering.Store, tmp_path: Path
 ) -> None:
-    """The program goes on where the session stands, and sends what the model would be sent here."""
+    """The program continues at the session's head, and sends the same context."""
     FileImporter(store).load(talk().save(tmp_path))
     with store.session(SESSION) as session:
         change(session)

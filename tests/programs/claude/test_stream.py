@@ -95,7 +95,7 @@ def test_subagents_of_a_capture_are_trees_of_their_own(store: Store, tmp_path: P
 
 
 def test_a_capture_that_grew_goes_on(store: Store, tmp_path: Path) -> None:
-    """Also behind a compaction; what the program says in the user's name is no prompt."""
+    """Also after a compaction; a text that the program wrote in the user's name is no prompt."""
     found = capture()
     importer = FileImporter(store)
     importer.load(found.save(tmp_path))
@@ -141,7 +141,7 @@ def parentless() -> Talk:
 
 
 def test_entries_with_ids_and_no_parents_follow_each_other(tmp_path: Path) -> None:
-    """Where something follows, there is no end to go on at; what names a parent among them hangs on that."""
+    """An entry with children is no leaf; an entry that names a parent among them becomes its child."""
     talk = parentless()
     talk.user("u3", after="a1")
     file = read(talk.save(tmp_path))

@@ -179,7 +179,7 @@ def test_a_cut_document_is_listed_and_exported_as_a_whole_one(behind: str, more:
 
 
 def test_what_is_no_message_is_kept_as_a_note(tmp_path: Path) -> None:
-    """Also what stands behind the document."""
+    """Also bytes after the document."""
     session = DOCUMENT["session"] | {"messages": [7, USER]}
     write(path := tmp_path / "x.json", evva.indent(encode_go(DOCUMENT | {"session": session})) + b"\n{}")
     file = read(path)

@@ -64,7 +64,7 @@ def sent(file: SessionFile, leaf: str | None = None) -> list[Any]:
 
 
 def test_a_compaction_is_joined_to_the_entry_before() -> None:
-    """The program gives it no parent; here the tree hangs together, and the link tells that the parent is ours."""
+    """The program gives it no parent; here the tree is connected, and the link marks the added parent."""
     read = source(said("u1", None), said("u2", "u1"), compaction("c1", "u2"), said("n1", "c1"))
     made = node(read, "c1")
     assert (made.parent, made.links, made.brief) == ("u2", {"logical_parent": "u2"}, {"kept": "u2", "tokens_before": 9})
@@ -132,7 +132,7 @@ def test_a_model_from_before_what_is_kept_is_forgotten() -> None:
 
 
 def test_a_system_prompt_is_outside_of_the_tree() -> None:
-    """It is a note; behind one kit stands before the first entry, and a compaction does not hang below it."""
+    """It is a note; after one kit is before the first entry, and it is no parent of a compaction."""
     prompt = {
         "type": "system_prompt",
         "id": "s1",
@@ -322,7 +322,7 @@ def test_what_was_retracted_among_what_is_kept_is_reported(tmp_path: Path) -> No
     ],
 )
 def test_entries_with_which_kit_opens_no_file_are_reported(odd: Any, tmp_path: Path) -> None:
-    """They are kept, and whoever exports is told."""
+    """They are kept, and the export reports them."""
     done, data = exported([said("u1", None), odd], tmp_path)
     assert [(left.kind, left.count, left.seen) for left in done.left_out] == [(odd["type"], 1, True)]
     assert not done.same_context

@@ -284,7 +284,7 @@ class TestCompaction:
 
     @pytest.mark.parametrize(("through", "kept"), [("n0", ["n1"]), ("n1", []), ("n2", []), ("gone", []), (None, [])])
     def test_replay(self, tmp_path: Path, through: str | None, kept: list[str]) -> None:
-        """What a provider replays itself stands for what was kept; only what is behind the replay's end is sent."""
+        """A provider's replay replaces the kept messages; only messages after its end are sent."""
         remote = {"provider": "openai", "replacementHistory": [{"type": "message"}]}
         more = {"preserveData": {"openaiRemoteCompaction": remote}, "providerReplayThroughEntryId": through}
         kind, fields = self.COMPACTION
@@ -399,7 +399,7 @@ class TestNotebook:
 
 class TestSettings:
     def test_models(self, tmp_path: Path) -> None:
-        """A model tells itself by its messages until one is chosen; models for other roles stand beside it."""
+        """The default model is that of the messages until one is chosen; other roles have settings of their own."""
         rows = [
             assistant("n0", None, text()),
             entry("model_change", "n1", "n0", model="groq/llama", role="smol"),

@@ -1,4 +1,4 @@
-"""Sessions written as files of oh-my-pi: untouched ones to the byte, others so that it goes on where they stand."""
+"""Sessions exported as files of oh-my-pi: unchanged ones to the byte, others with the session's head as the leaf."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestUntouched:
         assert not (tmp_path / "blobs").exists()
 
     def test_last_line_is_no_record(self, tmp_path: Path) -> None:
-        """JSON that is no record stays among the entries; behind the last one it would be where the program goes on."""
+        """JSON that is no record stays among the entries; after the last one it would be the leaf."""
         path = written(tmp_path, user("n0", None), [1], user("n1", "n0"), 1.5, [])
         done = export(loaded(path).view("s"), tmp_path / "out.jsonl", format="omp")
         assert (tmp_path / "out.jsonl").read_bytes() == written(
@@ -127,7 +127,7 @@ class TestContinued:
         assert not done.same_context
 
     def test_branch(self, session: Session, store: Store, tmp_path: Path) -> None:
-        """After a step back the program goes on there, since the last entry of the file says so."""
+        """After a step back the last entry of the file makes the program continue there."""
         session.checkout("n1")
         file, _ = exported(store, tmp_path)
         assert [each.source for each in file.context(file.leaf).messages] == ["n0", "n1"]

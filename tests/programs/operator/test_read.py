@@ -205,7 +205,7 @@ def test_a_flat_file_comes_back_as_it_was_or_as_a_tree(tmp_path: Path) -> None:
 
 
 def test_an_encrypted_file_is_refused_with_a_reason(tmp_path: Path) -> None:
-    """One Fernet token tells nothing without its key, and the error says so."""
+    """A Fernet token is unreadable without its key, and the error says so."""
     path = tmp_path / "x.jsonl"
     path.write_bytes(b"gAAAAABlZ2hpamtsbW5vcHFyc3R1dnd4eXo=")
     assert detect_format(path).NAME == "operator"

@@ -40,7 +40,7 @@ def test_times_are_written_as_javascript_writes_them(ms: int) -> None:
 
 @pytest.mark.parametrize("ms", [-62_135_596_800_001, 253_402_300_800_000, 10**17])
 def test_what_is_in_no_year_has_no_time(ms: int) -> None:
-    """What lies before the year 1 or behind 9999 is not written, and fails nothing."""
+    """A time before the year 1 or after 9999 is not written, and is no error."""
     assert write_time(ms) is None
 
 
@@ -292,7 +292,7 @@ def test_a_brief_of_too_many_numbers_is_left_out() -> None:
 
 
 def test_children_of_notes_are_joined_to_the_node_above() -> None:
-    """No entry hangs on a label, a name or usage; what the file says is kept as a link."""
+    """No node has a label, a name or usage as its parent; the file's parent is kept as a link."""
     records = [
         entry("session_info", "i", None, name="n"),
         message("a", "i"),
@@ -336,7 +336,7 @@ def test_the_leaf_is_before_the_first_node_if_a_note_stands_alone(parent: str | 
 
 
 def test_orphans_and_cycles_are_kept() -> None:
-    """Parents that do not exist, lead round in circles, come later or name the entry itself stay as they are."""
+    """Parents that do not exist, form cycles, come later or name the entry itself are kept."""
     records = [message("a", "gone"), message("k1", "k2"), message("k2", "k1"), message("s", "s"), message("f", "g")]
     ours = read(lines(*records, message("g", None)))
     assert ours.parents == {"a": "gone", "k1": "k2", "k2": "k1", "s": "s", "f": "g", "g": None}
@@ -344,7 +344,7 @@ def test_orphans_and_cycles_are_kept() -> None:
 
 
 def test_kept_from_a_label_above_a_cycle_ends() -> None:
-    """Looking for what follows a label ends where the parents lead round in circles."""
+    """The search for the node after a label ends in a cycle of parents."""
     records = [entry("label", "l", None, targetId="k1"), message("k1", "k2"), message("k2", "k1")]
     draft = one(entry("compaction", "c", "k2", summary="s", firstKeptEntryId="l"), *records)
     assert draft.brief == {"kept": "l"}

@@ -125,7 +125,7 @@ DEEDS = st.sampled_from(["say", "answer", "go", "label", "unlabel", "title", "co
 @settings(max_examples=few(20, whole=60))
 @given(sessions(wild=False), st.lists(st.tuples(DEEDS, st.integers(0, 20)), min_size=1, max_size=6))
 def test_a_continued_session_is_read_as_it_stands(found: list[dict[str, Any]], deeds: list[tuple[str, int]]) -> None:
-    """After any deeds nothing that was in the file is missing, and an import of it goes on where the session stood."""
+    """After any operations nothing of the file is missing, and an import of the export has the session's head."""
     _, store, folder = there_and_back(lines(*found))
     with store.session("s") as session:
         for deed, number in deeds:

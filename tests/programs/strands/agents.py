@@ -28,7 +28,7 @@ def ask(tool_context: ToolContext) -> str:
 
 
 def make(manager: SessionManager[Any], script: Script = (), **options: Any) -> Agent:
-    """An agent whose model says what a script tells it."""
+    """An agent whose model follows a script."""
     return Agent(model=FakeModel(script), tools=[add, ask], session_manager=manager, callback_handler=None, **options)
 
 

@@ -88,7 +88,7 @@ def test_the_transcript_has_what_the_window_dropped(layout: Any, store: Store, t
 
 
 def test_a_summary_is_seen_in_front(layout: Any, store: Store, tmp_path: Path) -> None:
-    """A summary is a node that nobody said; the messages it stands for stay in the transcript."""
+    """A summary is an injected node; the messages it replaces stay in the transcript."""
     manager = SummarizingConversationManager(summary_ratio=0.5, preserve_recent_messages=2)
     agent = talk(layout(tmp_path), conversation_manager=manager)
     manager.reduce_context(agent)
@@ -208,7 +208,7 @@ def test_messages_without_ids_are_found_again(store: Store, tmp_path: Path) -> N
 
 
 def test_a_session_that_went_on_in_strands(layout: Any, store: Store, tmp_path: Path) -> None:
-    """Only new messages are added, and the session stands where the agent stands now, with what it knows now."""
+    """Only new messages are added, and the session has the agent's current node and state."""
     talk(layout(tmp_path), conversation_manager=SlidingWindowConversationManager(6))
     take(store, tmp_path)
     before = {node.id for node in store.view("s").nodes()}
