@@ -626,6 +626,105 @@ def test_a_reader_does_not_wait_for_ever(driver: LocalDriver, root: Path, monkey
     assert ask(driver, Get(LOG), Found).data == b"other head\n"
 
 
+def test_a_log_is_replaced_while_a_thread_waits_to_append_to_it(driver: LocalDriver, disk: Disk) -> None:
+    """Who replaces a log closes it, and must not wait for a thread that waits for the lock it has."""
+    version = ask(driver, Append(LOG, b"a\n", start_log(driver, LOG)), Written).version
+    answers: list[object] = []
+    appending = threading.Thread(
+        target=lambda: answers.append(ask_any(driver, Append(LOG, b"b\n", version))), daemon=True
+    )
+
+    def append() -> None:
+        appending.start()
+        while not waiting_for_locks() and appending.is_alive():
+            pass
+
+    disk.before["x"] = append
+    putting = threading.Thread(
+        target=lambda: answers.append(ask_any(driver, Put(LOG, b"new head\n", expect=version))), daemon=True
+    )
+    putting.start()
+    putting.join(timeout=20)
+    appending.join(timeout=20)
+    assert sorted(type(answer).__name__ for answer in answers) == ["ConflictError", "Written"]
+
+
+def test_a_reader_that_syncs_hides_nothing_from_other_readers(root: Path, disk: Disk) -> None:
+    """After a power cut a mark may cover less than was acknowledged, and several processes look at once."""
+    driver = LocalDriver(root, sync=disk.sync)
+    version = start_log(driver, LOG)
+    lock = root / "sessions/x/.lock"
+    mark = lock.read_bytes()
+    ask(driver, Append(LOG, b"line\n", version), Written)
+    lock.write_bytes(mark)
+    seen: list[bytes] = []
+    disk.before["tail.jsonl"] = lambda: seen.append(ask(LocalDriver(root), Get(LOG), Found).data)
+    assert ask(driver, Get(LOG), Found).data == b"head\nline\n"
+    assert seen == [b"head\nline\n"]
+
+
+def test_lines_taken_back_while_they_are_read_are_not_taken_for_others_of_their_length(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The mark that is written meanwhile is about those others."""
+    version, read_log = start_log(driver, LOG), local_log.read_log
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\n"))
+        file.write(b"mine\n")
+
+    def read_then_change(fd: int) -> bytes:
+        monkeypatch.setattr(local_log, "read_log", read_log)
+        data = read_log(fd)
+        os.truncate(root / LOG, len(b"head\n"))
+        ask(LocalDriver(root), Append(LOG, b"your\n", version), Written)
+        return data
+
+    monkeypatch.setattr(local_log, "read_log", read_then_change)
+    assert ask(driver, Get(LOG), Found).data == b"head\nyour\n"
+
+
+def test_a_writer_that_comes_to_a_log_without_a_lock_is_noticed(root: Path, disk: Disk) -> None:
+    """What a reader saw of its append may have been taken back by now."""
+    driver = LocalDriver(root, sync=disk.sync)
+    version = start_log(driver, LOG)
+    (root / "sessions/x/.lock").unlink()
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\n"))
+        file.write(b"mine\n")
+
+    def take_back() -> None:
+        os.truncate(root / LOG, len(b"head\n"))
+        ask(LocalDriver(root), Append(LOG, b"another line\n", version), Written)
+
+    disk.before["tail.jsonl"] = take_back
+    assert ask(driver, Get(LOG), Found).data == b"head\nanother line\n"
+
+
+def test_a_child_forked_while_a_reader_syncs_does_not_keep_the_lock(root: Path, disk: Disk) -> None:
+    """It may live as long as it likes, and others may append."""
+    driver = LocalDriver(root, sync=disk.sync)
+    start_log(driver, LOG)
+    lock = root / "sessions/x/.lock"
+    lock.write_bytes(b"")
+    end, start = os.pipe()
+
+    def fork() -> None:
+        if not os.fork():
+            os.close(start)
+            os.read(end, 1)
+            os._exit(0)
+
+    disk.before["tail.jsonl"] = fork
+    ask(driver, Get(LOG), Found)
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    finally:
+        os.close(start)
+        os.close(end)
+        os.wait()
+
+
 def test_what_could_not_be_cut_off_after_a_failed_sync_is_not_shown(
     driver: LocalDriver, disk: Disk, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ class LocalDriver:
                 elif refused := self._swap(folder, put, temporary, name):
                     return refused
             if is_log:
+                self._logs.let_go(put.key)
                 return Written(rules.log_version(put.data))
             try:
                 self._sync.whole(folder)
@@ -255,6 +256,7 @@ class LocalDriver:
                     return refused
                 os.unlink(name, dir_fd=folder)
         self._logs.cure(key, folder)
+        self._logs.let_go(key)
         return None
 
     @contextlib.contextmanager

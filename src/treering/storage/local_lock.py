@@ -60,23 +60,35 @@ def _forget_all() -> None:
 os.register_at_fork(after_in_child=_forget_all)
 
 
-def open_lock(folder: int) -> FileIO:
+class FolderLock(FileIO):
+    """The open lock file of a folder."""
+
+    def __init__(self, fd: int, mode: str) -> None:
+        super().__init__(fd, mode)
+        enlist(self)
+
+    def forget(self) -> None:
+        """Close it in a forked child."""
+        self.close()
+
+
+def open_lock(folder: int) -> FolderLock:
     """Open the lock file of a folder, and create it if needed; closing it releases the lock.
 
     Meant for a `with` whose block begins with `take_lock`. Leaving such a block is one step of the interpreter's own;
     the exit of a context manager written in Python can be interrupted before it gives the lock back.
     """
-    return FileIO(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
+    return FolderLock(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
 
 
-def open_lock_to_read(folder: int) -> FileIO | None:
+def open_lock_to_read(folder: int) -> FolderLock | None:
     """Open the lock file of a folder without creating it; None if there is none, so nobody wrote to a log here.
 
     Who may not write it can take the lock all the same.
     """
     for flags, mode in ((os.O_RDWR, "r+"), (os.O_RDONLY, "r")):
         try:
-            return FileIO(local_disk.open_file(folder, LOCK_NAME, flags), mode)
+            return FolderLock(local_disk.open_file(folder, LOCK_NAME, flags), mode)
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -90,10 +102,14 @@ def take_lock(lock: FileIO) -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def try_lock(lock: FileIO) -> bool:
-    """Take the lock if no other process has it; tell whether we have it now."""
+def try_share_lock(lock: FileIO) -> bool:
+    """Take the lock with other readers if no writer has it; tell whether we have it now.
+
+    Another reader that syncs is no sign that something is being written. And who may not write the lock file could not
+    take it alone on NFS.
+    """
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

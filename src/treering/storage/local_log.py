@@ -88,12 +88,14 @@ class LocalLogs:
                 if _ends_at(fd, get.unless):
                     return Unchanged()  # who asks has been shown it, so it was durable
         if (lock := local_lock.open_lock_to_read(folder)) is None:
-            return self._get_settled(get, folder, None)
+            answer = self._get_settled(get, folder, None)
+            if (lock := local_lock.open_lock_to_read(folder)) is None:
+                return answer  # nobody was writing here
         with lock:
             for _ in range(_PAUSES_MAX):
                 if answer := _get_marked(get, folder, lock):
                     return answer
-                if local_lock.try_lock(lock):
+                if local_lock.try_share_lock(lock):
                     return self._get_settled(get, folder, lock)
                 if answer := _get_marked(get, folder, lock, partly=True):
                     return answer
@@ -134,10 +136,16 @@ class LocalLogs:
                 os.close(folder)
         return poisoned(key, reason)
 
+    def let_go(self, key: str) -> None:
+        """Close a log that was replaced or deleted: an open file keeps its bytes on the disk, though just erased.
+
+        Not called under the lock: a thread that has the log waits for that.
+        """
+        if log := self._kept.get(key):
+            self._drop(key, log)
+
     def cure(self, key: str, folder: int) -> None:
         """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is the open one it is in."""
-        if log := self._kept.get(key):
-            self._drop(key, log)  # an open file keeps its bytes on the disk, and these may just have been erased
         self._poisoned.discard(key)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.basename(key) + POISON_ENDING, dir_fd=folder)
@@ -384,6 +392,9 @@ def read_log(fd: int) -> bytes:
 def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) -> Answer | None:
     """Answer from the log and its mark.
 
+    The mark is read first. Read last, it could be of other lines of the same length: those that were read may have been
+    taken back meanwhile.
+
     Args:
         get: The request.
         folder: The open folder of the log.
@@ -393,9 +404,10 @@ def _get_marked(get: Get, folder: int, lock: FileIO, *, partly: bool = False) ->
     Returns:
         None if the mark does not tell that the log, or with `partly` a part of it, is durable.
     """
+    mark = read_mark(lock)
     with _opened(folder, get.key) as fd:
         data = read_log(fd)
-    mark, version = read_mark(lock), rules.log_version(data)
+    version = rules.log_version(data)
     if mark == version:
         return _found(get, data)
     length = _length_in(mark, version) if partly else 0
