@@ -88,9 +88,9 @@ class LocalLogs:
                 if _ends_at(fd, get.unless):
                     return Unchanged()  # who asks has been shown it, so it was durable
         if (lock := local_lock.open_lock_to_read(folder)) is None:
-            answer = self._get_settled(get, folder, None)
+            found = self._get_settled(get, folder, None)
             if (lock := local_lock.open_lock_to_read(folder)) is None:
-                return answer  # nobody was writing here
+                return found  # nobody was writing here
         with lock:
             for _ in range(_PAUSES_MAX):
                 if answer := _get_marked(get, folder, lock):
