@@ -39,7 +39,7 @@ class TreeringError(Exception):
     def __init__(
         self, message: str, *, kind: str = "", key: str | None = None, offset: int | None = None, remedy: str = ""
     ) -> None:
-        self.kind = kind or type(self).__name__.removesuffix("Error").lower()
+        self.kind = str(kind) or type(self).__name__.removesuffix("Error").lower()
         self.key = key
         self.offset = offset
         self.remedy = remedy = remedy or self.usual_remedy

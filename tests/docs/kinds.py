@@ -6,31 +6,24 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.docs.pages import ROOT
 
-from treering import errors
-from treering.format.paths import NOT_OURS
-from treering.programs.common.memo import DAMAGED
-from treering.storage.local_disk import _ACCESS, _UNAVAILABLE
+from treering import Kind, errors
 
 SOURCE = ROOT / "src/treering"
 PAGE = ROOT / "docs/reference/kinds.md"
 CLASSES = {name for name in vars(errors) if name.endswith("Error")}
 CARRIERS = CLASSES | {"Finding", "RepairLoss", "GraphProblem"}
-CONSTANTS = {"NOT_OURS": NOT_OURS, "DAMAGED": DAMAGED}
 HELPERS = {"_odd": "Finding", "_lose": "RepairLoss"}
 """What takes a kind as its first argument, and what it makes of it."""
-OF_FILES = (("importers/parsed_file.py", "FileFinding"), ("programs/common/source.py", "Problem"))
-"""What says something about a file of another program has words of its own."""
+TABLES = {"_ACCESS": "AccessError", "_UNAVAILABLE": "UnavailableError", "kind": "UnavailableError"}
+"""Names to which kinds are assigned, and what carries them then."""
 ON_PURPOSE = "storage/faulty.py"
 """A driver that fails on purpose."""
-_PASSED_ON = re.compile(r"\w+\.kind|kind|found\[0\]")
-"""An error that is made of another one, and the arguments and variables that `kinds_of` finds by themselves."""
 
 
 def raised() -> dict[str, set[str]]:
@@ -40,9 +33,6 @@ def raised() -> dict[str, set[str]]:
         if not str(path).endswith(ON_PURPOSE):
             for kind, carrier in kinds_of(path):
                 found[kind].add(carrier)
-    for table, carrier in ((_ACCESS, "AccessError"), (_UNAVAILABLE, "UnavailableError")):
-        for kind, _ in table.values():
-            found[kind].add(carrier)
     return found
 
 
@@ -50,36 +40,31 @@ def kinds_of(path: Path) -> Iterator[tuple[str, str]]:
     """The kinds in one file, each with a class that carries it.
 
     Raises:
-        AssertionError: A kind is made in a way that is not understood here.
+        AssertionError: A kind is written as a text, which no type checker finds wrong.
     """
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "kind" and path.name == "s3_errors.py":
-            yield from ((kind, "UnavailableError") for kind in (_texts(node.value) & {"timeout", "network"}))
+        if isinstance(node, ast.Assign) and (carrier := TABLES.get(ast.unparse(node.targets[0]))):
+            yield from ((kind, carrier) for kind in _members(node.value))
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func).split(".")[-1]
-        if any(str(path).endswith(file) and name == other for file, other in OF_FILES):
-            continue
         given = [each.value for each in node.keywords if each.arg == "kind"]
         if name in HELPERS:
-            yield from ((kind, HELPERS[name]) for kind in _texts(node.args[0]))
+            yield from ((kind, HELPERS[name]) for kind in _members(node.args[0]))
         elif name in CARRIERS and given:
-            yield from ((kind, name) for kind in _of(given[0], path))
+            assert not isinstance(given[0], ast.Constant), f"{path}:{node.lineno}: {ast.unparse(given[0])}"
+            yield from ((kind, name) for kind in _members(given[0]))
         elif name in CLASSES:
             yield name.removesuffix("Error").lower(), name
 
 
-def _of(given: ast.expr, path: Path) -> set[str]:
-    text = ast.unparse(given)
-    if text in CONSTANTS:
-        return {CONSTANTS[text]}
-    found = _texts(given)
-    assert found or _PASSED_ON.fullmatch(text), f"{path}: cannot tell the kinds of {text}"
-    return set() if _PASSED_ON.fullmatch(text) else found
-
-
-def _texts(node: ast.expr) -> set[str]:
-    return {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)}
+def _members(node: ast.expr) -> set[str]:
+    """The members of `Kind` that stand in an expression; none if the kind of another error is passed on."""
+    return {
+        Kind[each.attr]
+        for each in ast.walk(node)
+        if isinstance(each, ast.Attribute) and ast.unparse(each.value) == "Kind"
+    }
 
 
 def meanings() -> dict[str, tuple[str, str]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from tests.docs import kinds
 
 import treering
@@ -27,3 +30,13 @@ def test_the_page_of_kinds_is_up_to_date() -> None:
 def test_an_error_is_compared_with_a_member() -> None:
     """A kind equals its text."""
     assert treering.UsageError("x", kind="closed").kind == treering.Kind.CLOSED
+
+
+def test_a_kind_that_is_written_as_a_text_is_noticed(tmp_path: Path) -> None:
+    """A type checker would not see that it is misspelt."""
+    module = tmp_path / "module.py"
+    module.write_text('raise UsageError("x", kind=Kind.CLOSED if closed else Kind.FORKED)')
+    assert set(kinds.kinds_of(module)) == {("closed", "UsageError"), ("forked", "UsageError")}
+    module.write_text('raise UsageError("x", kind="closed")')
+    with pytest.raises(AssertionError, match="closed"):
+        list(kinds.kinds_of(module))

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, strategies as st
 from tests.transcript.records import Records, forked
 
+from treering import Kind
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton
 from treering.transcript.graph import Graph, GraphProblem
@@ -77,7 +78,7 @@ def test_an_orphan_is_a_reported_root() -> None:
     graph = Graph(records)
     assert graph.roots == ["a", "lost"]
     assert ids(graph.path("below")) == ["lost", "below"]
-    assert graph.problems() == [GraphProblem(kind="orphan", node="lost", at=6)]
+    assert graph.problems() == [GraphProblem(kind=Kind.ORPHAN, node="lost", at=6)]
 
 
 def test_a_parent_that_comes_later_adopts_its_children_in_order() -> None:
@@ -121,7 +122,7 @@ def test_the_first_record_of_an_id_counts_and_the_others_are_reported() -> None:
     graph = Graph(records)
     assert graph.node("b1").parent == "a"
     assert len(graph) == 6
-    assert graph.problems() == [GraphProblem(kind="duplicate", node="b1", at=6)]
+    assert graph.problems() == [GraphProblem(kind=Kind.DUPLICATE, node="b1", at=6)]
 
 
 @given(st.lists(st.tuples(st.sampled_from(NAMES), st.none() | st.sampled_from(NAMES)), max_size=12))

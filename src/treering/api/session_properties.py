@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 from treering import store
 from treering.errors import UsageError
 from treering.format.erasure import Erased
+from treering.kinds import Kind
 from treering.session.agent_state import decoded_manager, decoded_state, erased_state
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
@@ -73,7 +74,7 @@ class SessionProperties(Generic[R]):
         if self._call is not None and getgeneratorstate(self._call) == GEN_SUSPENDED:
             raise UsageError(
                 f"session {self.id!r} is in the middle of another call",
-                kind="reentered",
+                kind=Kind.REENTERED,
                 remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
             )
         self._roll_back()
@@ -178,10 +179,10 @@ class SessionProperties(Generic[R]):
 
     def _check_usable(self) -> None:
         if self._closed:
-            raise UsageError(f"session {self.id!r} was closed", kind="closed", remedy="open it again")
+            raise UsageError(f"session {self.id!r} was closed", kind=Kind.CLOSED, remedy="open it again")
         if os.getpid() != self._pid:
             raise UsageError(
                 f"session {self.id!r} was opened by another process, before a fork",
-                kind="forked",
+                kind=Kind.FORKED,
                 remedy="open it again in this process",
             )

@@ -14,6 +14,7 @@ from treering import journal, maintenance, store
 from treering.checkpoint.policy import find_policy
 from treering.errors import NotFoundError, UsageError
 from treering.ids import now_ms
+from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.options import Options
 from treering.session.reader import Reader
@@ -162,7 +163,7 @@ class StoreBody:
         try:
             yield from self._place.delete(session)
         except NotFoundError as error:
-            if not missing_ok or error.kind != "session":
+            if not missing_ok or error.kind != Kind.SESSION:
                 raise
 
     def purge(self, session: str | None = None, *, older_than: timedelta | None = None) -> Job[tuple[str, ...]]:
@@ -232,7 +233,7 @@ class StoreBody:
         where = target or self._place
         keys = where.keys(name or session)
         if where.driver is self._place.driver and keys == self._place.keys(session):
-            raise UsageError("a copy needs another name or another store", kind="copy")
+            raise UsageError("a copy needs another name or another store", kind=Kind.COPY)
         reader = self._place.reader(session)
         yield from reader.resume()
         yield from on(where.driver, journal.life.require_free(keys))
@@ -337,7 +338,7 @@ class StoreBody:
         if where is self._place and into == session:
             raise UsageError(
                 f"a session cannot be repaired into itself. session={session!r}",
-                kind="same_name",
+                kind=Kind.SAME_NAME,
                 remedy="choose another name: the damaged session is left as it is",
             )
         keys = where.keys(into)

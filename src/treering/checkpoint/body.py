@@ -28,6 +28,7 @@ from treering.errors import CorruptError
 from treering.format.erasure import is_erased
 from treering.format.record import Record
 from treering.format.values import decode, encode
+from treering.kinds import Kind
 
 Forms = list[str | ItemForm]
 
@@ -110,7 +111,7 @@ def read_form(raw: Raw | bytes, decoder: msgspec.json.Decoder[Form]) -> Form:
     try:
         return msgspec.convert(_with_raws(json.loads(bytes(raw))), decoder.type)
     except (ValueError, RecursionError) as error:  # msgspec's errors, too, are ValueErrors
-        raise CorruptError(f"checkpoint is not readable. problem={str(error)!r}", kind="shape") from error
+        raise CorruptError(f"checkpoint is not readable. problem={str(error)!r}", kind=Kind.SHAPE) from error
 
 
 def _join(value: object) -> bytes:

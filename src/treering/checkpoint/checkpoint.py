@@ -23,6 +23,7 @@ from treering.checkpoint.context import Context, decode_items, encode_items, lea
 from treering.errors import CorruptError
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import decode, encode, fields_of
+from treering.kinds import Kind
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -178,5 +179,5 @@ def read_dict(raw: Raw | msgspec.UnsetType) -> dict[str, object]:
     """
     value = {} if raw is UNSET else decode(raw)
     if not isinstance(value, dict):
-        raise CorruptError(f"checkpoint field is no object. got={type(value).__name__}", kind="shape")
+        raise CorruptError(f"checkpoint field is no object. got={type(value).__name__}", kind=Kind.SHAPE)
     return value

@@ -40,6 +40,7 @@ from treering.checkpoint.context import (
 from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format.record import BRIEF_BYTES_MAX, Record, body_room, skeleton_of_record
 from treering.format.values import encode
+from treering.kinds import Kind
 
 Lookup: TypeAlias = Callable[[str], Record]
 """Returns the record of a checkpoint by its id."""
@@ -167,7 +168,7 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
         if size > body_room():
             raise UsageError(
                 f"{name} is too large. bytes={size}, max={body_room()}",
-                kind="too_large",
+                kind=Kind.TOO_LARGE,
                 remedy="store it in parts, or in a file, and refer to it",
             )
         if filled and filled + size > body_room() // 2:
@@ -295,7 +296,7 @@ def apply_body(parent: Checkpoint | None, record: Record, lookup: Lookup) -> Che
 
 def _unpruned(checkpoint: str, body: Body) -> Body:
     if body.pruned:
-        raise NotFoundError(f"checkpoint was pruned. checkpoint={checkpoint!r}", kind="checkpoint")
+        raise NotFoundError(f"checkpoint was pruned. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
     return body
 
 
@@ -361,7 +362,7 @@ def _context(base: Checkpoint, body: Body) -> tuple[Context, int]:
     forms = [form for form in body.context if not isinstance(form, tuple)]
     splices = [(form[0], form[1], decode_items(form[2])) for form in body.context if isinstance(form, tuple)]
     if splices if body.full else forms:
-        raise CorruptError("checkpoint mixes items and splices", kind="shape")
+        raise CorruptError("checkpoint mixes items and splices", kind=Kind.SHAPE)
     if body.full:
         items = decode_items(forms)
         size = least_bytes(items)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import click
 
 from treering.errors import UsageError
+from treering.kinds import Kind
 
 
 def agreed(question: Callable[[], str], *, verb: str = "do") -> bool:
@@ -21,5 +22,5 @@ def agreed(question: Callable[[], str], *, verb: str = "do") -> bool:
         UsageError: There is no terminal.
     """
     if not sys.stdin.isatty():
-        raise UsageError("nobody is there to be asked", kind="confirm", remedy=f"pass --yes to {verb} it")
+        raise UsageError("nobody is there to be asked", kind=Kind.CONFIRM, remedy=f"pass --yes to {verb} it")
     return click.confirm(question(), err=True)

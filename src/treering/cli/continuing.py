@@ -23,6 +23,7 @@ from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import namespace_prefix, prefix_of
 from treering.importers.discovery import Recent, recent
 from treering.importers.file_importer import FileImporter
+from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.store.info import SessionInfo
 
@@ -55,7 +56,7 @@ def continue_(
     other = None if here or project is not None else others.last_about(cwd, found)
     if found is None and other is None:
         where = f"of project {project!r}" if project is not None else f"about {os.path.abspath(cwd)!r}"
-        raise NotFoundError(f"no session {where}", kind="session", remedy="`treering ls` lists all sessions")
+        raise NotFoundError(f"no session {where}", kind=Kind.SESSION, remedy="`treering ls` lists all sessions")
     if dry_run:
         _announce(out, found, other, as_json=as_json)
         return

@@ -26,6 +26,7 @@ from treering.cli.text import counted, size_text
 from treering.cli.tree import print_tree
 from treering.errors import SessionHeldError, UsageError
 from treering.ids import new_nonce
+from treering.kinds import Kind
 from treering.maintenance.verify import DAMAGE
 from treering.storage.counting import CountingDriver
 from treering.store.place import Place
@@ -50,7 +51,7 @@ def demo(context: click.Context, *, remove: bool) -> None:
     if fresh:
         settings.store = tempfile.mkdtemp(prefix="treering-demo-")
     elif settings.target.startswith("memory:"):
-        raise UsageError("the demo's agent is a process of its own and cannot see this store", kind="target")
+        raise UsageError("the demo's agent is a process of its own and cannot see this store", kind=Kind.TARGET)
     settings.open().sessions(limit=1)  # raises here, once, if the store does not answer
     show, name = Show(Output()), f"demo-{new_nonce()}"
     try:

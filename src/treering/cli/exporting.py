@@ -19,6 +19,7 @@ from treering.cli.settings import Settings, store_options
 from treering.cli.text import counted
 from treering.errors import UsageError
 from treering.exporters import export as export_file
+from treering.kinds import Kind
 from treering.programs.common.target import targets
 
 FORMS: Final = ("jsonl", "markdown", *targets())
@@ -72,7 +73,9 @@ def _markdown(view: View, node: str | None) -> Iterator[bytes]:
 def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
     """Write a file atomically."""
     if target.exists() and not force:
-        raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="pass --force to replace it")
+        raise UsageError(
+            f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="pass --force to replace it"
+        )
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:

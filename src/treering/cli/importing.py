@@ -18,6 +18,7 @@ from treering.importers.discovery import ENDINGS, find_sessions
 from treering.importers.file_importer import FileImporter, ImportResult
 from treering.importers.origin import stat_of
 from treering.importers.parsed_file import is_foreign
+from treering.kinds import Kind
 from treering.programs import BUILT_IN
 from treering.programs.common.folder import StoredFolder, is_url
 from treering.programs.common.source import Problem, find_special
@@ -151,7 +152,7 @@ def _outcome(result: ImportResult, shown_max: int | None) -> File:
 
 def _is_other(path: Path, error: TreeringError) -> bool:
     """Tell whether a file in a folder is another file of a program, and not a damaged session."""
-    return error.kind == "format" and (_is_document(str(path)) or is_foreign(path))
+    return error.kind == Kind.FORMAT and (_is_document(str(path)) or is_foreign(path))
 
 
 def _is_document(path: str) -> bool:
@@ -163,9 +164,9 @@ def _passed_over(path: str, reason: str) -> File:
 
 
 def _failed(path: str, error: TreeringError) -> File:
-    outcome = "rewritten" if isinstance(error, ConflictError) and error.kind == "rewritten" else "failed"
+    outcome = "rewritten" if isinstance(error, ConflictError) and error.kind == Kind.REWRITTEN else "failed"
     line = exits.line_of(error)
-    if isinstance(error, UsageError) and error.kind == "format":
+    if isinstance(error, UsageError) and error.kind == Kind.FORMAT:
         line += f"; `treering doctor {path}` tells what is wrong with a file that is damaged"
     return File(path=path, outcome=outcome, error=line, code=exits.code_of(error))
 

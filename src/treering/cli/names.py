@@ -15,6 +15,7 @@ from treering.cli.output import Cell, Output
 from treering.cli.text import ELLIPSIS, counted
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import namespaces_in, prefix_of
+from treering.kinds import Kind
 from treering.storage.run import run
 from treering.store.info import SessionInfo
 from treering.store.inventory import prefixes
@@ -57,7 +58,7 @@ def _by_name(store: Store, name: str, use: Callable[[Store, str], T], *, below: 
     try:
         return use(store, name)
     except NotFoundError as error:
-        if error.kind != "session":
+        if error.kind != Kind.SESSION:
             raise
         known = list(store.each_session(below=True))
         looked_at = known if below else [row for row in known if row.namespace == namespace_of(store)]
@@ -124,7 +125,7 @@ def naming_exactly(store: Store, name: str) -> Iterator[None]:
     try:
         yield
     except NotFoundError as error:
-        if error.kind != "session":
+        if error.kind != Kind.SESSION:
             raise
         raise _not_found(name, list(store.each_session(below=True)), error) from None
 
@@ -180,7 +181,7 @@ def find_point(view: Handle, text: str) -> Point:
     if found is None:
         raise NotFoundError(
             f"no node, checkpoint, label or head is named {text!r} in session {view.id!r}",
-            kind="point",
+            kind=Kind.POINT,
             remedy="`treering log` and `treering checkpoints` list what there is",
         )
     return points[found]
@@ -198,7 +199,7 @@ def find_node(view: Handle, text: str) -> str:
         return point.id
     node = next(entry.node for entry in view.checkpoints() if entry.id == point.id)
     if node is None:
-        raise NotFoundError(f"checkpoint was made before the first node. checkpoint={point.id!r}", kind="node")
+        raise NotFoundError(f"checkpoint was made before the first node. checkpoint={point.id!r}", kind=Kind.NODE)
     return node
 
 
@@ -214,7 +215,7 @@ def find_checkpoint(view: Handle, text: str) -> str:
         return point.id
     made = [entry.id for entry in view.checkpoints() if entry.node == point.id]
     if not made:
-        raise NotFoundError(f"no checkpoint was made at this node. node={point.id!r}", kind="checkpoint")
+        raise NotFoundError(f"no checkpoint was made at this node. node={point.id!r}", kind=Kind.CHECKPOINT)
     return made[-1]
 
 
@@ -226,5 +227,5 @@ def _only(text: str, found: Iterable[str], noun: str) -> str | None:
     names = sorted(found)
     if len(names) > 1:
         listed = ", ".join(names[:CANDIDATES_MAX]) + (", ..." if len(names) > CANDIDATES_MAX else "")
-        raise UsageError(f"{text!r} names more than one {noun}: {listed}", kind="ambiguous")
+        raise UsageError(f"{text!r} names more than one {noun}: {listed}", kind=Kind.AMBIGUOUS)
     return names[0] if names else None

@@ -10,6 +10,7 @@ from treering.format.copies import inline_messages, state_values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines, skeletons
+from treering.kinds import Kind
 from treering.session.index import Index
 from treering.session.tally import CARD, EXTRA, FACTS, first_prompt
 from treering.session.writer import Writer
@@ -42,15 +43,15 @@ def require_erasable(rows: Mapping[str, Skeleton], name: str, index: Index) -> N
     if row is None and name in index.all_checkpoints:
         raise UsageError(
             f"a checkpoint cannot be erased as a whole. id={name!r}",
-            kind="erase",
+            kind=Kind.ERASE,
             remedy="erase keys of its state, or the nodes it shows; or prune it",
         )
     if row is None:
-        raise NotFoundError(f"no such node or note. id={name!r}", kind="node")
+        raise NotFoundError(f"no such node or note. id={name!r}", kind=Kind.NODE)
     if row.type not in ("node", "note"):
         raise UsageError(
             f"only nodes and notes can be erased. id={name!r}, type={row.type!r}",
-            kind="erase",
+            kind=Kind.ERASE,
             remedy="erase the node that an edit is about",
         )
 
@@ -173,7 +174,7 @@ def require_held(unknown: Collection[str | None]) -> None:
     if unknown:
         key = min(unknown, key=by_name)
         what = "the state of a conversation manager" if key is None else f"such a key. key={key!r}"
-        raise NotFoundError(f"no checkpoint holds {what}", kind="state_key")
+        raise NotFoundError(f"no checkpoint holds {what}", kind=Kind.STATE_KEY)
 
 
 def by_name(key: str | None) -> tuple[bool, str]:

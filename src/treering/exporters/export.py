@@ -22,6 +22,7 @@ from treering.checkpoint.policy import find_policy
 from treering.errors import CorruptError, UsageError
 from treering.importers import SessionFile, read
 from treering.importers.outline import FileOutline
+from treering.kinds import Kind
 from treering.programs.common.stored import let_index_go
 from treering.programs.common.target import Composed, LeftOut, find_exporter
 from treering.programs.formats import blobs_folder, find_format
@@ -71,7 +72,7 @@ def export(
     composed = exporter.compose(view)
     view.perform(let_index_go)
     if place.exists() and not overwrite:
-        raise UsageError(f"file exists already. path={str(place)!r}", kind="file", remedy="ask to overwrite it")
+        raise UsageError(f"file exists already. path={str(place)!r}", kind=Kind.FILE, remedy="ask to overwrite it")
     made: list[Path] = []
     try:
         made += _write_parts(place, format, composed)
@@ -176,7 +177,7 @@ def _require(what: str, expected: object, got: object) -> None:
     if expected != got:
         raise CorruptError(
             f"export differs from its session in {what}, nothing was written. expected={expected!r}, got={got!r}",
-            kind="export",
+            kind=Kind.EXPORT,
         )
 
 

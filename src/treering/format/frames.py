@@ -22,6 +22,7 @@ import msgspec
 import zstandard
 
 from treering.errors import CorruptError
+from treering.kinds import Kind
 
 LEVEL: Final = 3
 """Level 9 saves another 10 to 15 % of the bytes for 4 times the work."""
@@ -74,7 +75,7 @@ def skippable_payload(data: bytes, frame: Frame, number: int, *, key: str) -> by
         CorruptError: It is another kind of frame.
     """
     if data[frame.offset : frame.offset + 4] != struct.pack("<I", _SKIPPABLE_MAGIC + number):
-        raise CorruptError("frame is not of the expected kind", kind="frame", key=key, offset=frame.offset)
+        raise CorruptError("frame is not of the expected kind", kind=Kind.FRAME, key=key, offset=frame.offset)
     return data[frame.offset + _SKIPPABLE_HEADER.size : frame.end]
 
 
@@ -91,7 +92,7 @@ def remove_check(data: bytes, *, key: str) -> bytes:
     """
     checked = data[:-_CHECK_BYTES]
     if add_check(checked) != data:
-        raise CorruptError("object is damaged: its checksum differs", kind="checksum", key=key, offset=0)
+        raise CorruptError("object is damaged: its checksum differs", kind=Kind.CHECKSUM, key=key, offset=0)
     return checked
 
 
@@ -103,7 +104,7 @@ def walk(data: bytes, *, key: str) -> list[Frame]:
     """
     frames = list(_frames(data, key))
     if not frames or frames[0].content_size is None:
-        raise CorruptError("object does not begin with a frame of content", kind="frame", key=key, offset=0)
+        raise CorruptError("object does not begin with a frame of content", kind=Kind.FRAME, key=key, offset=0)
     return frames
 
 
@@ -127,9 +128,9 @@ def frame_at(data: bytes, offset: int, *, key: str) -> Frame:
     elif magic & ~0xF == _SKIPPABLE_MAGIC:
         content_size, end = None, offset + _SKIPPABLE_HEADER.size + size
     else:
-        raise CorruptError("no zstd frame begins here", kind="frame", key=key, offset=offset)
+        raise CorruptError("no zstd frame begins here", kind=Kind.FRAME, key=key, offset=offset)
     if end > len(data):
-        raise CorruptError("object ends inside a frame", kind="truncated", key=key, offset=offset)
+        raise CorruptError("object ends inside a frame", kind=Kind.TRUNCATED, key=key, offset=offset)
     return Frame(offset, end - offset, content_size)
 
 
@@ -139,13 +140,13 @@ def _content_frame(data: bytes, offset: int, key: str) -> tuple[int, int]:
     try:
         parameters = zstandard.get_frame_parameters(header)
     except zstandard.ZstdError as error:
-        raise CorruptError(f"frame header is damaged: {error}", kind="frame", key=key, offset=offset) from error
+        raise CorruptError(f"frame header is damaged: {error}", kind=Kind.FRAME, key=key, offset=offset) from error
     if header[4] & _DESCRIPTOR_MASK != _DESCRIPTOR:
         raise CorruptError(
-            "frame lacks a checksum, or uses an unsupported option", kind="frame", key=key, offset=offset
+            "frame lacks a checksum, or uses an unsupported option", kind=Kind.FRAME, key=key, offset=offset
         )
     if parameters.content_size in (0, zstandard.CONTENTSIZE_UNKNOWN):
-        raise CorruptError("frame does not state the size of its content", kind="frame", key=key, offset=offset)
+        raise CorruptError("frame does not state the size of its content", kind=Kind.FRAME, key=key, offset=offset)
     place = offset + zstandard.frame_header_size(header)
     return parameters.content_size, _blocks_end(data, place, key) + CHECKSUM_BYTES
 
@@ -156,7 +157,7 @@ def _blocks_end(data: bytes, place: int, key: str) -> int:
         header = int.from_bytes(data[place : place + _BLOCK_HEADER_BYTES], "little")
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         if kind > _COMPRESSED:
-            raise CorruptError("block is of an unknown type", kind="frame", key=key, offset=place)
+            raise CorruptError("block is of an unknown type", kind=Kind.FRAME, key=key, offset=place)
         place += _BLOCK_HEADER_BYTES + (1 if kind == _RUN else size)
     return place
 
@@ -171,9 +172,9 @@ def decompress_frame(data: bytes, frame: Frame, *, key: str) -> bytes:
     try:
         content = zstandard.ZstdDecompressor().decompress(piece, allow_extra_data=False)
     except zstandard.ZstdError as error:
-        raise CorruptError(f"frame is damaged: {error}", kind="checksum", key=key, offset=frame.offset) from error
+        raise CorruptError(f"frame is damaged: {error}", kind=Kind.CHECKSUM, key=key, offset=frame.offset) from error
     if len(content) != frame.content_size:
-        raise CorruptError("content is not as long as declared", kind="checksum", key=key, offset=frame.offset)
+        raise CorruptError("content is not as long as declared", kind=Kind.CHECKSUM, key=key, offset=frame.offset)
     return content
 
 
@@ -185,7 +186,7 @@ def first_frame(data: bytes, *, key: str, bytes_max: int) -> bytes:
     """
     frame = frame_at(data, 0, key=key)
     if frame.content_size is None:
-        raise CorruptError("object does not begin with a frame of content", kind="frame", key=key, offset=0)
+        raise CorruptError("object does not begin with a frame of content", kind=Kind.FRAME, key=key, offset=0)
     check_size(frame.content_size, bytes_max, key=key, offset=0)
     return decompress_frame(data, frame, key=key)
 
@@ -210,4 +211,4 @@ def check_size(declared: int, bytes_max: int, *, key: str, offset: int) -> None:
     """Raise CorruptError if a declared size is beyond the limit."""
     if declared > bytes_max:
         message = f"declared content is too large. bytes={declared}, max={bytes_max}"
-        raise CorruptError(message, kind="too_large", key=key, offset=offset)
+        raise CorruptError(message, kind=Kind.TOO_LARGE, key=key, offset=offset)

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
+from treering.kinds import Kind
 
 FORMAT_VERSION: Final = 1
 """What the first line of each register states; greater ones are refused."""
@@ -50,7 +51,7 @@ def is_whole(line: bytes) -> bool:
 def check_line(line: bytes, *, key: str = "", offset: int = 0) -> None:
     """Raise CorruptError unless `line` is as `close_line` made it."""
     if not is_whole(line):
-        raise CorruptError("line is damaged: its checksum differs", kind="checksum", key=key, offset=offset)
+        raise CorruptError("line is damaged: its checksum differs", kind=Kind.CHECKSUM, key=key, offset=offset)
 
 
 def check_version(line: bytes, *, key: str, offset: int = 0) -> None:
@@ -129,4 +130,4 @@ def decode_object(line: bytes, decoder: msgspec.json.Decoder[T], *, key: str, of
     try:
         return msgspec.convert(json.loads(line), decoder.type)
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"line is not understood: {error}", kind="shape", key=key, offset=offset) from error
+        raise CorruptError(f"line is not understood: {error}", kind=Kind.SHAPE, key=key, offset=offset) from error

@@ -15,6 +15,7 @@ import msgspec
 from treering.errors import CorruptError, UsageError
 from treering.format.frames import add_check, check_size, compress, decompress_frame, first_frame, remove_check, walk
 from treering.format.line import check_version, decode_object, first_line
+from treering.kinds import Kind
 
 PARCEL_BYTES_MAX: Final = 256 * 1024 * 1024
 """Parcels are written and read whole, in memory."""
@@ -53,9 +54,9 @@ def encode_parcel(name: str, content: bytes, *, write: str) -> bytes:
         UsageError: The name or the content is too long, or the name cannot be written as JSON.
     """
     if len(content) > PARCEL_BYTES_MAX:
-        raise UsageError(f"parcel is too large. bytes={len(content)}, max={PARCEL_BYTES_MAX}", kind="too_large")
+        raise UsageError(f"parcel is too large. bytes={len(content)}, max={PARCEL_BYTES_MAX}", kind=Kind.TOO_LARGE)
     if (size := len(name.encode("utf-8", "surrogatepass"))) > NAME_BYTES_MAX:
-        raise UsageError(f"name of a parcel is too long. bytes={size}, max={NAME_BYTES_MAX}", kind="too_large")
+        raise UsageError(f"name of a parcel is too long. bytes={size}, max={NAME_BYTES_MAX}", kind=Kind.TOO_LARGE)
     front = compress(first_line(ParcelHeader(name=name, size=len(content), write=write)))
     return add_check(front + (compress(content) if content else b""))
 

@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from treering.digests import sha256
 from treering.errors import CorruptError, UsageError
+from treering.kinds import Kind
 
 FORMAT_FILE: Final = "treering.json"
 LATEST: Final = "latest/"
@@ -32,8 +33,6 @@ NAMESPACES: Final = "ns/"
 NAME_CHARS_MAX: Final = 120
 """Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
 
-NOT_OURS: Final = "owner"
-"""The `kind` of the error about an object that belongs to another session."""
 
 _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
@@ -151,7 +150,7 @@ def require_owner(owner: str, *, key: str) -> None:
     if expected and owner != expected:
         raise CorruptError(
             f"the object is of another session, or of another life of it. expected={expected!r}, got={owner!r}",
-            kind=NOT_OURS,
+            kind=Kind.OWNER,
             key=key,
             remedy="restore the object from a backup; to rename a session use `treering copy` instead of moving files",
         )

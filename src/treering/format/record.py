@@ -22,6 +22,7 @@ from treering.errors import CorruptError, UsageError
 from treering.format.line import CHECKSUM_BYTES, check_line, close_line, encode_object
 from treering.format.values import decode, fields_of
 from treering.ids import time_of
+from treering.kinds import Kind
 
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest line. Large parts of payloads are blobs; a register must hold several of the remaining lines."""
@@ -146,7 +147,7 @@ def body_room() -> int:
 def _too_large(record: Record, length: int) -> UsageError:
     return UsageError(
         f"record is too large. id={record.id!r}, bytes={length}, max={RECORD_BYTES_MAX}",
-        kind="too_large",
+        kind=Kind.TOO_LARGE,
         remedy="store large parts as blobs or files and refer to them",
     )
 
@@ -223,7 +224,7 @@ def _decode_slowly(line: bytes, *, key: str, offset: int) -> Record:
         fields = {name: json.loads(span) for name, span in spans.items()}
         envelope = msgspec.convert(fields, _envelope_decoder.type)
     except (ValueError, IndexError, RecursionError) as error:  # msgspec.ValidationError is a ValueError
-        raise CorruptError(f"record is not understood: {error}", kind="shape", key=key, offset=offset) from error
+        raise CorruptError(f"record is not understood: {error}", kind=Kind.SHAPE, key=key, offset=offset) from error
     return Record(**msgspec.structs.asdict(envelope), brief=brief, body=body)
 
 

@@ -42,6 +42,7 @@ from treering.format.line import (
 from treering.format.paths import encode_id, require_owner
 from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
 from treering.format.record import decode_record, mark_behind
+from treering.kinds import Kind
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most content of a register: a few of the longest records. Registers are read whole, into memory."""
@@ -233,7 +234,7 @@ def encode_tail(tail: Tail, *, compressed: bool) -> bytes:
 
 def _check_writable(size: int, name: str) -> None:
     if size > REGISTER_BYTES_MAX:
-        raise UsageError(f"{name} is too large. bytes={size}, max={REGISTER_BYTES_MAX}", kind="too_large")
+        raise UsageError(f"{name} is too large. bytes={size}, max={REGISTER_BYTES_MAX}", kind=Kind.TOO_LARGE)
 
 
 def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
@@ -251,16 +252,16 @@ def decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     content = first_frame(data, key=key, bytes_max=REGISTER_BYTES_MAX) if compressed else data
     first_end = content.find(b"\n") + 1
     if not first_end:
-        raise CorruptError("tail has no header line", kind="truncated", key=key, offset=0)
+        raise CorruptError("tail has no header line", kind=Kind.TRUNCATED, key=key, offset=0)
     check_version(content[:first_end], key=key)
     if compressed and len(walk(remove_check(data, key=key), key=key)) != 1:
-        raise CorruptError("tail is not a single frame", kind="frame", key=key, offset=0)
+        raise CorruptError("tail is not a single frame", kind=Kind.FRAME, key=key, offset=0)
     header = _decode_header(content[:first_end], key=key)
     _require_session(header.session, key=key)
     lines, complete = _whole_appends(content, first_end, header.base, key)
     if complete < len(content):
         if compressed:
-            raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
+            raise CorruptError("append ends before its last record", kind=Kind.APPEND, key=key, offset=complete)
         _check_torn(content, complete, header.base + len(lines), key)
     return Tail(header=header, lines=tuple(lines), complete=len(data) if compressed else complete)
 
@@ -277,9 +278,9 @@ def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[lis
         record = decode_record(line, key=key, offset=start)
         if record.at != base + len(lines):
             message = f"record is at the wrong position. expected={base + len(lines)}, got={record.at}"
-            raise CorruptError(message, kind="position", key=key, offset=start)
+            raise CorruptError(message, kind=Kind.POSITION, key=key, offset=start)
         if open_append and record.by != open_append:
-            raise CorruptError("append ends before its last record", kind="append", key=key, offset=complete)
+            raise CorruptError("append ends before its last record", kind=Kind.APPEND, key=key, offset=complete)
         lines.append(line)
         open_append = record.by if record.more else ""
         start = end
@@ -307,7 +308,7 @@ def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
             by = match[1].decode("utf-8", "replace") if (match := _append_of.match(piece)) else append
         of_one_append = by == append or (not append and (not damaged or _begins_at(by, first)))
         if not of_one_append or not (is_whole(piece) or _is_torn(pieces, index)):
-            raise CorruptError("line is damaged: its checksum differs", kind="checksum", key=key, offset=start)
+            raise CorruptError("line is damaged: its checksum differs", kind=Kind.CHECKSUM, key=key, offset=start)
         append, damaged = by, damaged or not is_whole(piece)
 
 
@@ -353,7 +354,7 @@ def encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
     front = _encode_card(replace(card, lines=len(lines)))
     if len(front) > CARD_BYTES_MAX:
         message = f"card is too large. bytes={len(front)}, max={CARD_BYTES_MAX}, longest={longest_of(card)!r}"
-        raise UsageError(message, kind="card_too_large")
+        raise UsageError(message, kind=Kind.CARD_TOO_LARGE)
     erasures = _Erased(card.erased, card.erasures or UNSET)
     erased = (close_line(_encode_with_acts(erasures)),) if card.erased else ()
     body = b"".join((*erased, *lines))

@@ -21,10 +21,10 @@ import zstandard
 from treering.errors import CorruptError
 from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress_frame, frame_at
 from treering.format.line import is_whole
-from treering.format.paths import NOT_OURS
 from treering.format.record import Skeleton, decode_record
 from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
 from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
+from treering.kinds import Kind
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
 _STEP_BYTES: Final = 64  # fed at a time, so that output before the damage is kept, and bounded
@@ -150,7 +150,7 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
         footer = read_footer(data, len(data), key=key)
         skeletons = {} if isinstance(footer, int) else {row.at: row for row in footer.skeletons()}
     except CorruptError as error:
-        if error.kind == NOT_OURS:
+        if error.kind == Kind.OWNER:
             return Salvaged({}, (error,))
         return Salvaged(salvage_lines(salvage_content(data, bytes_max=SEGMENT_BYTES_MAX)), (error,))
     if isinstance(footer, int):

@@ -38,6 +38,7 @@ from treering.format.frames import (
 from treering.format.line import FORMAT_VERSION, split_lines
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
+from treering.kinds import Kind
 
 FRAME_BYTES: Final = 1024 * 1024
 """Most content of a frame of several lines. Smaller frames compress worse, larger ones cost more to read one line."""
@@ -123,9 +124,9 @@ class Footer(msgspec.Struct, frozen=True, kw_only=True):
         try:
             skeletons = unpack(self.columns, self.first)
         except (ValueError, LookupError, TypeError, OverflowError, StopIteration) as error:
-            raise CorruptError(f"index contradicts itself: {error}", kind="index", key=self.key) from error
+            raise CorruptError(f"index contradicts itself: {error}", kind=Kind.INDEX, key=self.key) from error
         if self.first + len(skeletons) != self.end:
-            raise CorruptError("index and frames differ in the number of records", kind="index", key=self.key)
+            raise CorruptError("index and frames differ in the number of records", kind=Kind.INDEX, key=self.key)
         return skeletons
 
     def frame_of(self, at: int) -> FrameSpan:
@@ -221,7 +222,7 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
         key: For messages.
 
     Raises:
-        CorruptError: Damage, or bytes are missing, or it is the segment of another session (`paths.NOT_OURS`).
+        CorruptError: Damage, or bytes are missing, or it is the segment of another session (`Kind.OWNER`).
         FormatVersionError: Written by a newer version.
     """
     table_size = _table_size(suffix, size, key)
@@ -247,7 +248,7 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
 
 
 def _corrupt(message: str, key: str, offset: int) -> CorruptError:
-    return CorruptError(message, kind="segment", key=key, offset=offset)
+    return CorruptError(message, kind=Kind.SEGMENT, key=key, offset=offset)
 
 
 def _table_size(suffix: bytes, size: int, key: str) -> int:

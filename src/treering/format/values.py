@@ -35,6 +35,7 @@ from msgspec import Raw
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.blobs import FORMS, BlobRef
+from treering.kinds import Kind
 
 DEPTH_MAX: Final = 100
 """Most containers around any part. At 4 stack frames for each this stays well inside Python's limit of 1,000 frames."""
@@ -65,10 +66,10 @@ def encode(value: object) -> bytes:
     except _Refused as refused:
         path = "$" + "".join(reversed(refused.steps))
         raise UsageError(
-            f"value cannot be stored: {refused.reason}. path={path!r}", kind="value", remedy=refused.remedy
+            f"value cannot be stored: {refused.reason}. path={path!r}", kind=Kind.VALUE, remedy=refused.remedy
         ) from None
     except RecursionError:
-        raise UsageError("value is nested too deep for the stack that is left", kind="value") from None
+        raise UsageError("value is nested too deep for the stack that is left", kind=Kind.VALUE) from None
 
 
 def decode(raw: bytes | Raw) -> object:
@@ -90,7 +91,7 @@ def decode(raw: bytes | Raw) -> object:
     try:
         return _untag(tree)
     except (ValueError, TypeError, LookupError, OverflowError, RecursionError) as error:
-        raise CorruptError(f"value is not understood: {error}", kind="value") from error
+        raise CorruptError(f"value is not understood: {error}", kind=Kind.VALUE) from error
 
 
 def fields_of(value: object) -> Fields:
@@ -104,7 +105,7 @@ def _load_slowly(data: bytes) -> Any:
     try:
         return json.loads(data.decode())
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f"value is not JSON: {error}", kind="value") from error
+        raise CorruptError(f"value is not JSON: {error}", kind=Kind.VALUE) from error
 
 
 class _Refused(Exception):  # noqa: N818  # becomes a UsageError when its path is known
@@ -323,7 +324,7 @@ def _untag_blob(tree: dict[str, Any]) -> BlobRef:
 
 
 def _unknown(message: str) -> FormatVersionError:
-    return FormatVersionError(message, kind="tag", remedy="upgrade treering")
+    return FormatVersionError(message, kind=Kind.TAG, remedy="upgrade treering")
 
 
 def _decode_base64(text: str) -> bytes:

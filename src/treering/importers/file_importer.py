@@ -30,10 +30,10 @@ from treering.format.register import one_line
 from treering.ids import now_ms, time_of
 from treering.importers.matching import is_nameless, matched
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
+from treering.kinds import Kind
 from treering.programs.common.entry import PIECE
 from treering.programs.common.folder import StoredFolder, is_url, located
 from treering.programs.common.growth import Growth, Looks, grows
-from treering.programs.common.memo import DAMAGED
 from treering.programs.common.source import ImportSource, Problem, closing_of
 from treering.programs.common.spool import is_stream, settled
 from treering.programs.formats import Format, detect_format, find_format
@@ -161,7 +161,7 @@ class FileImporter:
                 file = _opened(place, of, format, pipe)
                 return self._import(file, known, name=name, again=again, progress=progress)
             except CorruptError as error:
-                if error.kind != DAMAGED:
+                if error.kind != Kind.LOOK:
                     raise
                 self._looks.drop(Path(place))  # the origin recorded with it is correct
             file = _opened(place, of, format, pipe)
@@ -179,7 +179,7 @@ class FileImporter:
             raise ConflictError(
                 f"file was rewritten: it no longer begins with what was imported. path={str(file.path)!r}, "
                 f"session={known.session!r}",
-                kind="rewritten",
+                kind=Kind.REWRITTEN,
                 remedy="import it again as a session of its own: `treering import --again`",
             )
         return taken or self._import_new(self._free_name(name or file.source.header.session_id), file, progress)
@@ -192,7 +192,7 @@ class FileImporter:
         if known is None or not file.is_of(known) or file.name not in (known.path, ""):
             raise ConflictError(
                 f"session exists already, and was not imported from this file. session={name!r}",
-                kind="exists",
+                kind=Kind.EXISTS,
                 remedy="choose another name",
             )
         return known

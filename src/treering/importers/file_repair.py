@@ -16,6 +16,7 @@ import msgspec
 from treering.errors import ConflictError, CorruptError, UsageError
 from treering.format.values import Fields
 from treering.importers.parsed_file import Diagnosis, Outline, ParsedFile, each_entry, examine, names_in, text_at
+from treering.kinds import Kind
 from treering.programs.common.entry import Encode, Entry
 from treering.programs.common.lines import decode
 from treering.programs.common.spool import settled
@@ -295,18 +296,18 @@ def repair(
     """
     place, target = Path(path), Path(out)
     if target.exists():
-        raise UsageError(f"file exists already. path={str(target)!r}", kind="file", remedy="name another one")
+        raise UsageError(f"file exists already. path={str(target)!r}", kind=Kind.FILE, remedy="name another one")
     with settled(place) as source:
         parsed = examine(source, format, place)
         made = plan(parsed)
         if not parsed.entries and not parsed.header:
-            raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind="empty")
+            raise ConflictError(f"nothing is left to repair. path={str(place)!r}", kind=Kind.EMPTY)
         beside, size = _write_beside(target, _pieces(made))
         try:
             _check(beside, made, place)
             os.link(beside, target)  # fails if the file was made meanwhile
         except FileExistsError as error:
-            raise UsageError(f"file exists already. path={str(target)!r}", kind="file") from error
+            raise UsageError(f"file exists already. path={str(target)!r}", kind=Kind.FILE) from error
         finally:
             beside.unlink()
     diagnosis = msgspec.structs.replace(parsed.diagnosis, path=str(place))
@@ -362,7 +363,7 @@ def _check(copy: Path, made: Plan, beside: Path) -> None:
         what = f"{left[0].kind} on line {left[0].line}" if left else "its records are not those of the file"
         raise CorruptError(
             f"the copy is not right, and was not kept: {what}. path={str(made.parsed.path)!r}",
-            kind="copy",
+            kind=Kind.COPY,
             remedy="please report this, if you can with the file",
         )
 

@@ -26,6 +26,7 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common.entry import RAW, SLOT, Entry
 from treering.programs.common.flat import FlatSource
 from treering.programs.common.lines import decode, read_values
@@ -181,7 +182,7 @@ def examine(path: Path, format: str | None = None, beside: Path | None = None) -
     try:
         source = found.open_source(path, blobs=parsed.blobs)
     except UsageError as error:
-        if error.kind != "format":
+        if error.kind != Kind.FORMAT:
             raise
         if tree_rules(found.NAME) is None:
             if not found.detect(head):
@@ -228,7 +229,7 @@ def _format_of(path: Path, head: bytes) -> Format:
             return find_format(name)
         raise UsageError(
             f"{error.args[0].removesuffix(f'; {error.remedy}')}",
-            kind="format",
+            kind=Kind.FORMAT,
             remedy="name its format by --format if it is one of these",
         ) from error
 

@@ -36,6 +36,7 @@ from treering.journal.register import Lost, Swapped, swap_all
 from treering.journal.registers import TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Steps
 
 
@@ -196,11 +197,11 @@ def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
 def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes]) -> UsageError:
     """The error for records that do not fit: not in this tail, or not in any tail."""
     if kept:
-        return UsageError("the tail is full", kind="tail_full", key=keys.tail, remedy="seal first")
+        return UsageError("the tail is full", kind=Kind.TAIL_FULL, key=keys.tail, remedy="seal first")
     return UsageError(
         f"too much for one append. records={len(lines)}, bytes={size_of(lines)}, max={room()}, "
         f"max_compressed={APPEND_BYTES_MAX}",
-        kind="append_too_large",
+        kind=Kind.APPEND_TOO_LARGE,
         key=keys.tail,
         remedy="append some of the messages, or set some of the state, in a call before this one; "
         "if it is the context, make it smaller: compact it, or commit another one",

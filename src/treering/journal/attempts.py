@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Literal
 
 from treering.errors import UnavailableError
+from treering.kinds import Kind
 
 ATTEMPTS_MAX: Final = 100
 """Each failed attempt means that another process completed a write within one round trip."""
@@ -32,7 +33,7 @@ class Attempts:
         if self._made == ATTEMPTS_MAX:
             raise UnavailableError(
                 f"concurrent writers were faster {ATTEMPTS_MAX} times in a row",
-                kind="busy",
+                kind=Kind.BUSY,
                 key=self._key,
                 remedy="try again when fewer processes write here",
             )

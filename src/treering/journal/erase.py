@@ -41,6 +41,7 @@ from treering.journal.register import Swapped
 from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Delete, Deleted, Put, Steps, Written
 from treering.storage.run import ask
 
@@ -84,7 +85,7 @@ def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
     if len(erased) > ERASED_MAX or header_bytes(listed) > register.RESERVE_BYTES // 2:
         raise UsageError(
             f"more than {ERASED_MAX} payloads would be erased from one session, or too long a list of them",
-            kind="too_many_erased",
+            kind=Kind.TOO_MANY_ERASED,
             key=view.keys.tail,
             remedy="copy the session under another name, which leaves the list of them behind, and delete this one",
         )

@@ -24,6 +24,7 @@ from treering.journal.register import Swapped, swap_all
 from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps
 from treering.storage.run import ask
 
@@ -150,7 +151,7 @@ def _resume_created(keys: SessionKeys) -> Steps[View]:
 def _exists(keys: SessionKeys) -> ConflictError:
     return ConflictError(
         f"session {keys.session!r} exists, or was created by another process at this moment",
-        kind="exists",
+        kind=Kind.EXISTS,
         key=keys.latest,
         remedy="open it, or choose another name",
     )
@@ -177,7 +178,7 @@ def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool]
     while attempts.another():
         seen = yield from look(keys)
         if seen.absent or (seen.dead and not seen.life):
-            raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
+            raise NotFoundError(f"there is no session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
         looks = attempts.in_a_row(seen.versions)
         if seen.torn and looks < seen.proven_by:
             continue

@@ -36,6 +36,7 @@ from treering.journal.attempts import Attempts
 from treering.journal.read import GAPS_PROVE, Segment, list_segments, segment_lines
 from treering.journal.resume import APART, REMEDY, resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.storage.requests import Steps
 
 
@@ -61,7 +62,9 @@ def require_one_moment(view: View) -> Steps[None]:
             return
         seen = (view.latest_version, view.tail_version, [segment.key for segment in listed])
         if attempts.in_a_row(seen) == GAPS_PROVE:  # rule: accuse-late
-            raise CorruptError(wrong, kind="moment", key=view.keys.segments(life), remedy=f"reading goes on; {REMEDY}")
+            raise CorruptError(
+                wrong, kind=Kind.MOMENT, key=view.keys.segments(life), remedy=f"reading goes on; {REMEDY}"
+            )
         view = yield from resume(view.keys)
         view.require_same_life(life)
 

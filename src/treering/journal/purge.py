@@ -18,6 +18,7 @@ from treering.journal.merge import DELETES_MAX
 from treering.journal.register import Swapped
 from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.resume import Registers, look
+from treering.kinds import Kind
 from treering.storage.proof import prove_deletions
 from treering.storage.requests import ABSENT, Delete, Deleted, Steps
 from treering.storage.run import ask, list_all
@@ -98,9 +99,9 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
     """
     seen = yield from look(keys)
     if _life_of_card(seen) or _life_of_tail(seen):
-        raise UsageError(f"session {keys.session!r} was not deleted", kind="alive", remedy="delete it first")
+        raise UsageError(f"session {keys.session!r} was not deleted", kind=Kind.ALIVE, remedy="delete it first")
     if seen.absent and not (yield from _list_folders(keys)):
-        raise NotFoundError(f"there is nothing of session {keys.session!r}", kind="session", key=keys.latest)
+        raise NotFoundError(f"there is nothing of session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
     yield from prove_deletions(f"{keys.home}proof-{nonce.lower()}")
     yield from _sweep(keys, nonce)
     seen = yield from look(keys)

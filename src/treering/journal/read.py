@@ -25,6 +25,7 @@ from treering.journal.attempts import Attempts
 from treering.journal.registers import TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View, deleted
+from treering.kinds import Kind
 from treering.storage.requests import Entry, Found, Get, Steps, Version
 from treering.storage.run import ask, checked, list_all
 
@@ -96,7 +97,7 @@ def survey(keys: SessionKeys, life: str = "") -> Steps[Survey]:
         if attempts.in_a_row(seen) == GAPS_PROVE:  # rule: gap-proven, gap-thrice
             raise CorruptError(
                 f"no segment holds the positions from {reach} on, and the tail begins at {tail.header.base}",
-                kind="missing_segment",
+                kind=Kind.MISSING_SEGMENT,
                 key=keys.segments(tail.header.life),
                 remedy="run `treering verify`; nothing was changed",
             )
@@ -233,7 +234,7 @@ def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
                 _require_positions(segment, footer.first, footer.end - footer.first)
                 done[segment.key] = footer
             elif footer <= wanted[segment.key]:
-                raise CorruptError("the footer is longer than the object", kind="footer", key=segment.key)
+                raise CorruptError("the footer is longer than the object", kind=Kind.FOOTER, key=segment.key)
             else:
                 wanted[segment.key] = footer
     return [done[segment.key] for segment in segments]
@@ -243,7 +244,7 @@ def _require_positions(segment: Segment, first: int, count: int) -> None:
     if (first, first + count) != (segment.name.first, segment.name.end):
         raise CorruptError(
             f"the segment holds positions {first} to {first + count}, its name says otherwise",
-            kind="segment_positions",
+            kind=Kind.SEGMENT_POSITIONS,
             key=segment.key,
         )
 

@@ -25,6 +25,7 @@ from treering.format.register import Card
 from treering.journal.attempts import Attempts
 from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Found, Get, Steps, Version
 
 APART = "they are of two copies that went on apart"
@@ -170,7 +171,7 @@ def resume(keys: SessionKeys) -> Steps[View]:
     while attempts.another():
         seen = yield from look(keys)
         if seen.absent or (seen.dead and not seen.life):
-            raise NotFoundError(f"there is no session {keys.session!r}", kind="session", key=keys.latest)
+            raise NotFoundError(f"there is no session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
         if seen.dead:
             raise deleted(keys)
         looks = attempts.in_a_row(seen.versions)
@@ -178,4 +179,4 @@ def resume(keys: SessionKeys) -> Steps[View]:
             return view
         if looks == seen.proven_by:  # rule: misfit-twice
             key = keys.latest if seen.latest is None else keys.tail
-            raise CorruptError(seen.misfit, kind="registers", key=key, remedy=REMEDY)
+            raise CorruptError(seen.misfit, kind=Kind.REGISTERS, key=key, remedy=REMEDY)

@@ -15,6 +15,7 @@ import msgspec
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError, UnsafeStoreError, UsageError
 from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
 from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
+from treering.kinds import Kind
 from treering.maintenance.mirror import Mirror
 from treering.storage.effects import Job, on
 from treering.storage.requests import Delete, Deleted, Found, Get, Steps
@@ -75,7 +76,7 @@ def back_up(
 ) -> Job[Backup]:
     """Bring a backup up to date; see `Store.backup`."""
     if _same(source, target):
-        raise UsageError("a backup needs another place than the store itself", kind="backup")
+        raise UsageError("a backup needs another place than the store itself", kind=Kind.BACKUP)
     yield from on(target.driver, target.prepare())
     copying = _Copying(delete=delete, on_result=on_result, progress=progress)
     if sessions is None:

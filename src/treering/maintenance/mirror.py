@@ -36,6 +36,7 @@ from treering.journal.register import Swapped
 from treering.journal.registers import LatestRegister
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.reader import Reader
 from treering.session.state import encode_state, knows
 from treering.storage.effects import Job, on
@@ -180,7 +181,7 @@ class Mirror:
         except CorruptError as error:
             if not self._replace:
                 raise ConflictError(
-                    f"the backup itself is damaged: {error}", kind="backup", key=error.key, remedy=_REPLACE
+                    f"the backup itself is damaged: {error}", kind=Kind.BACKUP, key=error.key, remedy=_REPLACE
                 ) from error
             damaged = yield from on(self._target, ask(Get(self._there.latest, register=True), Found))
             return None, damaged.version
@@ -196,7 +197,7 @@ class Mirror:
         return seen, seen.latest_version
 
     def _conflict(self, message: str, remedy: str) -> ConflictError:
-        return ConflictError(message, kind="backup", key=self._there.latest, remedy=remedy)
+        return ConflictError(message, kind=Kind.BACKUP, key=self._there.latest, remedy=remedy)
 
     def _require_older(self, moment: Moment, seen: Registers) -> Job[None]:
         """Refuse to lose content of the backup (rule 4)."""
@@ -329,7 +330,7 @@ class Mirror:
         if not isinstance(outcome, Swapped):
             raise ConflictError(
                 "another process wrote to the backup at this moment",
-                kind="overtaken",
+                kind=Kind.OVERTAKEN,
                 key=self._there.latest,
                 remedy="let one backup into one place run at a time; run it again",
             )
@@ -340,7 +341,7 @@ class Mirror:
         there = {entry.key for entry in (yield from self._list())}
         if lost := sorted(wanted - there):
             raise UnavailableError(
-                "another process removed a new object", kind="vanished", key=lost[0], remedy="run the backup again"
+                "another process removed a new object", kind=Kind.VANISHED, key=lost[0], remedy="run the backup again"
             )
         surplus = sorted(there - wanted)
         for start in range(0, len(surplus), DELETES_MAX):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, UsageError
 from treering.format.parcel import decode_parcel
 from treering.format.paths import parcel_folder, parcel_key, parcel_of
+from treering.kinds import Kind
 from treering.maintenance.verify import DAMAGE, ODDITY, Checked, Finding
 from treering.storage.effects import Items, Stream
 from treering.storage.requests import Found, Get, Steps
@@ -22,7 +23,7 @@ def verify_parcels(prefix: str = "") -> Stream[Checked]:
         name = parcel_of(entry.key, prefix)
         if name is None:
             message = "no parcel; it is left alone"
-            yield Items([(entry.key, [Finding(severity=ODDITY, kind="foreign", key=entry.key, message=message)])])
+            yield Items([(entry.key, [Finding(severity=ODDITY, kind=Kind.FOREIGN, key=entry.key, message=message)])])
             continue
         found: list[Finding] = []
         try:
@@ -43,7 +44,7 @@ def _name_in(key: str, prefix: str) -> Steps[str]:
     except UsageError:
         sound = False
     if not sound:
-        raise CorruptError(f"this is the parcel {name!r}", kind="moved", key=key)
+        raise CorruptError(f"this is the parcel {name!r}", kind=Kind.MOVED, key=key)
     return name
 
 

@@ -30,6 +30,7 @@ from treering.format.line import CHECKSUM_BYTES, close_line
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_record, skeleton_of_record
 from treering.format.register import Card, decode_tail
+from treering.kinds import Kind
 from treering.maintenance.salvage import RepairLoss, Salvage
 from treering.session.loader import Loader
 from treering.session.replay import Replay
@@ -67,7 +68,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def lost(self) -> bool:
         """Whether a part of the session is lost."""
-        return any(loss.kind != "object" for loss in self.losses)
+        return any(loss.kind != Kind.OBJECT for loss in self.losses)
 
 
 def repair_session(
@@ -144,9 +145,9 @@ def _blob(salvage: Salvage, digest: str) -> Steps[bytes | TreeringError]:
         return answer
     there = found_in(answer)
     if there is None:
-        return CorruptError("a blob is missing", kind="missing_blob", key=key)
+        return CorruptError("a blob is missing", kind=Kind.MISSING_BLOB, key=key)
     if hashlib.sha256(there.data).hexdigest() != digest:
-        return CorruptError("a blob's bytes do not have its digest", kind="blob", key=key)
+        return CorruptError("a blob's bytes do not have its digest", kind=Kind.BLOB, key=key)
     return there.data
 
 
@@ -188,7 +189,7 @@ class _Mender:
         if isinstance(data, bytes):
             yield from self.loader.add_blob(digest, data)
         else:
-            self._lose("blob", data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
+            self._lose(Kind.BLOB, data.key or "", str(data.args[0]), first=at, end=at + 1, ids=(digest,))
 
     # the end
 
@@ -200,12 +201,12 @@ class _Mender:
         """
         loader, latest = self.loader, self.salvage.keys.latest
         if not self.records and self.salvage.card is None:
-            raise CorruptError("nothing of this session can be read", kind="nothing", key=latest)
+            raise CorruptError("nothing of this session can be read", kind=Kind.NOTHING, key=latest)
         if self._replay is not None and self._replay.differences:
             self._known = None  # the records determine the position, and all of them are there
         if self._known is not None and self._known.end < self.salvage.reach:
             message = f"the registers are older than segments: what they say ends at {self._known.end}"
-            self._lose("object", self.salvage.keys.tail, message, first=self._known.end, end=self.salvage.reach)
+            self._lose(Kind.OBJECT, self.salvage.keys.tail, message, first=self._known.end, end=self.salvage.reach)
             self._known = None  # the later records determine the position
         yield from self._drop_checkpoints()
         yield from self._move_heads()
@@ -230,7 +231,7 @@ class _Mender:
         )
 
     def _lose(
-        self, kind: str, key: str, message: str, *, first: int | None = None, end: int | None = None,
+        self, kind: Kind, key: str, message: str, *, first: int | None = None, end: int | None = None,
         ids: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self._lost.append(
@@ -249,7 +250,7 @@ class _Mender:
             yield from self.loader.add(Record(at=0, by="", type="edit", kind="prune", id=new, target=name))
         if broken:
             message = f"{len(broken)} of {listed} cannot be restored any more, and are out of the lists"
-            self._lose("checkpoint", self.salvage.keys.latest, message, ids=broken)
+            self._lose(Kind.CHECKPOINT, self.salvage.keys.latest, message, ids=broken)
 
     def _move_heads(self) -> Steps[None]:
         """Move every head to an existing node."""
@@ -264,7 +265,7 @@ class _Mender:
             if target != node:
                 left = "stands on the last one that is left" if target else "is dropped, for none of its nodes is left"
                 message = f"head {head!r} {left}: the node it stood on is lost"
-                self._lose("head", self.salvage.keys.latest, message, ids=(node or "",))
+                self._lose(Kind.HEAD, self.salvage.keys.latest, message, ids=(node or "",))
             if target is None and node is not None:
                 yield from self._head(head, None, kind="drop")
             elif state.heads.heads.get(head, "") != target:
@@ -288,7 +289,9 @@ class _Mender:
             return  # the newest remaining checkpoint determines the context
         kept = tuple(item for item in known.context.items if item.node in graph)
         if gone := tuple(item.node for item in known.context.items if item.node not in graph):
-            self._lose("context", self.salvage.keys.latest, f"{len(gone)} messages of the context are lost", ids=gone)
+            self._lose(
+                Kind.CONTEXT, self.salvage.keys.latest, f"{len(gone)} messages of the context are lost", ids=gone
+            )
         before = known.checkpoint or Checkpoint(id="", parent=None, head=head, node=node)
         yield from self.loader.stand(
             head,

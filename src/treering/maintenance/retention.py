@@ -16,6 +16,7 @@ import msgspec
 
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.store.info import SessionInfo
 
 KEEP_STATUS: Final = "keep"
@@ -44,17 +45,17 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         """Refuse meaningless limits."""
         if self.sessions_days is not None and not self.sessions_days > 0:
-            raise UsageError(f"sessions_days must be more than 0. got={self.sessions_days}", kind="option")
+            raise UsageError(f"sessions_days must be more than 0. got={self.sessions_days}", kind=Kind.OPTION)
         if self.sessions_max is not None and self.sessions_max < 1:
-            raise UsageError(f"sessions_max must be at least 1. got={self.sessions_max}", kind="option")
+            raise UsageError(f"sessions_max must be at least 1. got={self.sessions_max}", kind=Kind.OPTION)
         if not self.min_idle_hours >= 0:
-            raise UsageError(f"min_idle_hours must not be negative. got={self.min_idle_hours}", kind="option")
+            raise UsageError(f"min_idle_hours must not be negative. got={self.min_idle_hours}", kind=Kind.OPTION)
         if self.per_project and self.sessions_max is None:
-            raise UsageError("per_project needs sessions_max", kind="option")
+            raise UsageError("per_project needs sessions_max", kind=Kind.OPTION)
         if self.purge and self.sessions_days is None:
-            raise UsageError("purge needs sessions_days", kind="option")
+            raise UsageError("purge needs sessions_days", kind=Kind.OPTION)
         if self.sessions_days is None and self.sessions_max is None and self.checkpoints is None:
-            raise UsageError("a policy needs a limit: sessions_days, sessions_max or checkpoints", kind="option")
+            raise UsageError("a policy needs a limit: sessions_days, sessions_max or checkpoints", kind=Kind.OPTION)
 
     def active(self, updated_ms: int, now_ms: int) -> bool:
         """Whether activity at a time is so recent that the session must be left alone."""

@@ -16,7 +16,7 @@ import msgspec
 
 from treering.errors import CorruptError, NotFoundError, UnavailableError
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import NOT_OURS, SessionKeys, decode_id
+from treering.format.paths import SessionKeys, decode_id
 from treering.format.register import Card, Latest, Tail, TailHeader, decode_latest, decode_tail
 from treering.format.salvage import (
     Salvaged,
@@ -31,6 +31,7 @@ from treering.journal.attempts import Attempts
 from treering.journal.read import Segment, list_segments
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
+from treering.kinds import Kind
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import checked, found_in, list_all
 
@@ -41,7 +42,7 @@ NEWEST = 1 << 62
 class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Something that could not be salvaged."""
 
-    kind: str
+    kind: Kind
     """`object`: damaged or missing, though other copies may have replaced it. `records`: positions that no object
     holds. `blob`: a large part. `checkpoint`: one that can no longer be restored. `head`: a branch that had to be
     moved. `context`: messages of the agent's context."""
@@ -109,7 +110,7 @@ class Salvage:
             raise deleted(self.keys)
         yield from self._find_life(header)
         if not self.life and isinstance(latest, NotFoundError) and isinstance(tail, NotFoundError):
-            raise NotFoundError(f"there is no session {self.keys.session!r}", kind="session", key=self.keys.latest)
+            raise NotFoundError(f"there is no session {self.keys.session!r}", kind=Kind.SESSION, key=self.keys.latest)
         self._note_missing(latest, tail)
         fits = self.card is not None and self.card.life == self.life
         self._take_facts(header, self.card if fits else None)
@@ -140,7 +141,7 @@ class Salvage:
             self.tail = decode_tail(data, key=key, compressed=not self.keys.appends)
         except CorruptError as error:
             self._note_object(error, key)
-            if error.kind == NOT_OURS:
+            if error.kind == Kind.OWNER:
                 return None, {}
             content = data if self.keys.appends else salvage_content(data)
             return salvage_header(content), salvage_lines(content)
@@ -156,7 +157,7 @@ class Salvage:
             self.latest = decode_latest(data, key=key)
         except CorruptError as error:
             self._note_object(error, key)
-            if error.kind == NOT_OURS:
+            if error.kind == Kind.OWNER:
                 return {}
             self.card = salvage_card(data, key=key)
             return salvage_lines(salvage_content(data))
@@ -172,10 +173,10 @@ class Salvage:
 
     def _note_missing(self, latest: Answer, tail: Answer) -> None:
         if isinstance(latest, NotFoundError):
-            self._lose("object", self.keys.latest, "the register is missing: title, counts and the agent's state")
+            self._lose(Kind.OBJECT, self.keys.latest, "the register is missing: title, counts and the agent's state")
         expected = self.card is None or self.card.covers > self.card.born
         if isinstance(tail, NotFoundError) and expected:
-            self._lose("object", self.keys.tail, "the register is missing: what was not sealed")
+            self._lose(Kind.OBJECT, self.keys.tail, "the register is missing: what was not sealed")
 
     def _take_facts(self, header: TailHeader | None, card: Card | None) -> None:
         self.epoch = max(header.epoch if header else 0, card.epoch if card else 0)
@@ -233,7 +234,7 @@ class Salvage:
 
     def _take_segments(self, found: Mapping[Segment, Salvaged], missing: Sequence[Segment]) -> None:
         for segment in missing:
-            self._lose("object", segment.key, "the store lists the segment and does not have it", names=segment)
+            self._lose(Kind.OBJECT, segment.key, "the store lists the segment and does not have it", names=segment)
         for segment, read in found.items():
             for error in read.errors:
                 self._note_object(error, segment.key, names=segment)
@@ -243,7 +244,10 @@ class Salvage:
 
     def _busy(self) -> UnavailableError:
         return UnavailableError(
-            "the session changes while it is being repaired", kind="busy", key=self.keys.tail, remedy="stop its writers"
+            "the session changes while it is being repaired",
+            kind=Kind.BUSY,
+            key=self.keys.tail,
+            remedy="stop its writers",
         )
 
     # records
@@ -268,7 +272,7 @@ class Salvage:
                 del at_hand[next(iter(at_hand))]
             at_hand[number] = lines
         if not lines.keys() >= set(positions):
-            raise UnavailableError("an object that was read a moment ago is gone", kind="unstable", key=source.key)
+            raise UnavailableError("an object that was read a moment ago is gone", kind=Kind.UNSTABLE, key=source.key)
         return [(at, self._burials.bury(lines[at], at)) for at in positions]
 
     def _note_lost_records(self) -> None:
@@ -279,7 +283,7 @@ class Salvage:
             expected = at + 1
         if self.tail is None and any(loss.key == self.keys.tail for loss in self.losses):
             message = "whatever the tail held from this position on"
-            self.losses.append(RepairLoss(kind="records", key=self.keys.tail, message=message, first=expected - 1))
+            self.losses.append(RepairLoss(kind=Kind.RECORDS, key=self.keys.tail, message=message, first=expected - 1))
 
     def _lose_records(self, first: int, end: int) -> None:
         segments = [source.segment for source in self._sources if source.segment is not None]
@@ -288,13 +292,13 @@ class Salvage:
         holder = holders[0] if holders else self.keys.segments(self.life) if sealed else self.keys.tail
         ids = tuple(name for at, name in sorted(self._known.items()) if first <= at < end and name)
         message = f"{counted(end - first)} can be read nowhere"
-        self.losses.append(RepairLoss(kind="records", key=holder, message=message, first=first, end=end, ids=ids))
+        self.losses.append(RepairLoss(kind=Kind.RECORDS, key=holder, message=message, first=first, end=end, ids=ids))
 
     def _note_object(self, error: CorruptError, key: str, *, names: Segment | None = None) -> None:
-        self._lose("object", error.key or key, error.args[0], offset=error.offset, names=names)
+        self._lose(Kind.OBJECT, error.key or key, error.args[0], offset=error.offset, names=names)
 
     def _lose(
-        self, kind: str, key: str, message: str, *, offset: int | None = None, names: Segment | None = None
+        self, kind: Kind, key: str, message: str, *, offset: int | None = None, names: Segment | None = None
     ) -> None:
         first, end = (names.name.first, names.name.end) if names else (None, None)
         self.losses.append(RepairLoss(kind=kind, key=key, message=message, offset=offset, first=first, end=end))

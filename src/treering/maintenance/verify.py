@@ -24,6 +24,7 @@ from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.replay import Replay
 from treering.storage.effects import Items, Stream
 from treering.storage.requests import Answer, Get, Steps
@@ -77,7 +78,7 @@ def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
         if key not in (keys.latest, keys.tail):
             message = "the card cannot be read and its key does not tell the session's name"
             remedy = CorruptError.usual_remedy
-            finding = Finding(severity=DAMAGE, kind="card", key=key, message=message, remedy=remedy)
+            finding = Finding(severity=DAMAGE, kind=Kind.CARD, key=key, message=message, remedy=remedy)
             yield Items([(name, [finding])])
             continue
         try:
@@ -103,9 +104,9 @@ class _Check:
         ((latest_answer, tail_answer),) = yield from read_registers((self.keys,))
         latest, tail = self._latest(latest_answer), self._tail(tail_answer)
         if isinstance(latest_answer, NotFoundError) and isinstance(tail_answer, NotFoundError):
-            raise NotFoundError(f"there is no session {self.keys.session!r}", kind="session", key=self.keys.latest)
+            raise NotFoundError(f"there is no session {self.keys.session!r}", kind=Kind.SESSION, key=self.keys.latest)
         if _is_deleted(latest, tail):
-            raise NotFoundError(f"session {self.keys.session!r} was deleted", kind="session", key=self.keys.tail)
+            raise NotFoundError(f"session {self.keys.session!r} was deleted", kind=Kind.SESSION, key=self.keys.tail)
         yield from self._registers(latest_answer, tail_answer, latest, tail)
         if tail is not None and tail.header.dead:
             tail = None  # of the previous life: this one has no append yet
@@ -135,7 +136,7 @@ class _Check:
             )
         )
 
-    def _odd(self, kind: str, key: str, message: str, at: int | None = None) -> None:
+    def _odd(self, kind: Kind, key: str, message: str, at: int | None = None) -> None:
         end = None if at is None else at + 1
         self.findings.append(Finding(severity=ODDITY, kind=kind, key=key, message=message, first=at, end=end))
 
@@ -164,7 +165,7 @@ class _Check:
         if tail.complete < len(found):
             message = "an append was cut off. A kill or a power cut does that, and the append was not acknowledged; "
             message += "but if the disk lost the rest later, it was acknowledged, and later appends may be lost, too"
-            self._odd("torn", self.keys.tail, message, tail.end)
+            self._odd(Kind.TORN, self.keys.tail, message, tail.end)
         return tail
 
     def _registers(
@@ -181,7 +182,7 @@ class _Check:
         other = yield from look(self.keys)
         if other.view() is None and other.versions == seen.versions:
             key = self.keys.latest if latest is None else self.keys.tail
-            error = CorruptError(seen.misfit, kind="registers", key=key)
+            error = CorruptError(seen.misfit, kind=Kind.REGISTERS, key=key)
             self._find(error, key, first=tail.end if tail else 0, end=latest.card.covers if latest else None)
 
     def _moment(self, view: View, *, unfinished: bool) -> Steps[None]:
@@ -196,7 +197,7 @@ class _Check:
             told = [segment for segment in listed if segment.name.end <= view.end]
             if unfinished and not (yield from contradiction(view, told)):
                 self._odd(
-                    "unfinished", view.keys.latest, "a backup to this place was cut short; run it again", view.end
+                    Kind.UNFINISHED, view.keys.latest, "a backup to this place was cut short; run it again", view.end
                 )
             else:
                 self._find(error, view.keys.segments(view.life), first=view.end)
@@ -223,7 +224,9 @@ class _Check:
             return
         if marks.is_dirty(name):
             self._odd(
-                "dirty", segment.key, "it may hold what was erased: an erasure was cut short; erase again or optimize"
+                Kind.DIRTY,
+                segment.key,
+                "it may hold what was erased: an erasure was cut short; erase again or optimize",
             )
         self._take(marks.bury_all(lines, name.first), name.first, segment.key)
 
@@ -250,12 +253,12 @@ class _Check:
                 break
             if first > reach:
                 message = f"no segment holds the positions {reach} to {first}"
-                error = CorruptError(message, kind="missing_segment", key=self.keys.segments(life))
+                error = CorruptError(message, kind=Kind.MISSING_SEGMENT, key=self.keys.segments(life))
                 self._find(error, self.keys.segments(life), first=reach, end=first)
             reach = max(reach, end)
         _, waste, chosen_reach = choose(segments)
         for segment in waste if chosen_reach >= base else ():  # with a gap no segment is superfluous
-            self._odd("waste", segment.key, "its records are held by other segments as well; merging removes it")
+            self._odd(Kind.WASTE, segment.key, "its records are held by other segments as well; merging removes it")
 
     def _stored_blobs(self, life: str) -> Steps[None]:
         digests = sorted(self._blobs)
@@ -269,9 +272,9 @@ class _Check:
         at = self._blobs[digest]
         data = _bytes_of(answer)
         if data is None:
-            error = CorruptError("a blob is missing", kind="missing_blob", key=key)
+            error = CorruptError("a blob is missing", kind=Kind.MISSING_BLOB, key=key)
         elif hashlib.sha256(data).hexdigest() != digest:
-            error = CorruptError("a blob's bytes do not have its digest", kind="blob", key=key)
+            error = CorruptError("a blob's bytes do not have its digest", kind=Kind.BLOB, key=key)
         else:
             return
         self._find(error, key, first=at, end=at + 1)
@@ -298,7 +301,7 @@ class _Check:
             self._find(
                 CorruptError(
                     f"latest contradicts the records: {', '.join(different)}",
-                    kind="contradiction",
+                    kind=Kind.CONTRADICTION,
                     key=self.keys.latest,
                     remedy="no record is lost: `treering repair` makes a session of the records alone",
                 ),
@@ -314,7 +317,7 @@ class _Check:
         """Report unknown objects in the session's folder; they are never read or removed."""
         for entry in (yield from list_all(self.keys.home)):
             if not self.keys.owns(entry.key, life):
-                self._odd("foreign", entry.key, "no object of this session; it is left alone")
+                self._odd(Kind.FOREIGN, entry.key, "no object of this session; it is left alone")
 
 
 def _differs(at: int, key: str) -> CorruptError:
@@ -322,7 +325,7 @@ def _differs(at: int, key: str) -> CorruptError:
     remedy = (
         "`treering repair` takes what the tail says, else what one segment says; a copy of the store may hold the other"
     )
-    return CorruptError(message, kind="differs", key=key, remedy=remedy)
+    return CorruptError(message, kind=Kind.DIFFERS, key=key, remedy=remedy)
 
 
 def _is_deleted(latest: Latest | None, tail: Tail | None) -> bool:

@@ -23,6 +23,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.messages import register_shape
 
 GROUP: Final = "treering.programs"
@@ -48,7 +49,7 @@ def register_program(name: str, program: object) -> None:
         UsageError: A built-in program has this name.
     """
     if name in BUILT_IN:
-        raise UsageError(f"program has the name of one that exists. program={name!r}", kind="format")
+        raise UsageError(f"program has the name of one that exists. program={name!r}", kind=Kind.FORMAT)
     _registered[name] = program
     _load_message(name)
 

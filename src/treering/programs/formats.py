@@ -12,6 +12,7 @@ from typing import Final, Protocol, cast
 
 from treering.errors import UsageError
 from treering.format.values import Fields
+from treering.kinds import Kind
 from treering.programs import known_programs, load_installed, part_of
 from treering.programs.common.entry import Entry
 from treering.programs.common.folder import Folder, folder_at
@@ -143,7 +144,7 @@ def find_format(name: str) -> Format:
     """
     found = part_of(name, "read")
     if found is None:
-        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind="format")
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind=Kind.FORMAT)
     return cast(Format, found)  # modules have no types of their own
 
 
@@ -155,7 +156,7 @@ def find_locator(name: str) -> Locator:
     """
     found = part_of(name, "locate")
     if found is None:
-        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind="format")
+        raise UsageError(f"format is unknown. format={name!r}, known={sorted(known_programs())}", kind=Kind.FORMAT)
     return cast(Locator, found)
 
 
@@ -213,7 +214,7 @@ def detect_format(path: str | os.PathLike[str]) -> Format:
     what, remedy = ("file", "its format") if folder is None else ("folder", "a folder in which some are")
     raise UsageError(
         f"this is no session {what} that is known. path={str(path)!r}, known={sorted(known_programs())}",
-        kind="format",
+        kind=Kind.FORMAT,
         remedy=f"name a session file, or {remedy}",
     )
 

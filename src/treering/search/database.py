@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from treering.errors import UnavailableError, UsageError
 from treering.format.register import Card
+from treering.kinds import Kind
 from treering.search.query import printable, spaced
 from treering.search.walk import Row
 from treering.storage.requests import Version
@@ -127,7 +128,7 @@ class Database:
                     raise
                 if self._chosen:
                     raise UsageError(
-                        f"the file is not a search index. path={self._path!r}", kind="index",
+                        f"the file is not a search index. path={self._path!r}", kind=Kind.INDEX,
                         remedy="name another file, or remove it",
                     ) from error  # fmt: skip
                 self._remove(f"the search index was damaged ({error}) and is made anew")
@@ -364,6 +365,6 @@ def is_damage(error: sqlite3.Error) -> bool:
 def explain(error: sqlite3.Error | OSError, path: str | None) -> UnavailableError:
     """Return the error for callers: a problem of the index file, not of the store."""
     return UnavailableError(
-        f"the search index cannot be used: {error}. path={path!r}", kind="index",
+        f"the search index cannot be used: {error}. path={path!r}", kind=Kind.INDEX,
         remedy="name another place for it; nothing was lost",
     )  # fmt: skip

@@ -10,6 +10,7 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.paths import encode_id
+from treering.kinds import Kind
 from treering.search.database import Database, decode
 from treering.search.query import MARKS, expression, joined, printable
 from treering.search.texts import KINDS, SAID
@@ -95,11 +96,11 @@ def check(filters: Filters, order: str) -> None:
         UsageError: There is no such filter, kind or order.
     """
     if unknown := sorted(filters.keys() - Filters.__annotations__.keys()):
-        raise UsageError(f"no such filter. got={unknown!r}", kind="option")
+        raise UsageError(f"no such filter. got={unknown!r}", kind=Kind.OPTION)
     if unknown := sorted(set(filters.get("kinds") or ()) - set(KINDS)):
-        raise UsageError(f"no such kind of text. got={unknown!r}, known={list(KINDS)!r}", kind="option")
+        raise UsageError(f"no such kind of text. got={unknown!r}, known={list(KINDS)!r}", kind=Kind.OPTION)
     if order not in ("best", "newest"):
-        raise UsageError(f"order must be 'best' or 'newest'. got={order!r}", kind="option")
+        raise UsageError(f"order must be 'best' or 'newest'. got={order!r}", kind=Kind.OPTION)
 
 
 def _where(filters: Filters) -> _Where:

@@ -15,6 +15,7 @@ import re
 from typing import Final
 
 from treering.errors import UsageError
+from treering.kinds import Kind
 
 TERMS_MAX: Final = 1000  # enough for a pasted stack trace; FTS5 accepts at least 5,000
 
@@ -57,7 +58,7 @@ def expression(text: str) -> str | None:
         return None
     terms = [_term(match) for match in _TERM.finditer(spaced(printable(text)))]
     if len(terms) > TERMS_MAX:
-        raise UsageError(f"too many words. got={len(terms)}, max={TERMS_MAX}", kind="query")
+        raise UsageError(f"too many words. got={len(terms)}, max={TERMS_MAX}", kind=Kind.QUERY)
     return " ".join(filter(None, terms)) or _NOTHING
 
 

@@ -21,6 +21,7 @@ from treering.format.register import Card
 from treering.journal.read import Survey, read_lines, skeletons
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
 from treering.session.payload import decode_payload
 from treering.session.tally import Tally
@@ -169,7 +170,7 @@ class Walk:
             return list(self._view.tail.lines[self.at - base :])
         self._known, lines = yield from read_lines(self._view.keys, self.at, self._known, life=self._view.life)
         if not lines:
-            raise UnavailableError("records vanished while they were read", kind="busy", key=self._view.keys.tail)
+            raise UnavailableError("records vanished while they were read", kind=Kind.BUSY, key=self._view.keys.tail)
         return lines[: self._view.end - self.at]
 
     def _shown(self, record: Record) -> tuple[Record, Skeleton] | None:

@@ -21,6 +21,7 @@ from treering.ids import new_nonce
 from treering.journal.attempts import Attempts
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.creation import Creation
 from treering.session.fence import Fence
@@ -247,7 +248,7 @@ class Appender:
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
                 self._withdraw(planned)
-            if error.kind != "tail_full":
+            if error.kind != Kind.TAIL_FULL:
                 raise
             return (yield from self._append_to_sealed(planned))
         if isinstance(outcome, journal.append.Overtaken):

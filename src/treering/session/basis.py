@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from treering.errors import HeadMovedError, NotFoundError
+from treering.kinds import Kind
 from treering.storage.requests import Steps
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
@@ -88,7 +89,7 @@ def find_place(writer: Writer, wish: Wish, *, says_state: bool, adds_nodes: bool
         raise _moved(writer, f"head {name!r} is not where you expected it", wish.expect, there)
     if name != writer.position.head:
         if name not in heads:
-            raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind="head")
+            raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
         return Place(name, there, own_head=False)
     if there != writer.position.node and wish.expect is HERE and (adds_nodes or not wish.merge):
         return _beside(writer)

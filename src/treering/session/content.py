@@ -17,6 +17,7 @@ from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.ids import time_of
 from treering.journal.attempts import Attempts
+from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.payload import decode_payload
 from treering.session.replica import Replica
@@ -122,7 +123,7 @@ class Content:
         if any(item.node not in lines for item in context.items):
             raise UnavailableError(
                 "not all messages of the context could be read when they were looked for",
-                kind="context",
+                kind=Kind.CONTEXT,
                 key=self._replica.keys.latest,
                 remedy="call refresh",
             )
@@ -167,7 +168,7 @@ class Content:
             try:
                 return (yield from self._restored(node, checkpoint, head, before))
             except NotFoundError as error:
-                if checkpoint is not HERE or error.kind != "checkpoint" or end == self._replica.state.end:
+                if checkpoint is not HERE or error.kind != Kind.CHECKPOINT or end == self._replica.state.end:
                     raise
             end = self._replica.state.end
             yield from self._replica.catch_up()  # another writer pruned the checkpoint that we took for the nearest

@@ -9,6 +9,7 @@ from treering.checkpoint.context import Context, Item
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import Skeleton, encode_record, skeleton_of_record
+from treering.kinds import Kind
 from treering.session.basis import Place
 from treering.session.content import ContextItem, Restored
 from treering.session.pairs import require_calls, whole
@@ -61,7 +62,9 @@ def in_order(context: Context, wanted: Sequence[str], own: Collection[str | None
     new = {item.node: item for item in context.items if item.node in own}
     hidden = [name for name in wanted if name in own and name not in new]
     if hidden:
-        raise UsageError(f"the policy does not show this message, so no context can. node={hidden[0]!r}", kind="node")
+        raise UsageError(
+            f"the policy does not show this message, so no context can. node={hidden[0]!r}", kind=Kind.NODE
+        )
     rest = iter([item for item in context.items if item.node not in own])
     placed = [new[name] if name in own else next(rest) for name in wanted]
     return context.with_items([*placed, *rest])
@@ -81,7 +84,7 @@ def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
     yield from writer.blobs.fetch(lines.values(), context)
     missing = [node for node in nodes if node not in set(context.nodes)]
     if missing:
-        raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind="node")
+        raise UsageError(f"node is retracted and cannot be shown. node={missing[0]!r}", kind=Kind.NODE)
     return Restored(writer.position.node, context, lines, None)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from treering.errors import ConflictError
 from treering.format.record import Record
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
 
@@ -70,7 +71,7 @@ class Fence:
         keys = self._replica.keys
         self.stopped = error or ConflictError(
             f"another writer is writing session {keys.session!r}",
-            kind="overtaken",
+            kind=Kind.OVERTAKEN,
             key=keys.tail,
             remedy="open it again to continue from the other writer's records, or open it with shared=True",
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from treering.checkpoint.checkpoint import CheckpointInfo, entry_of
 from treering.errors import NotFoundError
 from treering.format.record import Skeleton, read_brief
+from treering.kinds import Kind
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
 
@@ -84,7 +85,7 @@ class Index:
         """
         if checkpoint not in self.checkpoints:
             what = "was pruned" if checkpoint in self.pruned else "does not exist"
-            raise NotFoundError(f"checkpoint {what}. checkpoint={checkpoint!r}", kind="checkpoint")
+            raise NotFoundError(f"checkpoint {what}. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
         return self.checkpoints[checkpoint]
 
     def any_checkpoint(self, checkpoint: str) -> CheckpointInfo:
@@ -94,7 +95,7 @@ class Index:
             NotFoundError: There is none.
         """
         if checkpoint not in self.all_checkpoints:
-            raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind="checkpoint")
+            raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
         return self.all_checkpoints[checkpoint]
 
     def nearest_checkpoint(
@@ -138,7 +139,7 @@ class Index:
         for depth, row in enumerate(path, 1):
             if row.id == node:
                 return depth
-        raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind="branch")
+        raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind=Kind.BRANCH)
 
     def _is_of(self, head: str | None, entry: CheckpointInfo) -> bool:
         """Whether a checkpoint was made on `head`, and not on an earlier head of the same name."""

@@ -25,6 +25,7 @@ from treering.journal.append import rewrite_tail
 from treering.journal.read import Segment, Survey, sealed_records
 from treering.journal.resume import Registers
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.foreign import CHECKPOINT, checkpoint_of
 from treering.session.index import Index
 from treering.session.payload import blobs_in, encode_payload
@@ -217,7 +218,7 @@ class Loader:
         except NotFoundError:
             raise ConflictError(
                 f"the segments loaded for session {self.keys.session!r} were removed meanwhile",
-                kind="exists",
+                kind=Kind.EXISTS,
                 key=self.keys.latest,
                 remedy="load it again: another process erased or purged under this name",
             ) from None

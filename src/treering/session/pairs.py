@@ -12,6 +12,7 @@ from treering.calls import pairing
 from treering.checkpoint.policies.walk import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
+from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
@@ -96,6 +97,6 @@ def _refuse_parted(shown: Collection[str], alone: Collection[tuple[str, str]], o
     raise UsageError(
         f"a result would stand in the context without its call. call={first.call.id!r}, "
         f"result={old[first.result_at].node!r}",
-        kind="parted",
+        kind=Kind.PARTED,
         remedy=f"begin at node {old[begin].node!r}, which makes the call, or behind the results",
     )

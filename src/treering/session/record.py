@@ -10,6 +10,7 @@ import msgspec
 from treering.errors import NotFoundError, UsageError
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import decode_record
+from treering.kinds import Kind
 from treering.session.basis import ANYWHERE, Wish, find_place
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
@@ -115,7 +116,7 @@ def _written(writer: Writer, plan: Callable[[], Steps[Recording]]) -> Steps[Reco
     try:
         return (yield from writer.appender.write(plan))
     except UsageError as error:
-        if error.kind != "append_too_large" or not writer.appender.buffered:
+        if error.kind != Kind.APPEND_TOO_LARGE or not writer.appender.buffered:
             raise
     yield from flush(writer)
     return (yield from writer.appender.write(plan))
@@ -181,7 +182,7 @@ def flush(writer: Writer) -> Steps[None]:
         try:
             yield from writer.appender.write(partial(_plan, writer, put_off=count))
         except UsageError as error:
-            if error.kind != "append_too_large" or count == 1:
+            if error.kind != Kind.APPEND_TOO_LARGE or count == 1:
                 raise
             count //= 2
 
@@ -223,7 +224,7 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
         chosen = [writer.options.redaction.draft(draft) for draft in chosen]
     ids = [draft.id or "" for draft in chosen]
     if len(set(ids)) < len(ids):
-        raise UsageError(f"an id is given twice. ids={ids!r}", kind="duplicate_id")
+        raise UsageError(f"an id is given twice. ids={ids!r}", kind=Kind.DUPLICATE_ID)
     waiting = {draft.id or "": draft for draft in writer.appender.buffered}
     put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
     for draft in chosen:
@@ -233,7 +234,7 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     named = named.difference(ids, waiting)
     if not writer.replica.exists:
         if named:
-            raise NotFoundError(f"no such node. node={min(named)!r}", kind="node")
+            raise NotFoundError(f"no such node. node={min(named)!r}", kind=Kind.NODE)
         return put_off
     index = yield from writer.replica.index()
     for name in sorted(named - index.all_checkpoints.keys()):
@@ -249,7 +250,7 @@ def _require_same(draft: Draft, body: bytes) -> None:
     if not _says(body, draft):
         raise UsageError(
             f"node exists already and is another one. node={draft.id!r}",
-            kind="duplicate_id",
+            kind=Kind.DUPLICATE_ID,
             remedy="amend it, or leave the id open",
         )
 

@@ -15,6 +15,7 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
+from treering.kinds import Kind
 from treering.session.basis import Place, in_hand
 from treering.session.content import ContextItem
 from treering.session.payload import encode_payload
@@ -212,7 +213,7 @@ class Recording:
         """
         context = self.context
         if context is None:
-            raise UsageError("the context of this node is not known", kind="adrift")
+            raise UsageError("the context of this node is not known", kind=Kind.ADRIFT)
         if self.begins_head:
             if not self.state.heads.heads and self.node is None:
                 self._add_head(
@@ -306,7 +307,7 @@ def encode_state_values(state: Mapping[str, object]) -> dict[str, bytes]:
     """
     for key in state:
         if type(key) is not str or not key:  # callers are not always type-checked
-            raise UsageError(f"a state key must be a non-empty string. got={key!r}", kind="state_key")
+            raise UsageError(f"a state key must be a non-empty string. got={key!r}", kind=Kind.STATE_KEY)
     encoded = {}
     for key, value in state.items():
         try:
@@ -343,6 +344,6 @@ def draft_of(message: Message) -> Draft:
         return Draft(role=role if isinstance(role, str) else "", payload=dict(message))
     raise UsageError(
         f"cannot record a {type(message).__name__}",
-        kind="message",
+        kind=Kind.MESSAGE,
         remedy="pass treering.user(...), a JSON object with a role, or text",
     )

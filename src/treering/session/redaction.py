@@ -22,6 +22,7 @@ import msgspec
 from treering.errors import UsageError
 from treering.format.blobs import is_signed, read_base64
 from treering.format.register import Card
+from treering.kinds import Kind
 from treering.messages import signed_fields
 from treering.session.tally import ORIGIN
 from treering.transcript.node import Draft
@@ -84,12 +85,12 @@ def redact_patterns(
     try:
         compiled = [re.compile(pattern) for pattern in (*patterns, *(_KEY_SHAPES if keys else ()))]
     except re.error as error:
-        raise UsageError(f"not a regular expression: {error}. pattern={error.pattern!r}", kind="redactor") from error
+        raise UsageError(f"not a regular expression: {error}. pattern={error.pattern!r}", kind=Kind.REDACTOR) from error
     for pattern in compiled:
         if pattern.search(replacement):
             raise UsageError(
                 f"pattern matches the replacement. pattern={pattern.pattern!r}, replacement={replacement!r}",
-                kind="redactor",
+                kind=Kind.REDACTOR,
             )
 
     def redact(text: str) -> str:
@@ -106,7 +107,7 @@ class Redaction:
     def __init__(self, redactor: Redactor) -> None:
         if not callable(redactor):  # callers are not always type-checked
             raise UsageError(
-                f"a redactor is a function from str to str. got={type(redactor).__name__}", kind="redactor"
+                f"a redactor is a function from str to str. got={type(redactor).__name__}", kind=Kind.REDACTOR
             )
         self._redactor = redactor
 
@@ -120,12 +121,12 @@ class Redaction:
             found = self._redactor(text)
         except Exception as error:
             raise UsageError(
-                f"redactor failed, nothing was written. at={where!r}, error={type(error).__name__}", kind="redactor"
+                f"redactor failed, nothing was written. at={where!r}, error={type(error).__name__}", kind=Kind.REDACTOR
             ) from error
         if type(found) is not str:
             got = type(found).__name__
             raise UsageError(
-                f"redactor must return a str, nothing was written. at={where!r}, got={got}", kind="redactor"
+                f"redactor must return a str, nothing was written. at={where!r}, got={got}", kind=Kind.REDACTOR
             )
         return found
 
@@ -143,7 +144,7 @@ class Redaction:
         try:
             return self._value(value, where, identifying=IDENTIFYING | identifying)
         except RecursionError as error:
-            raise UsageError(f"value is nested too deep. at={where[:40]!r}", kind="value") from error
+            raise UsageError(f"value is nested too deep. at={where[:40]!r}", kind=Kind.VALUE) from error
 
     def _value(self, value: Any, where: str, *, identifying: frozenset[str]) -> Any:
         kind = type(value)

@@ -18,6 +18,7 @@ from treering.format.record import Record, decode_record, skeleton_of
 from treering.format.register import Card
 from treering.journal.resume import resume
 from treering.journal.view import View
+from treering.kinds import Kind
 from treering.session.burial import bury_state
 from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
 from treering.storage.requests import Steps
@@ -51,7 +52,7 @@ class Replica:
         """
         if self.known_view is None:
             raise NotFoundError(
-                f"session {self.keys.session!r} has no record yet", kind="session", key=self.keys.latest
+                f"session {self.keys.session!r} has no record yet", kind=Kind.SESSION, key=self.keys.latest
             )
         return self.known_view
 
@@ -121,7 +122,9 @@ class Replica:
         """
         known, state, tail = self.view, self.state, view.tail
         if view.end < known.end:
-            raise CorruptError(f"records are gone. end={view.end}, before={known.end}", kind="lost", key=self.keys.tail)
+            raise CorruptError(
+                f"records are gone. end={view.end}, before={known.end}", kind=Kind.LOST, key=self.keys.tail
+            )
         base, since = tail.header.base, state.end
         outdated = known.epoch != view.epoch  # rule: bury-memory
         if outdated:

@@ -13,6 +13,7 @@ from treering.errors import UsageError
 from treering.format import register
 from treering.format.record import Record
 from treering.format.register import Card
+from treering.kinds import Kind
 from treering.session.state import SessionState, encode_adrift
 from treering.session.tally import CARD, FACTS, ORIGIN
 
@@ -71,7 +72,7 @@ def require_card(card: Card, before: Card | None = None) -> None:
         longest = register.longest_of(card)
         raise UsageError(
             f"too much for the card that lists read. longest={longest!r}, bytes={size}, max={largest}",
-            kind="card_too_large",
+            kind=Kind.CARD_TOO_LARGE,
             remedy="make it shorter; what no list shows has room in the state, in messages and in extensions",
         )
 
@@ -82,6 +83,6 @@ def _require_heads(after: SessionState, before: SessionState) -> None:
         raise UsageError(
             f"too many heads, or names of usage. heads={len(after.heads.heads)}, names={len(after.usage)}, "
             f"bytes={size}, max={largest}",
-            kind="too_many_heads",
+            kind=Kind.TOO_MANY_HEADS,
             remedy="drop heads that are not needed any more; their nodes stay",
         )

@@ -23,6 +23,7 @@ from treering.errors import CorruptError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of, skeleton_of_record
 from treering.format.register import Card, Latest, room
+from treering.kinds import Kind
 from treering.session.tally import Tally, recorded
 from treering.transcript.heads import Heads, decode_heads
 
@@ -253,7 +254,7 @@ class SessionState:
         held = {} if newest is None else {key: at for key, at in newest.origins.items() if at == checkpoint}
         manages = newest is not None and newest.manager_at == checkpoint
         if newest is None or not (held or manages):
-            raise NotFoundError(f"checkpoint is not in memory. checkpoint={checkpoint!r}", kind="checkpoint")
+            raise NotFoundError(f"checkpoint is not in memory. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
         body = Body(
             set={key: Raw(newest.state[key]) for key in held},
             manager=Raw(newest.manager) if manages and newest.manager is not None else UNSET,

@@ -13,6 +13,7 @@ from treering.errors import FormatVersionError, NotFoundError, SessionDeletedErr
 from treering.format.paths import SessionKeys
 from treering.format.register import Card
 from treering.ids import new_nonce
+from treering.kinds import Kind
 from treering.session.appender import Appender
 from treering.session.blobs import Blobs
 from treering.session.content import Content
@@ -119,7 +120,7 @@ class Writer:
             yield from self.replica.load()
             yield from self.content.complete()
         except NotFoundError as error:
-            if not self.options.create or error.kind not in ("session", "sessiondeleted"):
+            if not self.options.create or error.kind not in (Kind.SESSION, Kind.SESSIONDELETED):
                 raise
             self.creation.expect()
             return

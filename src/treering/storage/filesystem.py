@@ -7,6 +7,7 @@ from typing import Any
 from fsspec.asyn import AsyncFileSystem
 
 from treering.errors import UsageError
+from treering.kinds import Kind
 
 
 def usable(fs: Any) -> Any:
@@ -17,7 +18,7 @@ def usable(fs: Any) -> Any:
     """
     if getattr(fs, "asynchronous", False):
         remedy = "pass one made without asynchronous=True; async callers are served by it as well"
-        raise UsageError("an asynchronous filesystem belongs to one event loop", kind="target", remedy=remedy)
+        raise UsageError("an asynchronous filesystem belongs to one event loop", kind=Kind.TARGET, remedy=remedy)
     return fs
 
 

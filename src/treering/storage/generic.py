@@ -23,6 +23,7 @@ from typing import Any
 from fsspec.asyn import AsyncFileSystem
 
 from treering.errors import AccessError, TreeringError, UnavailableError, UnsafeStoreError, UsageError
+from treering.kinds import Kind
 from treering.storage import rules, slots
 from treering.storage.filesystem import in_this_process, usable
 from treering.storage.requests import (
@@ -144,7 +145,7 @@ class GenericDriver:
         keys = request.keys if isinstance(request, Delete) else (_key_of(request),)
         for key in keys:
             if key.endswith(slots.ENDINGS):
-                return UsageError("key has an ending that is used for slots", kind="key", key=key)
+                return UsageError("key has an ending that is used for slots", kind=Kind.KEY, key=key)
         return rules.refusal(request, appends=False)
 
     # Reading
@@ -253,7 +254,7 @@ class GenericDriver:
                 raw[key + ending] = self._fs.cat_file(self._path(key + ending))
         if not raw and self._fresh(self._path(key)).exists(self._path(key)):
             remedy = "open the store the way it was made, without single_writer"
-            raise UnsafeStoreError("register was written without slots", kind="layout", key=key, remedy=remedy)
+            raise UnsafeStoreError("register was written without slots", kind=Kind.LAYOUT, key=key, remedy=remedy)
         return slots.read_register(key, raw)
 
     def _names(self, folder: str) -> set[str]:
@@ -322,6 +323,6 @@ def _explain(error: Exception, key: str) -> TreeringError:
     elif isinstance(error, PermissionError):
         ours = AccessError("filesystem refused", key=key, remedy="check the credentials and rights of this filesystem")
     else:
-        ours = UnavailableError(f"filesystem failed. error={type(error).__name__}", kind="filesystem", key=key)
+        ours = UnavailableError(f"filesystem failed. error={type(error).__name__}", kind=Kind.FILESYSTEM, key=key)
     ours.__cause__ = error
     return ours

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 from io import FileIO
 
 from treering.errors import ConflictError, TreeringError, UnavailableError
+from treering.kinds import Kind
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.local_list import list_folder
@@ -294,7 +295,7 @@ def _explain(error: OSError, request: Request) -> TreeringError:
         case Delete():
             return local_disk.explain(error, request.keys[0])
         case Put() if isinstance(error, FileNotFoundError):
-            return UnavailableError("the folder was removed meanwhile", kind="vanished", key=request.key)
+            return UnavailableError("the folder was removed meanwhile", kind=Kind.VANISHED, key=request.key)
         case _:
             return local_disk.explain(error, request.key)
 

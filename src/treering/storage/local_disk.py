@@ -18,6 +18,7 @@ import msgspec
 from treering.digests import blake2b
 from treering.errors import AccessError, TreeringError, UnavailableError
 from treering.ids import new_nonce
+from treering.kinds import Kind
 from treering.storage import rules
 from treering.storage.requests import Version
 
@@ -31,20 +32,20 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 _ACCESS = {
-    errno.EACCES: ("permission", "grant this user access to the store's folder"),
-    errno.EPERM: ("permission", "grant this user access to the store's folder"),
-    errno.EROFS: ("read-only", "mount the filesystem writable"),
-    errno.ELOOP: ("link", "replace the symbolic link by what it points to"),
-    errno.EISDIR: ("folder", "move the folder away; it stands where a file belongs"),
-    errno.ENOTDIR: ("folder", "move the file away; it stands where a folder belongs"),
+    errno.EACCES: (Kind.PERMISSION, "grant this user access to the store's folder"),
+    errno.EPERM: (Kind.PERMISSION, "grant this user access to the store's folder"),
+    errno.EROFS: (Kind.READ_ONLY, "mount the filesystem writable"),
+    errno.ELOOP: (Kind.LINK, "replace the symbolic link by what it points to"),
+    errno.EISDIR: (Kind.FOLDER, "move the folder away; it stands where a file belongs"),
+    errno.ENOTDIR: (Kind.FOLDER, "move the file away; it stands where a folder belongs"),
 }
 _UNAVAILABLE = {
-    errno.ENOSPC: ("full", "free some space on this disk"),
-    errno.EDQUOT: ("full", "free some of this user's quota"),
-    errno.EFBIG: ("full", "raise the limit on the size of files"),
-    errno.EIO: ("io", "check the disk"),
-    errno.EMFILE: ("descriptors", "raise the limit on open files (ulimit -n)"),
-    errno.ENFILE: ("descriptors", "raise the limit on open files (ulimit -n)"),
+    errno.ENOSPC: (Kind.FULL, "free some space on this disk"),
+    errno.EDQUOT: (Kind.FULL, "free some of this user's quota"),
+    errno.EFBIG: (Kind.FULL, "raise the limit on the size of files"),
+    errno.EIO: (Kind.IO, "check the disk"),
+    errno.EMFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
+    errno.ENFILE: (Kind.DESCRIPTORS, "raise the limit on open files (ulimit -n)"),
 }
 
 
@@ -71,7 +72,7 @@ def explain(error: OSError, key: str) -> TreeringError:
     text = (error.strerror or str(error)).lower()
     if found := _ACCESS.get(error.errno or 0):
         return AccessError(text, kind=found[0], key=key, remedy=found[1])
-    kind, remedy = _UNAVAILABLE.get(error.errno or 0, ("io", ""))
+    kind, remedy = _UNAVAILABLE.get(error.errno or 0, (Kind.IO, ""))
     return UnavailableError(text, kind=kind, key=key, remedy=remedy)
 
 

@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator
 from io import FileIO
 
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
+from treering.kinds import Kind
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
 from treering.storage.local_lock import read_mark, write_mark
@@ -75,7 +76,7 @@ class LocalLogs:
                 if log.is_open and (answer := self._append_locked(log, request)):
                     return answer
             self._drop(request.key, log)
-        return UnavailableError("other processes keep replacing the log", kind="busy", key=request.key)
+        return UnavailableError("other processes keep replacing the log", kind=Kind.BUSY, key=request.key)
 
     def get(self, get: Get, folder: int) -> Answer:
         """Answer with the lines that are durable; `folder` is the open one that the log is in.
@@ -100,7 +101,7 @@ class LocalLogs:
                 if answer := _get_marked(get, folder, lock, partly=True):
                     return answer
                 time.sleep(_PAUSE_SECONDS)
-        return UnavailableError("another process keeps the log locked", kind="busy", key=get.key)
+        return UnavailableError("another process keeps the log locked", kind=Kind.BUSY, key=get.key)
 
     def version(self, key: str, folder: int, lock: FileIO) -> Version:
         """Return the version of a log as readers see it; called under the lock."""

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treering.errors import UnsafeStoreError, UsageError
+from treering.kinds import Kind
 from treering.storage.local import LocalDriver
 from treering.storage.requests import Driver
 
@@ -98,13 +99,13 @@ def location_of(target: Target, path: str = "") -> str:
 
 def _refuse(option: object, reason: str) -> None:
     if option:
-        raise UsageError(reason, kind="target")
+        raise UsageError(reason, kind=Kind.TARGET)
 
 
 def _open_path(name: str, *, is_path: bool) -> Driver:
     if not name or (_LOOKS_LIKE_URL.match(name) and not is_path):
         remedy = "write scheme://..., or put ./ in front of a folder's name"
-        raise UsageError(f"neither a path nor a URL. target={name!r}", kind="target", remedy=remedy)
+        raise UsageError(f"neither a path nor a URL. target={name!r}", kind=Kind.TARGET, remedy=remedy)
     return LocalDriver(os.path.expanduser(name))
 
 
@@ -120,7 +121,7 @@ def _open_s3(path: str, fs: AbstractFileSystem | None, storage_options: Mapping[
         from treering.storage.retrying import RetryingDriver
         from treering.storage.s3 import S3Driver
     except ImportError as error:
-        raise UsageError("S3 needs s3fs", kind="missing", remedy="pip install 'treering[s3]'") from error
+        raise UsageError("S3 needs s3fs", kind=Kind.MISSING, remedy="pip install 'treering[s3]'") from error
     return RetryingDriver(S3Driver(path, fs=fs, storage_options=storage_options))
 
 
@@ -132,13 +133,13 @@ def _open_url(url: str, scheme: str, storage_options: dict[str, Any], *, single_
     known = fsspec.available_protocols()
     if any(each not in known for each in scheme.split("::")):
         text = f"no such kind of store. scheme={scheme!r}, known={', '.join(sorted({*known, 'memory'}))}"
-        raise UsageError(text, kind="target")
+        raise UsageError(text, kind=Kind.TARGET)
     if not single_writer:
         raise _unsafe(scheme)
     try:
         fs, path = fsspec.core.url_to_fs(url, **storage_options)
     except ImportError as error:
-        raise UsageError(f"a package is missing: {error}", kind="missing") from error
+        raise UsageError(f"a package is missing: {error}", kind=Kind.MISSING) from error
     return GenericDriver(fs, path)
 
 
@@ -150,7 +151,7 @@ def _open_filesystem(fs: AbstractFileSystem, path: str, *, single_writer: bool) 
 
     if not isinstance(fs, fsspec.AbstractFileSystem):
         text = f"neither a path, a URL nor an fsspec filesystem. type={type(fs).__name__!r}"
-        raise UsageError(text, kind="target")
+        raise UsageError(text, kind=Kind.TARGET)
     if single_writer:
         return GenericDriver(fs, path)
     fs, path = _unwrapped(fs, path)
@@ -173,6 +174,6 @@ def _unwrapped(fs: AbstractFileSystem, path: str) -> tuple[AbstractFileSystem, s
 def _unsafe(what: str) -> UnsafeStoreError:
     return UnsafeStoreError(
         f"two writers would overwrite each other here. store={what!r}",
-        kind="conditions",
+        kind=Kind.CONDITIONS,
         remedy="pass single_writer=True if no second process will ever write, or use a local path or s3://",
     )

@@ -20,6 +20,7 @@ import msgspec
 
 from treering.errors import ConflictError, NotFoundError, UnsafeStoreError
 from treering.ids import new_nonce
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Delete, Deleted, List, Listed, Put, Steps, Version, Written
 from treering.storage.run import ask, checked
 
@@ -91,7 +92,7 @@ def _clean(prefix: str, probe: str, created: Answer) -> Steps[None]:
 def _unsafe(what: str, key: str) -> UnsafeStoreError:
     return UnsafeStoreError(
         f"the store ignores conditions on writes: {what}",
-        kind="conditions",
+        kind=Kind.CONDITIONS,
         key=key,
         remedy="two writers would overwrite each other here. Use another server, or pass single_writer=True with a URL"
         " of another fsspec filesystem if no second process will ever write",
@@ -115,7 +116,7 @@ def prove_deletions(probe: str) -> Steps[None]:
     if not isinstance(checked(answer, ConflictError, NotFoundError, Deleted), ConflictError):
         raise UnsafeStoreError(
             "the store ignores conditions on deletions",
-            kind="conditions",
+            kind=Kind.CONDITIONS,
             key=probe,
             remedy="tombstones stay; they are about a hundred bytes",
         )

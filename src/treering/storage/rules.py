@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from treering.digests import blake2b
 from treering.errors import ConflictError, NotFoundError, TreeringError, UsageError
+from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Append, Delete, Get, List, Put, Request, Version
 
 # S3 allows 1,024 bytes, and the user's own prefix comes before ours.
@@ -50,7 +51,7 @@ def refusal(request: Request, *, appends: bool) -> UsageError | None:
 
 def _key_refusal(key: str) -> UsageError | None:
     fault = _key_fault(key)
-    return UsageError(fault, kind="key", key=key) if fault else None
+    return UsageError(fault, kind=Kind.KEY, key=key) if fault else None
 
 
 @lru_cache(maxsize=1024)  # a session asks for the same few keys again and again
@@ -69,32 +70,32 @@ def _range_refusal(get: Get) -> UsageError | None:
     start = get.start or 0
     if get.end is None or 0 <= start < get.end:
         return None
-    return UsageError(f"range is empty or mixes ends. start={get.start}, end={get.end}", kind="range", key=get.key)
+    return UsageError(f"range is empty or mixes ends. start={get.start}, end={get.end}", kind=Kind.RANGE, key=get.key)
 
 
 def _append_refusal(append: Append, *, appends: bool) -> UsageError | None:
     if not (appends and append.key.endswith(_LOG_ENDING)):
-        return UsageError("this key cannot be appended to in place", kind="append", key=append.key)
+        return UsageError("this key cannot be appended to in place", kind=Kind.APPEND, key=append.key)
     if not append.data.endswith(b"\n") or 0 in append.data:  # found several times as fast as `b"\0"`
-        return UsageError("a log takes complete lines without NUL bytes only", kind="append", key=append.key)
+        return UsageError("a log takes complete lines without NUL bytes only", kind=Kind.APPEND, key=append.key)
     if append.expect == ABSENT:
-        return UsageError("a log is created by a put, with its first line", kind="append", key=append.key)
+        return UsageError("a log is created by a put, with its first line", kind=Kind.APPEND, key=append.key)
     return None
 
 
 def _list_refusal(request: List) -> UsageError | None:
     if request.limit < 1:
-        return UsageError(f"a list needs a limit of at least 1. limit={request.limit}", kind="limit")
+        return UsageError(f"a list needs a limit of at least 1. limit={request.limit}", kind=Kind.LIMIT)
     if not request.prefix:
         return None
     if not request.prefix.endswith("/"):
-        return UsageError(f"a list names a folder, with its slash. prefix={request.prefix!r}", kind="key")
+        return UsageError(f"a list names a folder, with its slash. prefix={request.prefix!r}", kind=Kind.KEY)
     return _key_refusal(request.prefix[:-1])
 
 
 def _delete_refusal(delete: Delete) -> UsageError | None:
     if delete.expect is not None and (len(delete.keys) != 1 or delete.expect == ABSENT):
-        return UsageError("a conditional delete takes one key and the version of something", kind="delete")
+        return UsageError("a conditional delete takes one key and the version of something", kind=Kind.DELETE)
     return next((refused for key in delete.keys if (refused := _key_refusal(key))), None)
 
 

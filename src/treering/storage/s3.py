@@ -25,6 +25,7 @@ import fsspec.asyn
 import s3fs
 
 from treering.errors import TreeringError, UnavailableError, UsageError
+from treering.kinds import Kind
 from treering.storage import rules, s3_errors
 from treering.storage.filesystem import in_this_process, usable
 from treering.storage.requests import (
@@ -99,7 +100,7 @@ class S3Driver:
         bucket, _, prefix = path.removeprefix("s3://").strip("/").partition("/")
         if not bucket or (prefix and {"", ".", ".."} & set(prefix.split("/"))):
             raise UsageError(
-                f"not a bucket with a prefix. path={path!r}", kind="target", remedy="write s3://bucket/prefix"
+                f"not a bucket with a prefix. path={path!r}", kind=Kind.TARGET, remedy="write s3://bucket/prefix"
             )
         self._bucket = bucket
         self._base = f"{prefix}/" if prefix else ""
@@ -226,7 +227,7 @@ class _Bucket:
         limit = OBJECT_BYTES_MAX if put.expect is None else REGISTER_BYTES_MAX
         if len(put.data) > limit:
             text = f"object is too large to be written at once. bytes={len(put.data)}, limit={limit}"
-            return UsageError(text, kind="size", key=put.key)
+            return UsageError(text, kind=Kind.SIZE, key=put.key)
         condition = {"IfNoneMatch": "*"} if put.expect == ABSENT else {"IfMatch": put.expect}
         try:
             head = await self._call("put_object", put.key, Body=put.data, **condition)
@@ -323,7 +324,7 @@ def _found(get: Get, data: bytes, head: Mapping[str, Any]) -> Answer:
 
 
 def _cut_short(get: Get) -> UnavailableError:
-    return UnavailableError("the answer was cut short", kind="network", key=get.key, remedy="try again later")
+    return UnavailableError("the answer was cut short", kind=Kind.NETWORK, key=get.key, remedy="try again later")
 
 
 def _range(get: Get) -> str | None:

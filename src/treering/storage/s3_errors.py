@@ -9,6 +9,7 @@ from botocore import exceptions as boto
 from botocore.parsers import ResponseParserError
 
 from treering.errors import AccessError, ConflictError, TreeringError, UnavailableError, UnsafeStoreError, UsageError
+from treering.kinds import Kind
 from treering.storage import rules
 
 FAILURES = (
@@ -71,7 +72,7 @@ def explain_deletion(error: dict[str, Any], *, key: str) -> TreeringError:
     code = str(error.get("Code"))
     if code == "AccessDenied":
         return _denied(code, key)
-    return UnavailableError(f"object was not deleted. code={code!r}", kind="server", key=key, remedy=_BUSY_REMEDY)
+    return UnavailableError(f"object was not deleted. code={code!r}", kind=Kind.SERVER, key=key, remedy=_BUSY_REMEDY)
 
 
 def _response(error: BaseException) -> dict[str, Any]:
@@ -84,7 +85,7 @@ def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
     code, status = str(_response(error).get("Error", {}).get("Code")), status_of(error) or 0
     if code == "NoSuchBucket":
         remedy = "create the bucket, or correct its name"
-        return AccessError(f"bucket does not exist. bucket={bucket!r}", kind="bucket", key=key, remedy=remedy)
+        return AccessError(f"bucket does not exist. bucket={bucket!r}", kind=Kind.BUCKET, key=key, remedy=remedy)
     if (
         status == _CONFLICT
     ):  # 409 is none: another request for this key is under way, and S3 asks to send this one again
@@ -92,34 +93,36 @@ def _answered(error: BaseException, key: str, bucket: str) -> TreeringError:
     if status == NOT_FOUND:
         return rules.missing(key)
     if code in _WRONG_KEYS:
-        return AccessError(f"credentials were refused. code={code!r}", kind="credentials", key=key, remedy=_KEYS_REMEDY)
+        return AccessError(
+            f"credentials were refused. code={code!r}", kind=Kind.CREDENTIALS, key=key, remedy=_KEYS_REMEDY
+        )
     if status in _FORBIDDEN:
         return _denied(code, key)
     if status in _MOVED or code == "AuthorizationHeaderMalformed":
         remedy = "set the bucket's region or endpoint_url in storage_options"
-        return AccessError(f"bucket is somewhere else. code={code!r}", kind="region", key=key, remedy=remedy)
+        return AccessError(f"bucket is somewhere else. code={code!r}", kind=Kind.REGION, key=key, remedy=remedy)
     if code == "NotImplemented":
-        return UnsafeStoreError(f"server lacks a feature we rely on. code={code!r}", kind="feature", key=key)
+        return UnsafeStoreError(f"server lacks a feature we rely on. code={code!r}", kind=Kind.FEATURE, key=key)
     text = f"server could not answer. status={status}, code={code!r}"
-    return UnavailableError(text, kind="server", key=key, remedy=_BUSY_REMEDY)
+    return UnavailableError(text, kind=Kind.SERVER, key=key, remedy=_BUSY_REMEDY)
 
 
 def _unanswered(error: BaseException, key: str) -> TreeringError:
     what = type(error.__cause__ or error).__name__
     if isinstance(error, _NO_KEYS) or isinstance(error.__cause__, _NO_KEYS):
         remedy = "pass key and secret in storage_options, or set them up as for any AWS client"
-        return AccessError(f"no usable credentials. error={what}", kind="credentials", key=key, remedy=remedy)
+        return AccessError(f"no usable credentials. error={what}", kind=Kind.CREDENTIALS, key=key, remedy=remedy)
     if isinstance(error, _WRONG_CALL) or (isinstance(error, ValueError) and not isinstance(error, OSError)):
         remedy = "check bucket, endpoint_url and region"
-        return UsageError(f"the request could not be made. error={what}", kind="options", key=key, remedy=remedy)
+        return UsageError(f"the request could not be made. error={what}", kind=Kind.OPTIONS, key=key, remedy=remedy)
     if isinstance(error, KeyError):
         text = f"the answer is not one of S3. missing={error.args[0]!r}"
-        return UnavailableError(text, kind="server", key=key, remedy="check endpoint_url")
-    kind = "timeout" if isinstance(error, _TIMEOUTS) or "Timeout" in what else "network"
+        return UnavailableError(text, kind=Kind.SERVER, key=key, remedy="check endpoint_url")
+    kind = Kind.TIMEOUT if isinstance(error, _TIMEOUTS) or "Timeout" in what else Kind.NETWORK
     remedy = "check the network and endpoint_url, or try again later"
     return UnavailableError(f"server did not answer. error={what}", kind=kind, key=key, remedy=remedy)
 
 
 def _denied(code: str, key: str) -> AccessError:
     remedy = "allow GetObject, PutObject, DeleteObject and ListBucket for these credentials"
-    return AccessError(f"access is denied. code={code!r}", kind="permission", key=key, remedy=remedy)
+    return AccessError(f"access is denied. code={code!r}", kind=Kind.PERMISSION, key=key, remedy=remedy)

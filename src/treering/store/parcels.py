@@ -12,6 +12,7 @@ from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
 from treering.format.paths import parcel_folder, parcel_key, parcel_of
 from treering.ids import new_nonce
 from treering.journal.register import Register, Swapped
+from treering.kinds import Kind
 from treering.storage.requests import Delete, Deleted, Entry, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, found_in, list_all
 from treering.store.place import Place
@@ -65,7 +66,7 @@ def replace_parcel(key: str, data: bytes, *, expect: Version) -> Steps[Version]:
     """
     outcome = yield from ParcelRegister(key).replace(data, expect=expect)
     if not isinstance(outcome, Swapped):
-        raise ConflictError("another process wrote this parcel, or removed it", kind="parcel", key=key)
+        raise ConflictError("another process wrote this parcel, or removed it", kind=Kind.PARCEL, key=key)
     return outcome.version
 
 
@@ -81,7 +82,7 @@ def get_parcel(place: Place, name: str) -> Steps[tuple[bytes, Version] | None]:
         return None
     parcel = decode_parcel(there.value, key=key)
     if parcel.header.name != name:
-        raise CorruptError(f"this is the parcel {parcel.header.name!r}", kind="moved", key=key)
+        raise CorruptError(f"this is the parcel {parcel.header.name!r}", kind=Kind.MOVED, key=key)
     return parcel.content, there.version
 
 

@@ -18,6 +18,7 @@ from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
+from treering.kinds import Kind
 from treering.session.hooks import Hooks
 from treering.session.options import Options
 from treering.session.reader import Reader
@@ -102,7 +103,7 @@ class Opening(msgspec.Struct, frozen=True):
         """
         unknown = sorted(options.keys() - OpenOptions.__annotations__.keys())
         if unknown:
-            raise UsageError(f"no such option. got={unknown!r}", kind="option")
+            raise UsageError(f"no such option. got={unknown!r}", kind=Kind.OPTION)
         durability, first_write = options.get("durability", "sync"), options.get("first_write", "record")
         _require("durability", durability, DURABILITIES)
         _require("first_write", first_write, FIRST_WRITES)
@@ -122,7 +123,7 @@ class Opening(msgspec.Struct, frozen=True):
 
 def _require(name: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"{name} must be one of {known}. got={value!r}", kind="option")
+        raise UsageError(f"{name} must be one of {known}. got={value!r}", kind=Kind.OPTION)
 
 
 class Place:
@@ -313,7 +314,7 @@ def loaded_card(session: str, facts: LoadFacts) -> Card:
     """
     unknown = sorted(facts.keys() - LoadFacts.__annotations__.keys())
     if unknown:
-        raise UsageError(f"no such fact of a session. got={unknown!r}", kind="option")
+        raise UsageError(f"no such fact of a session. got={unknown!r}", kind=Kind.OPTION)
     known: dict[str, Any] = {name: value for name, value in facts.items() if name != "created_ms"}
     if "extra" in known:
         known["extra"] = dict(known["extra"])

@@ -20,6 +20,7 @@ import msgspec
 
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton
+from treering.kinds import Kind
 from treering.transcript.annotations import Annotations
 from treering.transcript.node import Node, node_of
 
@@ -29,7 +30,7 @@ _NONE = -1
 class GraphProblem(msgspec.Struct, frozen=True, kw_only=True):
     """A problem with a node: a warning, never an error."""
 
-    kind: str
+    kind: Kind
     """`orphan`: the parent does not exist. `cycle`: the parent is the node itself or descends from it. `duplicate`: a
     record with the id of an earlier node, which is left out."""
     node: str
@@ -90,7 +91,7 @@ class Graph:
 
     def _add_node(self, skeleton: Skeleton) -> None:
         if skeleton.id in self._rows:
-            self._oddities.append(GraphProblem(kind="duplicate", node=skeleton.id, at=skeleton.at))
+            self._oddities.append(GraphProblem(kind=Kind.DUPLICATE, node=skeleton.id, at=skeleton.at))
             return
         row = len(self._nodes)
         self._nodes.append(skeleton)
@@ -107,7 +108,7 @@ class Graph:
         else:
             self._roots[row] = None
             if parent == row:
-                self._oddities.append(GraphProblem(kind="cycle", node=skeleton.id, at=skeleton.at))
+                self._oddities.append(GraphProblem(kind=Kind.CYCLE, node=skeleton.id, at=skeleton.at))
             elif skeleton.parent is not None:
                 self._awaited.setdefault(skeleton.parent, []).append(row)
         if self._awaited:
@@ -117,7 +118,7 @@ class Graph:
     def _link(self, child: int, parent: int) -> None:
         """Make the root `child` a child of `parent`, unless `parent` descends from it."""
         if self._find_root(parent) == child:
-            self._oddities.append(GraphProblem(kind="cycle", node=self._nodes[child].id, at=self._nodes[child].at))
+            self._oddities.append(GraphProblem(kind=Kind.CYCLE, node=self._nodes[child].id, at=self._nodes[child].at))
             return
         del self._roots[child]
         self._hang(child, parent)
@@ -159,7 +160,7 @@ class Graph:
     def _row(self, node: str) -> int:
         row = self._rows.get(node)
         if row is None:
-            raise NotFoundError(f"no such node. node={node!r}", kind="node")
+            raise NotFoundError(f"no such node. node={node!r}", kind=Kind.NODE)
         return row
 
     def view(self, node: str, payload: object | None = None) -> Node:
@@ -264,5 +265,5 @@ class Graph:
     def problems(self) -> list[GraphProblem]:
         """Return all problems, in the order of positions."""
         orphans = [self._nodes[row] for rows in self._awaited.values() for row in rows]
-        found = [GraphProblem(kind="orphan", node=node.id, at=node.at) for node in orphans]
+        found = [GraphProblem(kind=Kind.ORPHAN, node=node.id, at=node.at) for node in orphans]
         return sorted([*self._oddities, *found], key=lambda problem: problem.at)

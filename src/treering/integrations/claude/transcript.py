@@ -27,6 +27,7 @@ from treering.integrations.claude.entries import as_text, entry_of, is_entry
 from treering.integrations.claude.loading import walk
 from treering.integrations.claude.recorded import Entry, Recorded
 from treering.integrations.claude.summary import Summary, caught_up, changed_card, summary_on
+from treering.kinds import Kind
 from treering.programs.claude.entries import Spot, read_entry
 from treering.session.content import Restored
 from treering.session.context_changes import rebuilt
@@ -225,7 +226,7 @@ class _Append(Recording):
         try:
             self.draft(draft)
         except UsageError as error:
-            if error.kind != "value":
+            if error.kind != Kind.VALUE:
                 raise
             self.draft(as_text(draft, entry))  # otherwise the SDK would drop the whole batch
         self._bytes += len(self.records[-1].body)

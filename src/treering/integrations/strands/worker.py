@@ -14,6 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import ParamSpec, TypeVar
 
 from treering import UsageError
+from treering.kinds import Kind
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,5 +41,5 @@ class Worker:
 
     def _submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         if os.getpid() != self._pid:  # the thread exists only in the parent, so no call would ever be answered
-            raise UsageError("this session manager was made before a fork", kind="forked", remedy="make another one")
+            raise UsageError("this session manager was made before a fork", kind=Kind.FORKED, remedy="make another one")
         return self._threads.submit(function, *args, **kwargs)

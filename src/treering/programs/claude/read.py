@@ -26,6 +26,7 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.claude.course import Course, Known
 from treering.programs.claude.entries import (
     LINKED,
@@ -170,7 +171,7 @@ class ClaudeSource:
         if not any(_is_claude(entry, fields_of(entry.get("message"))) for entry in entries):
             raise UsageError(
                 f"this is no session file of Claude Code: no entry of it is at the beginning. path={str(path)!r}",
-                kind="format",
+                kind=Kind.FORMAT,
                 remedy="name a file from a folder in ~/.claude/projects",
             )
         self.header = _read_header(entries, path)

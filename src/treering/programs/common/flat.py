@@ -13,6 +13,7 @@ from typing import Final
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common import times
 from treering.programs.common.chain import Chain
 from treering.programs.common.entry import Encode, Entry, with_source
@@ -88,7 +89,7 @@ class FlatSource:
         with open_file() as stream:
             first = next((value for value in read_values(stream, _ignore, _is_record) if _is_metadata(value)), None)
         if first is None:
-            raise UsageError(f"this is no flat session file. path={str(path)!r}", kind="format")
+            raise UsageError(f"this is no flat session file. path={str(path)!r}", kind=Kind.FORMAT)
         self._first = first
         self._before = white_before(open_file, first.offset)
         self.header = _read_header(fields_of(first.value), path)

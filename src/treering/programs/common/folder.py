@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from treering.errors import NotFoundError, UnsafeStoreError
+from treering.kinds import Kind
 from treering.programs.common.source import refused
 from treering.storage.open import open_driver
 from treering.storage.requests import Driver, Entry, Found, Get, Steps
@@ -70,7 +71,7 @@ class LocalFolder:
     def files(self) -> list[File]:
         """Return all files below it, sorted by name; links are passed over."""
         if not os.path.isdir(self.path):
-            raise NotFoundError(f"no such folder. path={self.path!r}", kind="file")
+            raise NotFoundError(f"no such folder. path={self.path!r}", kind=Kind.FILE)
         found = []
         for place, _, names in os.walk(self.path):
             for path in (os.path.join(place, name) for name in names):

@@ -25,13 +25,12 @@ import msgspec
 import zstandard
 
 from treering.errors import CorruptError
+from treering.kinds import Kind
 
 V = TypeVar("V")
 Facts = Mapping[str, Iterable[tuple[str, object]]]
 """Names and values by table."""
 
-DAMAGED: Final = "look"
-"""The kind of the error."""
 FACTS_ON_PAGE: Final = 256
 """A page of them is decoded in less than a tenth of a millisecond."""
 _PAGE_BITS: Final = 32
@@ -149,7 +148,7 @@ class Memo:
 def _damaged(path: Path | None) -> CorruptError:
     return CorruptError(
         f"what was remembered of a file cannot be read. path={str(path)!r}",
-        kind=DAMAGED,
+        kind=Kind.LOOK,
         remedy="remove it: the file is read from its beginning then",
     )
 

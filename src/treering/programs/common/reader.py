@@ -26,6 +26,7 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import BRIEF_BYTES_MAX
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common.chain import Chain, Known, Place
 from treering.programs.common.entry import AFTER, RAW, Encode, Entry, as_text, with_source
 from treering.programs.common.growth import Growth, Knowledge
@@ -123,7 +124,7 @@ class LinesSource:
         if first is None or not dialect.is_header(first.value):
             raise UsageError(
                 f"this is no session file of {dialect.name}: {_describe(first)}. path={str(path)!r}",
-                kind="format",
+                kind=Kind.FORMAT,
                 remedy="name a file whose first line is a session header",
             )
         self.header = dialect.read_header(fields_of(first.value), path)

@@ -21,6 +21,7 @@ from typing import Final, Protocol, cast
 import msgspec
 
 from treering.errors import AccessError, NotFoundError, UnavailableError, UsageError
+from treering.kinds import Kind
 from treering.programs.common.entry import AFTER, BEFORE, RAW, Entry, as_text
 from treering.transcript.node import Draft
 
@@ -194,7 +195,7 @@ def refused(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise NotFoundError(f"no such file. path={str(path)!r}", kind="file") from error
+        raise NotFoundError(f"no such file. path={str(path)!r}", kind=Kind.FILE) from error
     except PermissionError as error:
         raise AccessError(f"file may not be read. path={str(path)!r}") from error
     except IsADirectoryError as error:
@@ -224,7 +225,7 @@ def open_stream(path: Path) -> io.BufferedIOBase:
     if is_special(path):
         raise UsageError(
             f"this is a pipe, a socket or a device, and no file. path={str(path)!r}",
-            kind="special",
+            kind=Kind.SPECIAL,
             remedy="write what comes out of it to a file",
         )
     with refused(path):
@@ -236,7 +237,7 @@ def open_stream(path: Path) -> io.BufferedIOBase:
             stream.close()
             raise UsageError(
                 f"this is a text in UTF-16 or UTF-32, and session files are in UTF-8. path={str(path)!r}",
-                kind="encoding",
+                kind=Kind.ENCODING,
                 remedy="convert it: `iconv -f UTF-16 -t UTF-8`",
             )
         return stream
@@ -264,7 +265,7 @@ def find_files(folder: Path, endings: tuple[str, ...]) -> Iterator[Path]:
         NotFoundError: There is no such folder.
     """
     if not folder.exists():
-        raise NotFoundError(f"no such file or folder. path={str(folder)!r}", kind="file")
+        raise NotFoundError(f"no such file or folder. path={str(folder)!r}", kind=Kind.FILE)
     if not folder.is_dir():
         yield folder
     yield from (path for path in _walk(folder, endings) if not is_special(path))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.programs.common.source import is_special, refused
 
 P = TypeVar("P", bound=os.PathLike[str])
@@ -58,7 +59,7 @@ def _copy(path: Path, copy: Path) -> None:
                 raise UsageError(
                     f"more comes out of this than is read, perhaps without an end. path={str(path)!r}, "
                     f"bytes_max={STREAM_BYTES_MAX}",
-                    kind="too_long",
+                    kind=Kind.TOO_LONG,
                     remedy="write it to a file, and import that",
                 )
             file.write(piece)

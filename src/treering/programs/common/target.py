@@ -10,6 +10,7 @@ import msgspec
 from treering.api.view import View
 from treering.errors import UsageError
 from treering.format.values import Fields
+from treering.kinds import Kind
 from treering.programs import has_part, known_programs, part_of
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
@@ -117,7 +118,7 @@ def find_exporter(format: str) -> Exporter:  # noqa: A002  # as it is called eve
     """
     found = part_of(format, "write")
     if found is None:
-        raise UsageError(f"no exporter for this format. format={format!r}, known={targets()}", kind="format")
+        raise UsageError(f"no exporter for this format. format={format!r}, known={targets()}", kind=Kind.FORMAT)
     return cast(Exporter, found)  # modules have no types of their own
 
 

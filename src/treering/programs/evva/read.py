@@ -17,6 +17,7 @@ import msgspec
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common.entry import Entry, as_text
 from treering.programs.common.flat import Messages, Record
 from treering.programs.common.lines import Value, decode
@@ -101,7 +102,8 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> E
         data = read_start(stream, DOCUMENT_BYTES_MAX + 1)
     if len(data) > DOCUMENT_BYTES_MAX:
         raise UsageError(
-            f"document is larger than can be read. path={str(place)!r}, bytes_max={DOCUMENT_BYTES_MAX}", kind="too_long"
+            f"document is larger than can be read. path={str(place)!r}, bytes_max={DOCUMENT_BYTES_MAX}",
+            kind=Kind.TOO_LONG,
         )
     return EvvaSource(data, place)
 
@@ -292,7 +294,7 @@ class EvvaSource:
             raise UsageError(
                 "this is no session file of evva: it is empty, cut short, or no object with a session. "
                 f"path={str(path)!r}",
-                kind="format",
+                kind=Kind.FORMAT,
                 remedy="name a file that begins with an object that has session_id and session",
             )
         self.header = _read_header(self._document.fields, path)
@@ -300,7 +302,7 @@ class EvvaSource:
             raise UsageError(
                 f"this session of evva is of a newer version than is known. path={str(path)!r}, "
                 f"version={self.header.version}, max={VERSION}",
-                kind="version",
+                kind=Kind.VERSION,
                 remedy="upgrade treering",
             )
 

@@ -16,6 +16,7 @@ from typing import Any, Final
 from treering.errors import UsageError
 from treering.format.record import TIME_MS_MAX
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common import times
 from treering.programs.common.chain import Place
 from treering.programs.common.entry import Entry
@@ -82,7 +83,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> I
     if head.startswith(_FERNET):
         raise UsageError(
             f"this session is encrypted with Fernet, and nothing of it can be read without the key. path={str(path)!r}",
-            kind="encrypted",
+            kind=Kind.ENCRYPTED,
             remedy="decrypt it with the key of the program that wrote it, and name the result",
         )
     records = first_records(head, DIALECT)

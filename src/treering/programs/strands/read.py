@@ -15,6 +15,7 @@ from typing import Final
 
 from treering.errors import UsageError
 from treering.format.values import Fields, fields_of
+from treering.kinds import Kind
 from treering.programs.common.entry import Entry
 from treering.programs.common.folder import folder_at
 from treering.programs.common.read_file import ReadFile
@@ -49,7 +50,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> C
     if folder is None or unit is None:
         raise UsageError(
             f"this is no folder of an agent of Strands. path={str(path)!r}",
-            kind="format",
+            kind=Kind.FORMAT,
             remedy="name a folder like session_ID/agents/agent_ID or ID/scopes/agent/ID, or one above it",
         )
     if unit.orchestrates:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from treering.checkpoint.context import Context
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.session.basis import ANYWHERE, find_place
 from treering.session.content import Restored
 from treering.session.record import flush, record
@@ -21,7 +22,7 @@ def amend(writer: Writer, node: str, payload: object) -> Steps[None]:
         UsageError: The node was erased.
     """
     if node in writer.replica.burials.names:
-        raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind="erased")
+        raise UsageError(f"node was erased and cannot be amended. node={node!r}", kind=Kind.ERASED)
     yield from record(writer, [Draft(type="edit", kind="amend", target=node, payload=payload)])
 
 
@@ -45,7 +46,7 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     index = yield from writer.replica.index()
     hidden_at = index.retracted_at(node)
     if hidden_at is None:
-        raise UsageError(f"node is not retracted. node={node!r}", kind="node")
+        raise UsageError(f"node is not retracted. node={node!r}", kind=Kind.NODE)
     earlier = yield from writer.content.restore(writer.position.node, before=hidden_at)
     place = yield from find_place(writer, ANYWHERE, says_state=False, adds_nodes=True, ends=True)
     recording = Recording(writer, place)

@@ -15,6 +15,7 @@ from treering.format.register import Card
 from treering.ids import now_ms, time_of
 from treering.journal import life
 from treering.journal.attempts import Attempts
+from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.index import Index
 from treering.session.loader import Loader, copy_blobs
@@ -74,7 +75,7 @@ def fork(
         try:
             yield from _copy_path(writer, Loader(keys, writer.replica.policy, card), node)
         except ConflictError as error:
-            if error.kind != "exists":
+            if error.kind != Kind.EXISTS:
                 raise
             yield from life.require_free(keys)
             continue  # a concurrent erasure or purge refused the load

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from treering.checkpoint.context import Context
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
+from treering.kinds import Kind
 from treering.session.basis import in_hand
 from treering.session.content import Restored
 from treering.session.record import flush
@@ -49,7 +50,7 @@ def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None
     def tip() -> str | None:
         heads = writer.replica.state.heads.heads
         if head not in heads:
-            raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+            raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
         return heads[head]
 
     yield from flush(writer)
@@ -75,7 +76,7 @@ def branch(
 
     def start() -> str | None:
         if not head or head in writer.replica.state.heads.heads:
-            raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind="head")
+            raise UsageError(f"head exists already, or the name is empty. head={head!r}", kind=Kind.HEAD)
         return writer.position.node if node is None else node
 
     start()
@@ -103,9 +104,9 @@ def drop_head(writer: Writer, head: str) -> Steps[None]:
         UsageError: It is the current one.
     """
     if head not in writer.replica.state.heads.heads:
-        raise NotFoundError(f"no such head. head={head!r}", kind="head")
+        raise NotFoundError(f"no such head. head={head!r}", kind=Kind.HEAD)
     if head == writer.position.head:
-        raise UsageError(f"cannot drop the current head; switch to another one first. head={head!r}", kind="head")
+        raise UsageError(f"cannot drop the current head; switch to another one first. head={head!r}", kind=Kind.HEAD)
 
     def plan() -> Steps[Recording]:
         yield from ()

@@ -6,6 +6,7 @@ import msgspec
 
 from treering.calls import interrupted, pairing
 from treering.errors import UsageError
+from treering.kinds import Kind
 from treering.session.basis import Wish
 from treering.session.pairs import recorded, whole
 from treering.session.reader import Readable
@@ -60,7 +61,7 @@ def close_open_calls(writer: Writer, /, reason: str) -> Steps[Appended]:
         HeadMovedError: Another writer moved the head on; refresh, and look again.
     """
     if not reason.strip():
-        raise UsageError("say why the calls have no result: the model gets the reason", kind="reason")
+        raise UsageError("say why the calls have no result: the model gets the reason", kind=Kind.REASON)
     yield from flush(writer)
     if writer.replica.exists:
         yield from writer.position.ensure_context()

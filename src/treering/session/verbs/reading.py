@@ -14,6 +14,7 @@ from treering.format.erasure import Erased
 from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
 from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
+from treering.kinds import Kind
 from treering.session.agent_state import decoded_manager, decoded_state, erased_state
 from treering.session.content import ContextItem
 from treering.session.index import Index
@@ -115,7 +116,7 @@ def _tip(reader: Readable, head: str | None) -> str | None:
         return reader.replica.state.tip
     heads = reader.replica.state.heads.heads
     if head not in heads:
-        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind="head")
+        raise NotFoundError(f"no such head. head={head!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
     return heads[head]
 
 
