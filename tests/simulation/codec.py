@@ -8,17 +8,20 @@ schedules keep the real coders, to make sure that nothing depends on the differe
 from __future__ import annotations
 
 import random
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache, lru_cache
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import msgspec
 
 import treering.ids
-from treering.format import register, segment
+from treering.format import record, register, segment
 from treering.format.frames import decompress_frame, walk
-from treering.format.record import Skeleton, skeleton_of
+from treering.format.paths import parse_segment
+from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail
 from treering.journal import cover, erase, merge, read, registers
 from treering.session import loader
@@ -57,7 +60,10 @@ def _decode_tail(data: bytes, *, key: str, compressed: bool) -> Tail:
     if isinstance(data, Token):
         tail: Tail = data.value
         return tail
-    return register.decode_tail(data, key=key, compressed=compressed)
+    return _decode_real_tail(data, key=key, compressed=compressed)
+
+
+_decode_real_tail = lru_cache(maxsize=1000)(register.decode_tail)  # of an immutable value
 
 
 def _encode_latest(card: Card, lines: Sequence[bytes]) -> bytes:
@@ -103,6 +109,8 @@ _CODERS: dict[str, Any] = {
     "read_footer": _read_footer,
     "read_frame": _read_frame,
 }
+_DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
+"""The same lines are decoded hundreds of times in one schedule: by each process, at each look."""
 _USERS = (cover, erase, merge, read, registers, loader)
 
 
@@ -158,12 +166,25 @@ class Chance:
         return cls.now_ns
 
 
+@cache
+def _remembering() -> list[tuple[Any, str, Any]]:
+    """Decoders that remember what they returned, an immutable value, for each module that uses them."""
+    users = [user for name, user in sys.modules.items() if name.startswith(("treering.", "tests.simulation."))]
+    return [
+        (user, decoder.__name__, remembering)
+        for decoder, remembering in [(decoder, lru_cache(maxsize=10_000)(decoder)) for decoder in _DECODERS]
+        for user in users
+        if vars(user).get(decoder.__name__) is decoder and user is not record
+    ]
+
+
 @contextmanager
 def repeatable(*, tokens: bool) -> Iterator[None]:
     """Inside, ids and times come from `Chance`, and registers and segments are tokens if asked for."""
     changes: list[tuple[Any, str, Any]] = [
         (treering.ids, "os", SimpleNamespace(urandom=Chance.urandom)),
         (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns)),
+        *_remembering(),
     ]
     if tokens:
         changes += [(user, name, coder) for user in _USERS for name, coder in _CODERS.items() if hasattr(user, name)]
