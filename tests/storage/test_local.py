@@ -516,7 +516,7 @@ def test_what_a_killed_writer_left_is_synced_before_it_is_shown(root: Path, disk
 
 
 def test_what_cannot_be_synced_is_not_shown(root: Path, disk: Disk) -> None:
-    """A reader gets an error, and what is marked once the disk works again or the log was replaced."""
+    """A reader gets an error. It alone was told by the system, so nothing is added to the log until it was replaced."""
     driver = LocalDriver(root, sync=disk.sync)
     version = start_log(driver, LOG)
     with (root / LOG).open("r+b") as file:
@@ -524,9 +524,72 @@ def test_what_cannot_be_synced_is_not_shown(root: Path, disk: Disk) -> None:
         file.write(b"left\n")
     disk.fail_on = "tail.jsonl"
     assert isinstance(ask_any(driver, Get(LOG)), UnavailableError)
-    assert isinstance(ask_any(driver, Append(LOG, b"more\n", version)), ConflictError)
     disk.fail_on = ""
-    assert ask(driver, Get(LOG), Found).data == b"head\nleft\n"
+    other = LocalDriver(root, sync=disk.sync)
+    assert isinstance(ask_any(other, Append(LOG, b"more\n", version)), PoisonedError)
+    found = ask(other, Get(LOG), Found)
+    assert found.data == b"head\nleft\n"
+    assert isinstance(ask_any(other, Append(LOG, b"more\n", found.version)), PoisonedError)
+    version = ask(other, Put(LOG, b"new head\nleft\n", expect=found.version), Written).version
+    ask(other, Append(LOG, b"more\n", version), Written)
+
+
+def unsyncable(number: int) -> Sync:
+    """Syncs that all fail with an error of this number."""
+
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return Sync(fail, fail)
+
+
+def test_a_log_on_media_that_know_of_no_sync_is_shown_whole(root: Path) -> None:
+    """Nobody can write there, whatever a mark says that was copied along."""
+    version = start_log(LocalDriver(root))
+    mark = (root / "sessions/x/.lock").read_bytes()
+    ask(LocalDriver(root), Append(LOG, b"line\n", version), Written)
+    for there in (mark, b""):
+        (root / "sessions/x/.lock").write_bytes(there)
+        reader = LocalDriver(root, sync=unsyncable(errno.EINVAL))
+        assert ask(reader, Get(LOG), Found).data == b"head\nline\n"
+
+
+def test_a_file_system_that_failed_shows_only_what_is_marked(root: Path) -> None:
+    """It takes no writes any more, and what it has in memory is gone with the next start."""
+    start_log(LocalDriver(root))
+    with (root / LOG).open("r+b") as file:
+        file.seek(len(b"head\n"))
+        file.write(b"left\n")
+    reader = LocalDriver(root, sync=unsyncable(errno.EROFS))
+    assert ask(reader, Get(LOG), Found).data == b"head\n"
+    (root / "sessions/x/.lock").write_bytes(b"")
+    assert isinstance(ask_any(reader, Get(LOG)), AccessError)
+
+
+@pytest.mark.parametrize("marker_lasts", [True, False])
+@pytest.mark.parametrize("cut", [True, False])
+def test_a_power_cut_after_a_failed_sync_hides_nothing_acknowledged(
+    root: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch, *, marker_lasts: bool, cut: bool
+) -> None:
+    """The mark in the lock file is an older one then, while the marker was synced, or its name at least."""
+    driver, lock = LocalDriver(root, sync=disk.sync), root / "sessions/x/.lock"
+    first = start_log(driver, LOG)
+    mark = lock.read_bytes()
+    second = ask(driver, Append(LOG, b"line\n", first), Written).version
+    if not cut:
+        monkeypatch.setattr(local_log._Log, "cut", lambda _: os.close(-1))
+    disk.fail_on = "tail.jsonl"
+    assert isinstance(ask_any(driver, Append(LOG, b"more\n", second)), PoisonedError)
+    disk.fail_on = ""
+    lock.write_bytes(mark)
+    if not marker_lasts:
+        os.truncate(root / f"{LOG}.poisoned", 0)
+    other = LocalDriver(root, sync=disk.sync)
+    found = ask(other, Get(LOG), Found)
+    assert found.data.startswith(b"head\nline\n")
+    assert (found.version == second) == (marker_lasts or cut)
+    assert isinstance(ask_any(other, Put(LOG, b"new head\n", expect=first)), ConflictError)
+    ask(other, Put(LOG, b"new head\n", expect=found.version), Written)
 
 
 @pytest.mark.parametrize("mark", [b"", b"durable 0:5 00000000\n", b"durable", b"durable \xff\xff 00000000\n"])

@@ -24,7 +24,6 @@ import errno
 import os
 import threading
 from collections.abc import Iterator
-from io import FileIO
 
 from treering.errors import ConflictError, TreeringError, UnavailableError
 from treering.kinds import Kind
@@ -205,7 +204,7 @@ class LocalDriver:
         with local_lock.open_lock(folder) as lock:
             local_lock.take_lock(lock)
             if put.expect is not None and (
-                refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder, lock))
+                refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder))
             ):
                 return refused
             if put.expect != ABSENT:
@@ -217,10 +216,10 @@ class LocalDriver:
                     return ConflictError("object exists", key=put.key)
             return self._logs.replaced(put, folder, lock) if rules.is_log(put.key) else None
 
-    def _version(self, key: str, folder: int, lock: FileIO) -> Version:
+    def _version(self, key: str, folder: int) -> Version:
         """Return the version of what is there, `ABSENT` if nothing is; called under the lock."""
         if rules.is_log(key):
-            return self._logs.version(key, folder, lock)
+            return self._logs.version(key, folder)
         try:
             fd = local_disk.open_file(folder, os.path.basename(key), os.O_RDONLY)
         except FileNotFoundError:
@@ -251,7 +250,7 @@ class LocalDriver:
             return None  # and no lock file is left where nothing is
         with local_lock.open_lock(folder) as lock:
             local_lock.take_lock(lock)
-            current = self._version(key, folder, lock)
+            current = self._version(key, folder)
             if current != ABSENT:
                 if refused := rules.mismatch(key, expect, current):
                     return refused

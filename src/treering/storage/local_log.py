@@ -6,7 +6,8 @@ Rules
 first line and the length it expects. An inode cannot be reused while a process has it open.
 2. A write that failed half way is cut off again before the lock is released.
 3. A failed sync poisons the log. The kernel then calls the pages clean, so a later sync would succeed without having
-   written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes.
+   written them: nothing may be acknowledged until the log was replaced. A marker beside it tells other processes, and
+   how far the log is durable all the same. The kernel tells of a failure once, so a reader that is told poisons, too.
 4. Readers see durable lines only. A mark tells how far a log is durable, see `local_lock`. What lies behind it is being
    written by who has the lock, and is not shown yet; or its writer was killed before the sync, then whoever meets it,
    to read or to append, syncs it and the log's name first. So a power cut tears one append at most, and nothing that a
@@ -65,7 +66,7 @@ class LocalLogs:
         self._sync = sync
         self._kept: OrderedDict[str, _Log] = OrderedDict()
         self._mutex = threading.Lock()
-        self._poisoned: set[str] = set()  # for when even the marker cannot be written
+        self._poisoned: dict[str, Version] = {}  # for when even the marker cannot be written
         local_lock.enlist(self)
 
     def append(self, request: Append) -> Answer:
@@ -103,15 +104,15 @@ class LocalLogs:
                 time.sleep(_PAUSE_SECONDS)
         return UnavailableError("another process keeps the log locked", kind=Kind.BUSY, key=get.key)
 
-    def version(self, key: str, folder: int, lock: FileIO) -> Version:
+    def version(self, key: str, folder: int) -> Version:
         """Return the version of a log as readers see it; called under the lock."""
         try:
             with _opened(folder, key) as fd:
                 version = rules.log_version(read_log(fd))
         except FileNotFoundError:
             return ABSENT
-        mark = read_mark(lock)
-        return mark if self._is_poisoned(key, folder) and _length_in(mark, version) else version
+        durable = self._durable_though_poisoned(key, folder)
+        return durable if durable and _length_in(durable, version) else version
 
     def replaced(self, put: Put, folder: int, lock: FileIO) -> TreeringError | None:
         """Make the new name of a log durable, under the lock, so that no reader sees the log before."""
@@ -124,14 +125,21 @@ class LocalLogs:
         write_mark(lock, rules.log_version(put.data))
         return None
 
-    def poison(self, key: str, reason: str) -> PoisonedError:
-        """Refuse appends to `key` from now on, in every process, and return the error that says so."""
-        self._poisoned.add(key)
+    def poison(self, key: str, reason: str, durable: Version = ABSENT) -> PoisonedError:
+        """Refuse appends to `key` from now on, in every process, and return the error that says so.
+
+        Args:
+            key: The log.
+            reason: What failed.
+            durable: The version up to which it is durable all the same, and shown; `ABSENT` if that is not known.
+        """
+        self._poisoned[key] = durable
         with contextlib.suppress(OSError):  # a disk that fails may refuse this as well
             folder = local_disk.open_folder(self._root, key.split("/")[:-1])
             try:
                 name = os.path.basename(key) + POISON_ENDING
-                os.close(local_disk.open_file(folder, name, os.O_WRONLY | os.O_CREAT))
+                with FileIO(local_disk.open_file(folder, name, os.O_WRONLY | os.O_CREAT), "w") as marker:
+                    write_mark(marker, durable)  # lost in a power cut; then what is read has been on the disk
                 self._sync.whole(folder)
             finally:
                 os.close(folder)
@@ -147,7 +155,7 @@ class LocalLogs:
 
     def cure(self, key: str, folder: int) -> None:
         """Allow appends to `key` again, after it was replaced durably or deleted; `folder` is the open one it is in."""
-        self._poisoned.discard(key)
+        self._poisoned.pop(key, None)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(os.path.basename(key) + POISON_ENDING, dir_fd=folder)
 
@@ -195,43 +203,63 @@ class LocalLogs:
         if cut is None:
             return _changed(log, request)
         if cut or read_mark(log.lock) != request.expect:
-            if failed := self._settle(log, request.key):
+            if failed := self._settle(log, request):
                 return failed
             write_mark(log.lock, request.expect)
         return None
 
     def _get_settled(self, get: Get, folder: int, lock: FileIO | None) -> Answer:
         """Answer with what is in the log, synced before if it is not marked; called under the lock, if there is one."""
-        if lock is not None and (answer := _get_marked(get, folder, lock, partly=self._is_poisoned(get.key, folder))):
+        if lock is not None and (answer := _get_marked(get, folder, lock)):
             return answer
+        durable = self._durable_though_poisoned(get.key, folder)
         with _opened(folder, get.key) as fd:
             data = read_log(fd)
+            if durable and (length := _length_in(durable, rules.log_version(data))):
+                return _found(get, data[:length])
             try:
                 self._sync.data(fd)
                 self._sync.whole(folder)
             except OSError as error:
-                if error.errno != errno.EROFS:  # a file system that takes no writes has none under way
-                    raise
-            else:
-                if lock is not None:
-                    write_mark(lock, rules.log_version(data))
+                return self._get_unsynced(get, folder, lock, data, error)
+        if lock is not None and durable is None:
+            write_mark(lock, rules.log_version(data))
         return _found(get, data)
 
-    def _is_poisoned(self, key: str, folder: int) -> bool:
-        """Whether a sync of the log failed, and nothing was written in its place yet."""
-        return key in self._poisoned or os.access(os.path.basename(key) + POISON_ENDING, os.F_OK, dir_fd=folder)
+    def _get_unsynced(self, get: Get, folder: int, lock: FileIO | None, data: bytes, error: OSError) -> Answer:
+        """Answer with what can be shown of a log whose sync failed."""
+        if error.errno == errno.EINVAL:
+            return _found(get, data)  # file systems that only read, as on a CD, know of no sync
+        if error.errno != errno.EROFS:
+            self.poison(get.key, f"sync failed: {error.strerror}")
+        # After an error ext4 takes no more writes, and has in memory what it never wrote.
+        elif lock is not None and (answer := _get_marked(get, folder, lock, partly=True)):
+            return answer
+        raise error
 
-    def _settle(self, log: _Log, key: str) -> TreeringError | None:
+    def _durable_though_poisoned(self, key: str, folder: int) -> Version | None:
+        """The version up to which a poisoned log is durable, `ABSENT` if that is not known; None if it is not poisoned.
+
+        It is in the marker, since a mark in the lock file may be older after a power cut.
+        """
+        try:
+            name = os.path.basename(key) + POISON_ENDING
+            with FileIO(local_disk.open_file(folder, name, os.O_RDONLY)) as marker:
+                return read_mark(marker) or self._poisoned.get(key, ABSENT)
+        except FileNotFoundError:
+            return self._poisoned.get(key)
+
+    def _settle(self, log: _Log, request: Append) -> TreeringError | None:
         """Sync the records that other processes wrote, and the log's name, so that both are durable."""
         try:
             self._sync.data(log.fd)
-            folder = local_disk.open_folder(self._root, key.split("/")[:-1])
+            folder = local_disk.open_folder(self._root, request.key.split("/")[:-1])
             try:
                 self._sync.whole(folder)
             finally:
                 os.close(folder)
         except OSError as error:
-            return self.poison(key, f"sync failed: {error.strerror}")
+            return self.poison(request.key, f"sync failed: {error.strerror}", request.expect)
         return None
 
     def _write(self, log: _Log, request: Append) -> TreeringError | None:
@@ -245,7 +273,7 @@ class LocalLogs:
         try:
             self._sync.data(log.fd)
         except OSError as error:
-            failed = self.poison(request.key, f"sync failed: {error.strerror}")
+            failed = self.poison(request.key, f"sync failed: {error.strerror}", request.expect)
             with contextlib.suppress(OSError):
                 log.cut()  # so that no process builds on lines that may not be on disk
             return failed
@@ -257,7 +285,7 @@ class LocalLogs:
         try:
             log.cut()
         except OSError as error:
-            return self.poison(request.key, f"a failed write could not be cut off: {error.strerror}")
+            return self.poison(request.key, f"a failed write could not be cut off: {error.strerror}", request.expect)
         return None
 
     def _keep(self, key: str) -> _Log:
