@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,7 +13,7 @@ from strands.session import SessionManager
 from tests.docs.pages import ROOT, table
 
 import treering
-from treering import errors, search
+from treering import errors, importers, search
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.checkpoint.prune import PrunePlan
 from treering.erasure.erasing import Receipt
@@ -135,3 +137,36 @@ def test_every_verb_of_the_session_manager_for_strands_is_documented() -> None:
     every = set(names(table(PAGE, "Of a `TreeringSessionManager`")))
     ours = {name for name in public(TreeringSessionManager) if not hasattr(SessionManager, name)}
     assert every == ours | {"session_id"}
+
+
+SIGNED: tuple[tuple[str, Any], ...] = (
+    ("Name", treering), ("Method", treering.Store), ("Member", treering.Session), ("Function", search),
+    ("In an index", search.Index), ("Of a `SessionFile`", importers.SessionFile),
+    ("Of a `TreeringSessionManager`", TreeringSessionManager),
+)  # fmt: skip
+"""The tables that show how something is called, and where it is found."""
+
+
+@pytest.mark.parametrize(("header", "owner"), SIGNED, ids=lambda each: str(getattr(each, "__name__", each)))
+def test_every_call_is_shown_as_it_is_written(header: str, owner: Any) -> None:
+    """Each parameter stands in the table, under its name, and none that does not exist."""
+    rows = [row[0] for row in table(PAGE, header) if "(" in row[0]]
+    assert rows
+    assert rows == [f"`{called(name, getattr(owner, name))}`" for name in names([row] for row in rows)]
+
+
+def called(name: str, function: Callable[..., object]) -> str:
+    """A call with all parameters: `name=` is one to be named, `name=None` one that may also stand in its place."""
+    shown = []
+    for each in inspect.signature(function).parameters.values():
+        if each.kind is each.KEYWORD_ONLY:
+            shown.append(f"{each.name}=")
+        elif each.kind is each.VAR_POSITIONAL:
+            shown.append(f"*{each.name}")
+        elif each.kind is each.VAR_KEYWORD:
+            shown.append(f"**{each.name}")
+        elif each.default is not each.empty:
+            shown.append(f"{each.name}={each.default!r}")
+        elif each.name != "self":
+            shown.append(each.name)
+    return f"{name}({', '.join(shown)})"
