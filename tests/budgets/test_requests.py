@@ -282,3 +282,19 @@ def test_the_skeleton_of_a_hundred_thousand_nodes() -> None:
     footers = [request for request in bucket.counts.requests if "/segments/" in getattr(request, "key", "")]
     assert footers
     assert all(isinstance(request, Get) and (request.start or 0) < 0 for request in footers)
+
+
+def test_a_handle_that_stays_open_merges(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segments do not pile up until it is closed, and merging costs less than a tenth of all requests."""
+    monkeypatch.setattr(upkeep, "SEALS_PER_MERGE_OPEN", 8)
+    driver = MemoryDriver()
+    counting = CountingDriver(driver)
+    session = Store(Place(counting)).session("s")
+    for number, text in enumerate(texts(400, 3000)):
+        session.append(text)
+        if number % 40 == 39:
+            session.compact("gist")
+    merging = sum(counting.counts[kind] for kind in ("Get", "List", "Delete"))
+    assert 0 < merging < counting.total / 10
+    assert len([key for key in driver.snapshot() if "/segments/" in key]) < 16
+    assert len(list(Store(Place(driver)).view("s").lines())) == 400 + 10 * 2

@@ -34,6 +34,7 @@ from treering.session.loader import Loader
 from treering.session.options import Options
 from treering.session.reader import Readable, Reader
 from treering.session.state import SessionState
+from treering.session.upkeep import SEALS_PER_MERGE_OPEN
 from treering.session.verbs import conversation, edits, navigation, notes
 from treering.session.verbs.forking import fork
 from treering.session.writer import Writer
@@ -190,6 +191,7 @@ class Agents(Actors):
         do = self.rng.choices(does, self.weights)[0]
         if not self._marks % _CARD_EVERY:
             writer.upkeep._card_ms = 1  # it is long ago that the card was written
+            writer.upkeep._seals = SEALS_PER_MERGE_OPEN  # and that segments were merged
         yield from do(writer)
         self._written(writer)
         self._check_own(writer)

@@ -70,14 +70,16 @@ class SessionProperties(Generic[R]):
             UsageError: The session was closed, or opened by another process, or a call of this thread is waiting for
                 the store: this one comes from a signal handler.
         """
-        self._check_usable()
-        if self._call is not None and getgeneratorstate(self._call) == GEN_SUSPENDED:
-            raise UsageError(
-                f"session {self.id!r} is in the middle of another call",
-                kind=Kind.REENTERED,
-                remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
-            )
-        self._roll_back()
+        if self._closed or os.getpid() != self._pid:
+            raise self._unusable()
+        if self._call is not None:
+            if getgeneratorstate(self._call) == GEN_SUSPENDED:
+                raise UsageError(
+                    f"session {self.id!r} is in the middle of another call",
+                    kind=Kind.REENTERED,
+                    remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
+                )
+            self._roll_back()
         self._known.save()
         return verb(self._known, *args, **kwargs)
 
@@ -177,12 +179,11 @@ class SessionProperties(Generic[R]):
         """The usage recorded last."""
         return MappingProxyType(dict(self._reader.replica.state.last_usage))
 
-    def _check_usable(self) -> None:
+    def _unusable(self) -> UsageError:
         if self._closed:
-            raise UsageError(f"session {self.id!r} was closed", kind=Kind.CLOSED, remedy="open it again")
-        if os.getpid() != self._pid:
-            raise UsageError(
-                f"session {self.id!r} was opened by another process, before a fork",
-                kind=Kind.FORKED,
-                remedy="open it again in this process",
-            )
+            return UsageError(f"session {self.id!r} was closed", kind=Kind.CLOSED, remedy="open it again")
+        return UsageError(
+            f"session {self.id!r} was opened by another process, before a fork",
+            kind=Kind.FORKED,
+            remedy="open it again in this process",
+        )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+import msgspec
+
 from treering.errors import UnavailableError
 from treering.kinds import Kind
 
@@ -11,18 +13,14 @@ ATTEMPTS_MAX: Final = 100
 """Each failed attempt means that another process completed a write within one round trip."""
 
 
-class Attempts:
-    """Bounds a loop: `while attempts.another():`.
+class Attempts(msgspec.Struct):
+    """Bounds a loop: `while attempts.another():`."""
 
-    Args:
-        key: The object that concurrent writers keep changing, for the message.
-    """
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-        self._made = 0
-        self._seen: object = None
-        self._same = 0
+    key: str
+    """The object that concurrent writers keep changing, for the message."""
+    _made: int = 0
+    _seen: object = None
+    _same: int = 0
 
     def another(self) -> Literal[True]:
         """Count one more attempt.
@@ -34,7 +32,7 @@ class Attempts:
             raise UnavailableError(
                 f"concurrent writers were faster {ATTEMPTS_MAX} times in a row",
                 kind=Kind.BUSY,
-                key=self._key,
+                key=self.key,
                 remedy="try again when fewer processes write here",
             )
         self._made += 1

@@ -318,13 +318,15 @@ class Appender:
         return waits and not any(draft.role == "assistant" for draft in [*self.buffered, *drafts])
 
     def _keep_up(self) -> Steps[None]:
-        """Seal if it pays, renew the summary, and restore our context if another writer moved the head.
+        """Seal if it pays, merge after many seals, renew the summary, and restore our context if the head moved.
 
         The append is durable already, so an error here must not look like a failed append.
         """
         try:
             if self._upkeep.seal_is_due:
                 yield from self._upkeep.seal()
+                if self._upkeep.should_optimize(quiet=False):
+                    yield from self._upkeep.optimize()
             if self._upkeep.card_is_due:
                 yield from self._upkeep.renew_card()
             yield from self._position.ensure_context()

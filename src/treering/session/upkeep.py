@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 CARD_LAG_MS_MAX = 60_000
 """After that time an append is followed by a new card, so that lists show which sessions are active."""
-SEALS_PER_MERGE = 16  # after that many seals a handle merges segments when it is closed, if not before
+SEALS_PER_MERGE = 16  # after that many seals a handle merges segments when it is closed
+SEALS_PER_MERGE_OPEN = 64  # and after that many behind an append, whose caller waits for it
 
 
 class Upkeep:
@@ -228,7 +229,6 @@ class Upkeep:
         self._seals = 0
         return (yield from journal.merge.optimize(self._replica.keys, new_nonce, everything=everything, where=where))
 
-    @property
-    def should_optimize(self) -> bool:
-        """Whether this handle wrote enough segments since its last merge to merge again, at some quiet moment."""
-        return self._seals >= SEALS_PER_MERGE
+    def should_optimize(self, *, quiet: bool) -> bool:
+        """Whether this handle wrote enough segments since its last merge to merge again; sooner if nobody waits."""
+        return self._seals >= (SEALS_PER_MERGE if quiet else SEALS_PER_MERGE_OPEN)

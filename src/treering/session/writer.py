@@ -165,7 +165,7 @@ class Writer:
                 yield from self.upkeep.cover(seal=False)
             elif self.upkeep.card_is_due:
                 yield from self.upkeep.renew_card()
-            if self.upkeep.should_optimize:
+            if self.upkeep.should_optimize(quiet=True):
                 yield from self.upkeep.optimize()
         except (SessionDeletedError, FormatVersionError):
             return  # the records are safe; only a later version may cover a critical record of that version

@@ -78,7 +78,7 @@ class Transcript:
             planned = yield from self.writer.appender.write(partial(self._plan, batch, done))
             self._take(planned)
             done, self._tried = planned.done, None
-        if self.writer.upkeep.should_optimize:
+        if self.writer.upkeep.should_optimize(quiet=True):
             yield from self._tidy()
 
     def _settle(self) -> Steps[None]:

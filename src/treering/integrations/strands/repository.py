@@ -372,7 +372,7 @@ def _revision(message: SessionMessage, *, in_place_of_node: bool = False) -> Dra
 
 def _tidied(writer: Writer) -> Steps[None]:
     """Merge segments if there are many new ones: Strands never closes a manager, and a list reads every segment."""
-    if writer.upkeep.should_optimize:
+    if writer.upkeep.should_optimize(quiet=True):
         yield from writer.upkeep.optimize()
 
 
