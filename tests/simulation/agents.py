@@ -399,15 +399,15 @@ class Agents(Actors):
     def _check_own(self, writer: Writer) -> None:
         """A writer's own fold is what a replay gives, as long as it follows the head that everybody follows.
 
-        One that was stopped because others committed behind its last append shows what it stood on then.
+        One that met other writers behind its last append, and has to stop, shows what it stood on then.
         """
-        state = writer.replica.state
+        state, alone = writer.replica.state, not (writer.options.shared or writer.fence.met)
         if writer.replica.exists:
             there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.replica.view.life]}
             for node in (*state.heads.heads.values(), *state.context.nodes):
                 if node is not None and node not in there:
                     self.ghost.problems.append(f"a writer builds on {node}, which is not in the journal")
-        if writer.replica.exists and not writer.options.shared and not state.adrift and not writer.position.behind:
+        if writer.replica.exists and alone and not state.adrift and not writer.position.behind:
             self._compare("a writer", writer.replica.view.life, state, writer.replica.epoch)
 
     def _resumed(self, what: str, moment: int, reader: Readable) -> None:

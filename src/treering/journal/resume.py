@@ -21,12 +21,11 @@ from collections.abc import Sequence
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import erased_mark
 from treering.format.paths import SessionKeys
-from treering.format.register import Card
 from treering.journal.attempts import Attempts
 from treering.journal.registers import LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Answer, Found, Get, Steps, Version
+from treering.storage.requests import ABSENT, Answer, Found, Get, Steps
 
 APART = "they are of two copies that went on apart"
 REMEDY = (
@@ -44,16 +43,11 @@ class Registers:
         self.keys = keys
         self.latest, self.tail = cells[0].value, cells[1].value
         self.latest_version, self.tail_version = cells[0].version, cells[1].version
+        self.versions = (self.latest_version, self.tail_version)
+        self.absent = self.latest is None and self.tail is None
+        self.card = self.latest.card if self.latest else None
         rest = tail.data[self.tail.complete :] if isinstance(tail, Found) and self.tail else b""
         self._ends_whole = b"\n" not in rest
-
-    @property
-    def versions(self) -> tuple[Version, Version]:
-        return self.latest_version, self.tail_version
-
-    @property
-    def card(self) -> Card | None:
-        return self.latest.card if self.latest else None
 
     @property
     def life(self) -> str:
@@ -64,10 +58,6 @@ class Registers:
         if self.tail is None or (self.card is not None and self.tail.header.dead):
             return self.card.life if self.card else ""
         return self.tail.header.life
-
-    @property
-    def absent(self) -> bool:
-        return self.latest is None and self.tail is None
 
     @property
     def dead(self) -> bool:

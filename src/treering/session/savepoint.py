@@ -40,21 +40,6 @@ class Followed(msgspec.Struct, frozen=True):
     """How many of them there were."""
     borrowed: frozenset[str]
 
-    @classmethod
-    def of(cls, state: SessionState) -> Self:
-        """Save the parts of a state; they are replaced and never changed, except `lines`."""
-        return cls(
-            state.follow,
-            state.context,
-            state.context_at,
-            state.checkpoint,
-            state.parent_gone,
-            state.nodes_since,
-            state.lines,
-            len(state.lines),
-            state.borrowed,
-        )
-
     def give_back(self, state: SessionState) -> None:
         """Restore these parts in a state that was rebuilt from the registers."""
         state.follow = self.follow
@@ -78,8 +63,20 @@ class Savepoint(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, replica: Replica, blobs: Blobs) -> Self:
-        """Save the memory of a handle."""
-        return cls(replica.known_view, replica.state, Followed.of(replica.state), blobs.at_hand)
+        """Save the memory of a handle; its parts are replaced and never changed, except `lines` and `at_hand`."""
+        state = replica.state
+        followed = Followed(
+            state.follow,
+            state.context,
+            state.context_at,
+            state.checkpoint,
+            state.parent_gone,
+            state.nodes_since,
+            state.lines,
+            len(state.lines),
+            state.borrowed,
+        )
+        return cls(replica.known_view, state, followed, blobs.at_hand)
 
     def give_back(self, replica: Replica, blobs: Blobs) -> None:
         """Restore the memory of a handle, and drop everything else."""
