@@ -190,9 +190,9 @@ def interrupted(calls: Iterable[tuple[object, Call]], reason: str) -> list[dict[
 
 
 def without(message: object, places: Iterable[Place]) -> object | None:
-    """Return a copy of a message without what stands at some places; None if it says nothing then.
+    """Return a copy of a message without the parts at some places; None if it would be empty.
 
-    What the model thought before a call that is gone says nothing alone, and providers refuse it.
+    Providers refuse thinking without the call that it led to.
     """
     gone = set(places)
     if not isinstance(message, Mapping) or ("", 0) in gone:
@@ -274,7 +274,7 @@ def _goes_on(message: object, parts: Sequence[Call | Result], *, answering: bool
 
 
 def _beside(message: object, places: set[Place]) -> Iterator[object]:
-    """What a message with results says beside them: providers want those first."""
+    """The other content of a message with results: providers want those first."""
     if ("", 0) in places or not isinstance(message, Mapping):
         return
     for name, value in message.items():

@@ -58,15 +58,15 @@ _data_url = re.compile(r"data:[^,]{0,100};base64,")
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Stands in a value where a blob belongs."""
+    """A reference to a blob inside a value."""
 
     sha256: str
     form: str
-    """One of `FORMS`: whether the blob stood there as base64, as bytes, or as text (its UTF-8)."""
+    """One of `FORMS`: whether the value was base64, bytes, or text (the blob is its UTF-8)."""
     size: int
     """Bytes of the blob."""
     prefix: str = ""
-    """What stood before the base64."""
+    """The text before the base64."""
     begins: str = ""
     """How a text begins, at most `BEGINS_BYTES_MAX` bytes of UTF-8; empty if an earlier version stored it."""
 

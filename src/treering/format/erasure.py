@@ -79,7 +79,7 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Fields of a later version; kept when the list of acts is written again."""
 
     def tombstone(self, value: bytes) -> bytes:
-        """Return what stands in place of a value of the state; idempotent."""
+        """Return the tombstone of a value of the state; idempotent."""
         return (
             value if is_erased(value) else _mark(Erased(sha256=digest_of(value), time_ms=self.time, reason=self.reason))
         )
@@ -99,7 +99,7 @@ def with_unknown(acts: Iterable[Erasure], data: bytes) -> tuple[Erasure, ...]:
 
 
 class Erased(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in place of an erased payload."""
+    """A tombstone in place of an erased payload."""
 
     sha256: str = ""
     """Of the record's body as it was: the payload as JSON."""

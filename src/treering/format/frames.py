@@ -42,7 +42,7 @@ _DESCRIPTOR: Final = 0b00100
 
 
 class Frame(msgspec.Struct, frozen=True):
-    """Where one frame lies."""
+    """The place of one frame."""
 
     offset: int
     size: int

@@ -44,7 +44,7 @@ def close_line(fields: bytes) -> bytes:
 
 
 def is_whole(line: bytes) -> bool:
-    """Tell whether `line` ends in the checksum of what stands before it, and a line break."""
+    """Tell whether `line` ends in the checksum of its other bytes, and a line break."""
     return line[-CHECKSUM_BYTES:] == b',"_c":"%08x"}\n' % zlib.crc32(line[:-CHECKSUM_BYTES])
 
 

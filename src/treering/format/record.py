@@ -27,7 +27,7 @@ from treering.kinds import Kind
 RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest line. Large parts of payloads are blobs; a register must hold several of the remaining lines."""
 BRIEF_BYTES_MAX: Final = 512
-"""A brief stands in every skeleton, so a session of 100,000 nodes pays for it in memory."""
+"""A brief is part of every skeleton, so a session of 100,000 nodes pays for it in memory."""
 TIME_MS_MAX: Final = 2**53 - 1
 """Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
 

@@ -58,7 +58,7 @@ class FileOutline:
                 last = entry
         self.version = self._source.header.version
         self.leaf = self._source.leaf if self._format.RULES.leaf_told else self._format.restore([last] if last else [])
-        """The entry at which the program would go on; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first one."""
 
     def _take_label(self, entry: Entry) -> None:
         kind, target, text = self._format.RULES.label or ("", "", "")

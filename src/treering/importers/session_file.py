@@ -70,7 +70,7 @@ def read(
 
     Args:
         path: The file, compressed by gzip or not, or a pipe; of some programs a folder or its URL. It is never written.
-        format: Its format; by default it is told by the content.
+        format: Its format; by default it is detected.
         blobs: The folder with the parts that the program keeps beside its files; by default where it usually is.
 
     Raises:
@@ -126,9 +126,9 @@ class SessionFile:
         if ending := closing_of(source):
             self._end(ending)
         self.header: Imported = source.header
-        """What the file says about the session."""
+        """The facts in the file's header."""
         self.problems: list[Problem] = source.problems
-        """What was skipped or mended."""
+        """The problems found."""
         self._index = {entry.id: at for at, entry in enumerate(self.entries) if entry.id != ""}
         self._nodes: Nodes | None = None
 
@@ -146,13 +146,13 @@ class SessionFile:
 
     @property
     def header_record(self) -> Fields:
-        """The header as it stands in the file."""
+        """The header, verbatim."""
         raw = (self._header_note.source or {}).get(RAW) if self._header_note else None
         return fields_of(decode(raw if isinstance(raw, bytes) else str(raw or "{}").encode())[0])
 
     @property
     def leaf(self) -> str | None:
-        """The entry at which the program would go on; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first one."""
         return self._format.restore(self.entries)
 
     @property

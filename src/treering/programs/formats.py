@@ -38,7 +38,7 @@ class Format(Importer, Protocol):
         """How the program reads the tree of a file."""
 
     def restore(self, entries: Sequence[Entry]) -> str | None:
-        """Return the id of the entry at which the program goes on; None is the place before the first one."""
+        """Return the id of the entry at which the program continues; None is the place before the first one."""
 
     def listing(self, file: ReadFile) -> dict[str, object]:
         """Return the facts that the program's own list of sessions shows, under its names."""

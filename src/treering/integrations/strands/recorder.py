@@ -179,7 +179,7 @@ class Recorder:
         return self.session.checkpoint_id
 
     def redact(self, message: Message, messages: Sequence[Message], known: Known, system: System) -> None:
-        """Erase what a message said, wherever it is stored, and record what it says now."""
+        """Erase the old text of a message wherever it is stored, and record the new one."""
         name = tracking_id(message)
         old = next((each for each in self._shown if each.tracking_id == name), None)
         if old is None:

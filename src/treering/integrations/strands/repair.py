@@ -20,7 +20,7 @@ def close_open_calls(messages: Sequence[Message], *, pending: bool = False) -> l
 
     Args:
         messages: The conversation; not changed.
-        pending: The calls of the last message wait for somebody's answer to an interrupt: they stay open.
+        pending: The calls of the last message wait for an answer to an interrupt: they stay open.
     """
     closed: list[Message] = []
     wanted: list[str] = []

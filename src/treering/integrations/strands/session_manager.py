@@ -197,7 +197,7 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
         self.checkpoint(agent)
 
     def redact_latest_message(self, redact_message: Message, agent: LocalAgent, **kwargs: Any) -> None:  # noqa: ARG002
-        """Erase what a message said wherever it is stored, and record what it says now."""
+        """Erase the old text of a message wherever it is stored, and record the new one."""
         attached, message = self._attached(agent), copy.deepcopy(redact_message)
         attached.worker.run(asyncio.run, _forget(agent, message))
         attached.worker.run(attached.recorder.redact, message, *attached.facts(agent))

@@ -17,7 +17,7 @@ class ReadFile(Protocol):
 
     @property
     def header_record(self) -> Fields:
-        """The header as it stands in the file."""
+        """The header, verbatim."""
 
     @property
     def title(self) -> str:
@@ -25,7 +25,7 @@ class ReadFile(Protocol):
 
     @property
     def leaf(self) -> str | None:
-        """The entry at which the program would go on; None is the place before the first one."""
+        """The entry at which the program would continue; None is the place before the first one."""
 
     def path(self, leaf: str | None) -> list[str]:
         """Return the ids of the entries from a root to `leaf`."""

@@ -1,13 +1,11 @@
 """What evva sends to a model.
 
-A session of evva is a list of messages and nothing else, so a context is all messages of the path, in evva's shape:
-the names of Go's fields, all of them there. What evva has no word for is shown as a message of the user: summaries, as
-evva does it when it compacts, and messages of extensions. A compaction replaces all that came before it but what it
-keeps.
+A session of evva is a list of messages, so a context is all messages of the path, in evva's format, with all of its
+fields. Kinds that evva does not have are messages of the user: summaries, as in evva's own compaction, and messages of
+extensions. A compaction replaces all messages before it except the kept ones.
 
-Keys are found whatever the case of their letters, as Go does it, and a null leaves a field empty. So a message of
-another program may be half readable to evva; a `content` that is no text is put into evva's shape first. (Read from the
-program's answers and its published source.)
+Keys match in any case, as in Go, and null leaves a field empty. So evva may read parts of another program's message; a
+message whose `content` is no text is translated first. (Read from the program's answers and its published source.)
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ _EMPTY: Final[Fields] = {
     "ToolCalls": None,
     "ToolResults": None,
 }
-"""A message without anything in it, in the order in which evva writes it."""
+"""An empty message, with its fields in the order of evva."""
 _EMPTY_CALL: Final[Fields] = {"ID": "", "Name": "", "Input": None}
 _EMPTY_RESULT: Final[Fields] = {"ID": "", "Content": "", "IsError": False, "ContentBlocks": None}
 _EMPTY_BLOCK: Final[Fields] = {"Type": "", "Text": "", "Image": None}
@@ -50,15 +48,15 @@ class Evva(Walk):
     changes = {"model_change": {"model": "model", "provider": "provider"}}  # noqa: RUF012
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return `provider` and `model`, empty if nothing is known of them."""
+        """Return `provider` and `model`, empty if unknown."""
         return {"provider": settings.get("provider") or "", "model": settings.get("model") or ""}
 
 
 def named(fields: Mapping[str, Any], empty: Fields) -> Fields:
-    """Return the fields of a Go struct, found in a JSON object whatever the case of their letters.
+    """Return the fields of a Go struct from a JSON object, whose keys match in any case.
 
-    Of two keys for one field the later one counts, and null changes nothing but what may be null itself
-    (`encoding/json`, `Unmarshal`).
+    Of two keys for one field the later one counts, and null changes only fields that may be null (`encoding/json`,
+    `Unmarshal`).
     """
     names = {name.lower(): name for name in empty}
     found = dict(empty)
@@ -70,7 +68,7 @@ def named(fields: Mapping[str, Any], empty: Fields) -> Fields:
 
 
 def message_of(payload: object) -> Fields:
-    """Return a message in evva's shape, with all of its fields and no others."""
+    """Return a message in evva's format, with exactly its fields."""
     fields = fields_of(payload)
     message = named(fields, _EMPTY)
     if _is_foreign(fields, message):
@@ -98,7 +96,7 @@ def _read_block(fields: Fields) -> Fields:
 
 
 def _is_foreign(fields: Fields, message: Fields) -> bool:
-    """Tell whether a message has another program's shape: it has parts, or fields by which APIs name calls."""
+    """Tell whether a message has another program's format: it has parts, or fields of APIs for calls."""
     named_so = fields.keys().isdisjoint(("tool_calls", "tool_call_id", "toolCallId"))
     return not isinstance(message["Content"], str) or not named_so or shape_of(fields) not in ("", "evva")
 

@@ -1,4 +1,4 @@
-"""Session files of evva: one JSON document, with all that the session is at the moment.
+"""Session files of evva: one JSON document with the current session.
 
 `docs/reference/programs/evva.md` says which record each part of a document becomes. evva keeps no history: when it
 compacts, it replaces all messages by a summary. So a session is a list of messages; the parent of each is the one
@@ -43,11 +43,11 @@ from treering.transcript.node import Draft
 NAME: Final = "evva"
 POLICIES: Final = ("evva",)
 VERSION: Final = 1
-"""The newest version that evva reads. It refuses newer ones, and takes 0 and none for 1."""
+"""The newest version that evva reads. It refuses newer ones, and reads 0 or none as 1."""
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Largest document that is read: it is in memory as a whole."""
+"""Largest document that is read, since it is in memory as a whole."""
 PREVIEW_BYTES_MAX: Final = 200
-"""What evva keeps of the first prompt; it may be cut inside a character."""
+"""Bytes of the first prompt that evva stores; it may be cut inside a character."""
 
 ENVELOPE: Final[Fields] = {
     "version": 0,
@@ -62,7 +62,7 @@ ENVELOPE: Final[Fields] = {
     "first_user_prompt": "",
     "session": {},
 }
-"""The fields of a document in their order, with what evva takes for those that are missing."""
+"""The fields of a document in their order, with evva's defaults."""
 USAGE: Final[Fields] = dict.fromkeys(
     ("InputTokens", "OutputTokens", "CacheReadTokens", "CacheCreationTokens", "ReasoningTokens"), 0
 )
@@ -73,10 +73,10 @@ SESSION: Final[Fields] = {
     "micro_compacted": False,
     "full_compact_count": 0,
 }
-"""Likewise of its session."""
+"""The fields of its `session`, likewise."""
 
 _MARKS: Final = ({"session_id", "workdir"}, {"session_id", "workdir_slug"}, {"session_id", "session"})
-"""Names of which a document has all of one group, whatever the case of their letters."""
+"""Groups of names; a document has all names of one group, in any case."""
 BOM: Final = b"\xef\xbb\xbf"
 _TEXT: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _SPACES: Final = str.maketrans({"\t": " "})
@@ -109,12 +109,12 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> E
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the last message: a session has no other place."""
+    """Return the last message, the only place at which evva continues."""
     return entries[-1].id if entries else None
 
 
 def encode(record: Mapping[str, object]) -> bytes:
-    """Return a message as evva writes it, indented as it stands in its document."""
+    """Return a message as evva writes it, indented as in its document."""
     return indent(encode_go(record), levels=3)
 
 
@@ -124,14 +124,14 @@ def to_record(draft: Draft, parent: str | None) -> Fields:  # noqa: ARG001  # me
 
 
 def indent(data: bytes, *, levels: int = 0) -> bytes:
-    """Return JSON indented as Go's `MarshalIndent` does it with two spaces, that many levels inside of something."""
+    """Return JSON indented as by Go's `MarshalIndent` with two spaces, from a nesting level on."""
     texts: list[bytes] = []
 
     def hold(text: re.Match[bytes]) -> bytes:
         texts.append(text[0])
         return b'"%d"' % (len(texts) - 1)
 
-    # msgspec refuses lone surrogates, which no program but JavaScript's writes. So it is shown no text at all then.
+    # msgspec refuses lone surrogates, which only programs in JavaScript write. So texts are replaced before formatting.
     lone = b"\\ud" in data
     indented = msgspec.json.format(_TEXT.sub(hold, data) if lone else data, indent=2)
     indented = indented.replace(b"\n", b"\n" + b"  " * levels)
@@ -139,7 +139,7 @@ def indent(data: bytes, *, levels: int = 0) -> bytes:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what evva's picker shows of a session."""
+    """Return the entry of evva's list of sessions."""
     envelope = named(file.header_record, ENVELOPE)
     shown = ("session_id", "workdir", "profile", "provider", "model", "first_user_prompt")
     times = {name: canonical(envelope[name]) or envelope[name] for name in ("created_at", "updated_at")}
@@ -150,9 +150,9 @@ RULES: Final = Rules(moment=None, label=None, title=None, unknown="empty")
 
 
 def first_user_prompt(messages: Sequence[Fields]) -> str:
-    """Return the prompt that evva shows for a list of messages in its shape: that of the first user who says something.
+    """Return the prompt that evva shows for a list of its messages: the first text of a user.
 
-    White space at its ends is cut off, line breaks are spaces, runs of spaces and tabs are one.
+    White space at its ends is removed, line breaks are spaces, runs of spaces and tabs are one.
     """
     for message in messages:
         text = str(message["Content"]).strip(_GO_WHITE) if message["Role"] == "user" else ""
@@ -163,7 +163,7 @@ def first_user_prompt(messages: Sequence[Fields]) -> str:
 
 
 _GO_WHITE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
-"""What Go's `unicode.IsSpace` takes for white space; Python's `strip` knows four more."""
+"""White space by Go's `unicode.IsSpace`; Python's `strip` has four more characters."""
 
 
 def _collapsed(line: str) -> str:
@@ -173,7 +173,7 @@ def _collapsed(line: str) -> str:
 
 
 class Counters(msgspec.Struct, frozen=True, kw_only=True):
-    """What evva counts while a session goes on."""
+    """The counters of a session."""
 
     usage: Mapping[str, int] = msgspec.field(default_factory=lambda: dict(USAGE))
     """Tokens since the session began, or since it was last compacted."""
@@ -182,20 +182,20 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     full_compact_count: int = 0
 
     def add_usage(self, usage: Mapping[str, int]) -> Counters:
-        """Return the counters behind a call of a model that was no turn, such as one that summarizes."""
+        """Return the counters after a call of a model outside a turn, such as one that summarizes."""
         total = {name: self.usage.get(name, 0) + usage.get(name, 0) for name in USAGE}
         return msgspec.structs.replace(self, usage=total)
 
     def record_turn(self, usage: Mapping[str, int]) -> Counters:
-        """Return the counters behind a turn, whose input is the size of the context."""
+        """Return the counters after a turn, whose input is the size of the context."""
         return msgspec.structs.replace(self.add_usage(usage), last_turn_input_tokens=usage.get("InputTokens", 0))
 
     def micro_compact(self) -> Counters:
-        """Return the counters behind a compaction of tool results only."""
+        """Return the counters after a compaction of tool results only."""
         return msgspec.structs.replace(self, micro_compacted=True)
 
     def full_compact(self, tokens: int) -> Counters:
-        """Return the counters behind a compaction to a brief of so many tokens: usage begins anew with it."""
+        """Return the counters after a compaction to a summary of so many tokens, with which usage restarts."""
         return Counters(
             usage=USAGE | {"InputTokens": tokens},
             last_turn_input_tokens=tokens,
@@ -204,29 +204,29 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
 
 
 OTHERS: Final = "others"
-"""In the source of the header: by place in the list of messages, the bytes of what is no message."""
+"""In the source of the header: by index in the list of messages, the bytes of items that are no messages."""
 
 
 class Document(NamedTuple):
-    """A document taken apart."""
+    """A parsed document."""
 
     fields: Fields
-    """Its members, those of its session too, but not the messages; of a damaged one, those that are whole."""
+    """Its members, with those of its session, without the messages; of a damaged one, the complete ones."""
     rest: str
-    """Its text without what stands in its list of messages."""
+    """Its text without the contents of its list of messages."""
     at: int
-    """Where that stood, in characters; -1 if there is no list."""
+    """The place of the removed contents, in characters; -1 if there is no list."""
     messages: list[Span]
     gaps: list[str]
-    """What stands before, between and behind the messages."""
+    """The texts before, between and after the messages."""
     end: int
     """Where it ends, or where damage begins."""
     whole: bool
-    """It does not end early."""
+    """Whether it is complete."""
 
 
 def take_apart(text: str) -> Document:
-    """Find the messages of a document, and what stands between them."""
+    """Find the messages of a document, and the texts between them."""
     start = skip_white(text, 0)
     top = [*members(text, start)]
     session = next((span for span in reversed(top) if span.key.lower() == "session"), None)
@@ -254,14 +254,14 @@ def _value(text: str, span: Span) -> Any:
 
 
 def _end(text: str, start: int, spans: Sequence[Span]) -> int:
-    """Return where the document ends, white space behind it included, or its first part begins that cannot be read."""
+    """Return the end of the document with the white space after it, or the start of its first unreadable part."""
     broken = [span.start for span in spans if span.end is None]
     whole = value_end(text, start)
     return skip_white(text, whole) if whole is not None else max(broken, default=start)
 
 
 def put_together(rest: str, at: int, gaps: Sequence[str], messages: Sequence[bytes]) -> bytes:
-    """Return the document that `take_apart` was given."""
+    """Return the document from the parts that `take_apart` found."""
     data = [as_bytes(rest[:at])]
     for gap, message in zip(gaps, (*messages, b""), strict=True):
         data += [as_bytes(gap), message]
@@ -269,12 +269,12 @@ def put_together(rest: str, at: int, gaps: Sequence[str], messages: Sequence[byt
 
 
 def gaps_of(messages: int) -> list[str]:
-    """Return what evva writes before, between and behind so many messages."""
+    """Return the texts that evva writes before, between and after so many messages."""
     return ["\n      ", *[",\n      "] * (messages - 1), "\n    "] if messages else [""]
 
 
 def as_bytes(text: str) -> bytes:
-    """Return the bytes that some of the text of a document was made of."""
+    """Return the original bytes of a part of a document's text."""
     return text.encode("utf-8", "surrogateescape")
 
 
@@ -308,7 +308,7 @@ class EvvaSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self) -> Iterator[Record]:
@@ -334,26 +334,26 @@ class EvvaSource:
 
     @staticmethod
     def word(message: object) -> Fields:
-        """Return a message in evva's shape, which tells it from another one."""
+        """Return a message in evva's format; equal for messages with the same contents."""
         return message_of(message)
 
     @staticmethod
     def write(message: Fields) -> bytes:
-        """Return a message in that shape as evva writes it, indented as it stands in its document."""
+        """Return a message in evva's format as evva writes it, indented as in its document."""
         return encode(message)
 
     def drafts(self) -> Iterator[Draft]:
-        """Yield what becomes of the document as drafts, in its order."""
+        """Yield the drafts of the document, in its order."""
         for _, drafts in self.records():
             yield from drafts
 
     def _settings(self) -> Fields:
-        """Return the model of the session, which a change of settings before the first message tells the policy."""
+        """Return the model of the session, which becomes a change of settings before the first message."""
         found = named(self._document.fields, {"provider": None, "model": None})
         return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
     def _note(self) -> Draft:
-        """Return the note with the header: of a damaged document, its members; else also how it was written."""
+        """Return the note with the header: the members of a damaged document; otherwise also its exact text."""
         document = self._document
         if not document.whole:
             return header_note(self.header, encode_go(document.fields))
@@ -387,7 +387,7 @@ class EvvaSource:
             line, offset, done = line + raw.count(b"\n"), offset + len(raw), span.end or 0
 
     def _behind(self, messages: Messages) -> Iterator[Record]:
-        """Keep what stands behind the document, or behind the last message that can be read."""
+        """Keep the bytes after the document, or after the last readable message."""
         left = self._text[self._document.end :]
         if left.strip() or not self._document.whole:
             line = self._text.count("\n", 0, self._document.end) + 1
@@ -404,7 +404,7 @@ def _is_session(fields: Mapping[str, object]) -> bool:
 
 
 def _read_header(fields: Fields, path: Path) -> Imported:
-    """Return what a document says; without an id, the session has the file's name."""
+    """Return the facts of a document; without an id, the session has the file's name."""
     envelope = named(fields, ENVELOPE)
     version = envelope["version"]
     return Imported(

@@ -1,8 +1,8 @@
-"""Sessions as files of evva: one document, with what a model would be sent where the session stands.
+"""Sessions as files of evva: one document, with the context at the session's head.
 
-evva keeps no history. So of a session in which nothing happened the document is given back to the byte; of any other,
-its messages are those of the context, imported ones in their own bytes, and the counters go on from where they were.
-Other branches, labels and what is not in the context cannot be said.
+evva keeps no history. So an unchanged session gives its document back to the byte; otherwise the messages are those of
+the context, imported ones with their own bytes, and the counters continue. Other branches, labels and nodes outside the
+context are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from treering.transcript.node import Draft
 
 _NOT_WRITTEN: Final = frozenset({"import", "origin", "exported", "link", "damage"})
 _PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
-"""Kinds of which the document has something: their message, or a number."""
+"""Kinds that are part of the document: as a message, or in a counter."""
 _NUMBERS: Final = {
     "InputTokens": ("input", "input_tokens", "prompt_tokens"),
     "OutputTokens": ("output", "output_tokens", "completion_tokens"),
@@ -54,11 +54,11 @@ _NUMBERS: Final = {
     "CacheCreationTokens": ("cacheWrite", "cache_write_tokens", "cache_write"),
     "ReasoningTokens": ("reasoning", "reasoning_tokens"),
 }
-"""The names that numbers of usage have elsewhere."""
+"""Names of usage counts in other programs."""
 
 
 def compose(view: View) -> Composed:
-    """Make a document of evva of a session."""
+    """Make evva's document of a session."""
     records = [*stored_drafts(view, NAME)]
     drafts = {each.draft.id: each for each in records if each.draft.type == "node"}
     context = view.perform(_context)
@@ -69,7 +69,7 @@ def compose(view: View) -> Composed:
     since = _since(view, records)
     if header is not None and not is_fork(view.info) and not _is_changed(view, records, since, header, messages):
         data = _as_it_was(header, _spelled(header, messages) or parts)
-        records = [each for each in records if not _is_damage(each.draft, "no_object")]  # these are in it
+        records = [each for each in records if not _is_damage(each.draft, "no_object")]  # these are included
     else:
         model = _model(context, header, since)
         document = _document(view.info, header, model, messages, _counted(view, since, header))
@@ -79,7 +79,7 @@ def compose(view: View) -> Composed:
 
 
 def _context(reader: Readable) -> Steps[Context]:
-    """What a model sees by evva's policy, edits included."""
+    """The context by evva's policy, edits included."""
     index = yield from reader.replica.index()
     built = find_policy(NAME).build(index.graph.path(reader.replica.state.tip), index.graph)
     return (yield from reader.content.edited(index, built))
@@ -93,7 +93,7 @@ def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
 
 
 def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> bytes:
-    """The bytes of a message: those it had, if it was imported and not edited."""
+    """The original bytes of a message, if it was imported and not edited."""
     stored = drafts[node]
     if inline is None and stored.imported and view == MESSAGE:
         raw = (stored.draft.source or {}).get(RAW)
@@ -102,9 +102,9 @@ def _bytes_of(node: str, view: str, inline: bytes | None, drafts: Mapping[str | 
 
 
 def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
-    """Return what was recorded here since the document was read that had all of it in it, on the way to here.
+    """Return the records on the path that were made here and are in no imported document yet.
 
-    What is not a node says not whether it is in a document: if it was recorded before one was read, it counts as such.
+    Records that are no nodes count as included in a document if they were recorded before it was read.
     """
     path = set(view.path())
     since: list[Draft] = []
@@ -136,9 +136,9 @@ def _way(leaf: Any, above: Mapping[str | None, str | None]) -> set[str | None]:
 def _is_changed(
     view: View, records: Sequence[Stored], since: Sequence[Draft], header: Draft, messages: Sequence[object]
 ) -> bool:
-    """Tell whether anything was recorded here that the document has, or the session stands elsewhere.
+    """Tell whether new records change the document, or the session's head moved.
 
-    A document that ended early must be ended, too.
+    A document that ended early must be completed, too.
     """
     if since or any(_is_damage(each.draft, "torn") for each in records):
         return True
@@ -154,7 +154,7 @@ def _is_damage(draft: Draft, kind: str) -> bool:
 
 
 def _spelled(header: Draft, messages: Sequence[object]) -> list[bytes]:
-    """Return the bytes of messages in a document with some that were recorded here; none if it has only its own."""
+    """Return the bytes of messages of an imported document with messages recorded here; none if it has only its own."""
     source: Mapping[str, Any] = header.source or {}
     if WORDS not in source:
         return []
@@ -173,14 +173,14 @@ def _as_it_was(header: Draft, parts: Sequence[bytes]) -> bytes:
 
 
 def _with_others(parts: Sequence[bytes], others: Mapping[str, object]) -> list[bytes]:
-    """Return what stands in the list of messages, of which some are none."""
+    """Return the items of the list of messages, including those that are no messages."""
     messages = iter(parts)
     places = range(len(parts) + len(others))
     return [as_bytes(others[str(at)]) if str(at) in others else next(messages) for at in places]
 
 
 def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fields:
-    """Return provider and model as far as the file does not say them, or they were chosen here since."""
+    """Return provider and model if the file lacks them, or they were changed here since."""
     if header is None:
         chosen = [dict(context.settings)]
     else:
@@ -191,7 +191,7 @@ def _model(context: Context, header: Draft | None, since: Sequence[Draft]) -> Fi
 def _document(
     info: SessionInfo, header: Draft | None, model: Fields, messages: Sequence[object], counters: Counters
 ) -> Fields:
-    """Return the document without its messages: that of the file, with what changed since."""
+    """Return the document without its messages: that of the file, with later changes."""
     old = _old_fields(header)
     made = {
         "session_id": info.id,
@@ -212,14 +212,14 @@ def _document(
 
 
 def _old_fields(header: Draft | None) -> Fields:
-    """Return the document as it was imported, without its messages."""
+    """Return the imported document without its messages."""
     payload = fields_of(header.payload) if header is not None else {}
     facts = {"session_id": payload.get("session_id"), "workdir": payload.get("cwd")}
     return {**facts, **fields_of(payload.get("extra"))} if payload else {}
 
 
 def _counted(view: View, since: Sequence[Draft], header: Draft | None) -> Counters:
-    """Return the counters: those of the document, and what was spent and compacted since on the way to here."""
+    """Return the counters of the document, updated by later usage and compactions on the path."""
     session = named(fields_of(named(_old_fields(header), {"session": {}})["session"]), SESSION)
     counters = Counters(
         usage=named(fields_of(session["usage"]), USAGE),
@@ -243,14 +243,14 @@ def _number(brief: Mapping[str, object], *names: str) -> int:
 
 
 def _written(document: Fields, parts: Sequence[bytes]) -> bytes:
-    """Return a document as evva writes it, with the bytes of its messages in their place."""
+    """Return a document as evva writes it, with the given bytes of its messages."""
     text = indent(encode_go(document)).decode()
     at = text.index('"messages": [') + len('"messages": [')
     return put_together(text, at, gaps_of(len(parts)), parts)
 
 
 def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
-    """Tell what of the session is not in the document."""
+    """Return the records of the session that are not in the document."""
     shown = set(context.nodes)
     left: Counter[tuple[str, str]] = Counter()
     for draft in (each.draft for each in records):
@@ -262,7 +262,7 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
 
 
 def _images(context: Context, drafts: Mapping[str | None, Stored]) -> list[LeftOut]:
-    """Tell of images in messages of other programs: evva has words for what is said, thought, called and answered."""
+    """Return the images in messages of other programs, which evva cannot hold."""
     messages = [fields_of(drafts[item.node].draft.payload) for item in context.items if item.view == MESSAGE]
     count = sum(block.kind == "image" for message in messages for block in blocks_of(message))
     return [LeftOut("image", count, "evva keeps no images in messages", seen=True)] if count else []

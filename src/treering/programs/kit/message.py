@@ -13,13 +13,13 @@ def is_of(message: Fields) -> bool:
 
 
 def common(message: Fields) -> Fields:
-    """Return a message in the common shape."""
+    """Return a message in the common format."""
     rest = {name: value for name, value in message.items() if name != "parts"}
     return {**rest, "content": [_flat(part) for part in listed(message["parts"])]}
 
 
 def _flat(part: object) -> object:
-    """Return a part of kit's with its data in it; the mark at the end of a turn says nothing."""
+    """Return a part with the fields of its `data` merged in; the mark at the end of a turn has no content."""
     data = part.get("data") if isinstance(part, Mapping) else None
     if not isinstance(part, Mapping) or not isinstance(data, Mapping):
         return part

@@ -7,9 +7,9 @@
 | `branch_summary` | a message of the user; none if it is empty                                                       |
 | `compaction`     | a system message, then all that was recorded from the node it keeps up to itself, on any branch  |
 
-Settings: the last change of model, but none from before what the latest compaction keeps. What is kept goes by the
-order of the file, since a compaction starts a tree of its own in kit. So messages of other branches that were recorded
-in between are kept as well. (Read from the program's answers and its published source.)
+Settings: the last change of model, ignoring changes before the first kept node of the latest compaction. Kept nodes are
+found by the order of the file, since a compaction starts a new tree in kit. So messages of other branches that were
+recorded in between are kept as well. (Read from the program's answers and its published source.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BRANCH_SUMMARY: Final = "kit.branch_summary@1"
 PARTS: Final = frozenset({"text", "reasoning", "tool_call", "tool_result", "image", "finish"})
 """A message with any other part is left out as a whole, since kit cannot read it."""
 _REFUSED: Final = re.compile(r"[^A-Za-z0-9_-]")  # in the ids of calls, by one of the providers
-_BREAKS: Final = str.maketrans("", "", "\r\n")  # Go passes over them in base64
+_BREAKS: Final = str.maketrans("", "", "\r\n")  # Go ignores them in base64
 
 
 class Kit(Walk):
@@ -51,7 +51,7 @@ class Kit(Walk):
     changes = {"model_change": {"model": "model", "provider": "provider"}}  # noqa: RUF012
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
-        """Return the context at the end of `path`; settings from before what is kept are forgotten."""
+        """Return the context at the end of `path`; settings before the first kept node are dropped."""
         context = super().build(path, recorded)
         latest = next((at for at in reversed(range(len(path))) if path[at].kind == "compaction"), -1)
         if latest < 0:
@@ -59,25 +59,25 @@ class Kit(Walk):
         return Context(context.items, self.settings([*self.kept(path, latest, recorded), *path[latest:]]))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None for a compaction that keeps something: the path tells not all."""
+        """Return `build` of the longer path, or None for a compaction that keeps nodes, perhaps of other branches."""
         if skeleton.kind != "compaction":
             return super().extend(context, skeleton)
         return None if read_brief(skeleton).get("kept") else Context(self.compacted(skeleton), {})
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes recorded from the one that is kept up to the compaction; or of the path, if that is all."""
+        """Return the nodes recorded from the first kept one up to the compaction, or those of the path alone."""
         first = read_brief(path[latest]).get("kept")
         if recorded is None:
             return super().kept(path, latest, recorded)
         return recorded.between(first, path[latest].id) if isinstance(first, str) else ()
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return `provider` and `model_id`, empty if no change is in sight."""
+        """Return `provider` and `model_id`, empty without a change of model."""
         return {"provider": settings.get("provider") or "", "model_id": settings.get("model") or ""}
 
 
 def parts_of(message: Fields) -> list[Fields]:
-    """Return the parts of a message in kit's shape; those of another program's message are put into it."""
+    """Return the parts of a message in kit's format; those of another program are translated."""
     if "parts" in message:
         parts = message["parts"]
         return [fields_of(part) for part in parts] if isinstance(parts, list) else []
@@ -85,12 +85,12 @@ def parts_of(message: Fields) -> list[Fields]:
 
 
 def role_in_kit(message: Fields) -> str:
-    """Return the role of a message in kit's shape or another's."""
+    """Return the role of a message in kit's or another format."""
     return text_of(message.get("role")) if "parts" in message else role_of(message, blocks_of(message))
 
 
 def sent(role: str, parts: Iterable[Fields]) -> list[Fields]:
-    """Return what kit sends of a message: its kinds of content in a fixed order, all texts as one."""
+    """Return the parts of a message that kit sends: by kind in a fixed order, all texts joined."""
     data: dict[str, list[Fields]] = {}
     for part in parts:
         data.setdefault(text_of(part.get("type")), []).append(fields_of(part.get("data")))
@@ -110,7 +110,7 @@ def sent(role: str, parts: Iterable[Fields]) -> list[Fields]:
 
 
 def _joined(texts: Iterable[Fields]) -> str:
-    """Return texts as lines; an empty one before the first that is not leaves no line."""
+    """Join texts by line breaks; empty texts at the beginning add no line."""
     whole = ""
     for data in texts:
         whole += "\n" if whole else ""

@@ -42,9 +42,9 @@ from treering.transcript.node import Draft
 NAME: Final = "kit"
 POLICIES: Final = ("kit",)
 VERSION: Final = 3
-"""The only version there is; others are read as if they were this, as kit does."""
+"""The only version; other numbers are read as this version, as in kit."""
 PREVIEW_BYTES_MAX: Final = 100
-"""What kit's list shows of a first message; it may be cut inside a character."""
+"""Bytes of the first message that kit's list shows; it may be cut inside a character."""
 
 _NO_TIME: Final = nanoseconds("0001-01-01T00:00:00Z")
 """What Go writes for a time that was never set."""
@@ -70,7 +70,7 @@ def detect(head: bytes) -> bool:
 
 
 def _is_of_kit(record: Fields) -> bool:
-    """Tell an entry that only kit writes."""
+    """Tell whether only kit writes an entry like this."""
     if record.get("type") == "message":
         return "parts" in record and "role" in record
     return record.get("type") in ("extension_data", "system_prompt")
@@ -89,7 +89,7 @@ def open_source(path: str | os.PathLike[str], *, blobs: Path | None = None) -> L
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the entry at which kit goes on: the last one; none if that is a system prompt."""
+    """Return the entry at which kit continues: the last one; none if that is a system prompt."""
     return entries[-1].id or None if entries else None
 
 
@@ -99,9 +99,9 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what kit's own list shows of a session, nothing if it has no messages: kit deletes such files.
+    """Return the entry of kit's own list of sessions; empty without messages, since kit deletes such files.
 
-    Lines that are damaged are passed over, as kit does it.
+    Damaged lines are skipped, as in kit.
     """
     entries = [entry for entry in file.entries if entry.intact]
     messages = [entry.record for entry in entries if entry.type == "message"]
@@ -153,7 +153,7 @@ RULES: Final = Rules(
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return what a header says; one without an id gets the file's name."""
+    """Return the facts of a header; one without an id gets the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "parent_session") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -174,7 +174,7 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version that a header states; kit looks at none, and never wrote files without ids."""
+    """Return the version of a header; kit ignores it, and never wrote files without ids."""
     return value if type(value) is int and value > 1 else VERSION
 
 
@@ -184,11 +184,11 @@ def is_header(value: object) -> bool:
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell an entry from the parts inside one, which have types and data, and neither id nor time."""
+    """Tell whether an object is an entry, and not a part of a message, which has no id or time."""
     return isinstance(value.get("type"), str) and isinstance(value.get("timestamp"), str)
 
 
-# From an entry to a draft. Each takes its fields out of `rest` and returns fields of the draft.
+# From an entry to a draft. Each removes its fields from `rest` and returns fields of the draft.
 
 
 def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
@@ -200,7 +200,7 @@ def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 
 def are_readable(parts: Iterable[object]) -> bool:
-    """Tell whether kit can read all parts: it leaves out a message with one that it cannot."""
+    """Tell whether kit can read all parts: it leaves out a message with an unreadable one."""
     return all(isinstance(part, dict) and _is_readable(part) for part in parts)
 
 
@@ -222,9 +222,9 @@ def _is_base64(text: str) -> bool:
 
 
 def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """What it keeps from is the first node at or behind the entry named, in the order of the file.
+    """The first kept node is the first one at or after the named entry, in the order of the file.
 
-    Of two entries with the id that is named, kit comes upon the first. It does not find a system prompt by its id.
+    Of two entries with that id, kit finds the first. It does not find a system prompt by its id.
     """
     named = text_of(rest.get("first_kept_entry_id"))
     kept = reader.chain.recorded_from(named) if named and named not in reader.outside else None
@@ -236,7 +236,7 @@ def read_compaction(rest: Fields, _place: Place, reader: Reader) -> Fields:
 
 
 def read_branch_summary(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """The node linked is that of `from_id`, or the nearest above it."""
+    """The link is to the node of `from_id`, or its nearest ancestor that is a node."""
     payload = take(rest, "from_id", "summary")
     source = reader.chain.node_at(reader.chain.find(payload.get("from_id")))
     return {
@@ -260,17 +260,17 @@ def read_model_change(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 
 def read_label(rest: Fields, _place: Place, reader: Reader) -> Fields:
-    """A label; an empty one takes it off."""
+    """A label; an empty one removes it."""
     return {"target": take_target(rest, "target_id", reader), "brief": {"label": take_text(rest, "label")}}
 
 
 def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A name of the session; an empty one takes it off."""
+    """A name of the session; an empty one removes it."""
     return {"kind": "title", "brief": {"title": take_text(rest, "name")}}
 
 
 def read_system_prompt(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A prompt for the record only. It has no place in the tree, so behind one kit stands before the first entry."""
+    """A prompt, for information only. It is not in the tree, so after one kit is before the first entry."""
     return {"payload": take(rest, "content", "model", "provider")}
 
 

@@ -1,8 +1,8 @@
 """Sessions as files of kit: see `treering.programs.common.composition` for how a file is made.
 
-A compaction names no parent, as kit's own: what it keeps goes by the order of the file, which is that of the store.
-What kit has no word for becomes an `extension_data` entry, which keeps its place in the chain and is not sent to a
-model; a message of an extension becomes one of the user, as that is how kit would show it.
+A compaction names no parent, like kit's own: kept entries are found by the order of the file, which is that of the
+store. Kinds that kit does not have become `extension_data` entries, which keep their place in the chain and are not
+sent to a model; a message of an extension becomes one of the user, since kit would show it so.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
 _SAID: Final = frozenset({"label", "title", "extension"})
-"""Notes that kit has words for."""
+"""Notes that kit's format can hold."""
 _SENT: Final = {"image": {"user"}, "tool_call": {"assistant"}, "tool_result": {"tool"}}
 """By type of part: the roles in whose messages kit sends it."""
 _OF_THE_PARENT: Final = frozenset({"parent_session", "subagent_task"})
-"""What a header says of the parent of the session that was forked, and not of that of the fork."""
+"""Fields of a header about the parent of the forked session, which a fork does not keep."""
 _NOT_SENT: Final = "the program does not send such parts in messages of that role"
 
 
 def compose(view: View) -> Composed:
-    """Make a file of kit of a session."""
+    """Make a session file of kit."""
     return compose_lines(view, _Kit())
 
 
@@ -57,7 +57,7 @@ class _Kit:
         return left | made | {name: value for name, value in linked.items() if value}
 
     def adapt(self, draft: Draft, settings: Mapping[str, object]) -> Draft | None:
-        """Return a record of ours as kit would have written it."""
+        """Return a record as kit would have written it."""
         if draft.type == "note" and draft.kind not in _SAID:
             return None
         if draft.kind in ("message", "custom_message"):
@@ -66,11 +66,11 @@ class _Kit:
         return msgspec.structs.replace(draft, **{"source": None, **adapt(draft, settings)})
 
     def apart(self, message: Fields) -> list[Fields]:
-        """Return a message: kit's may have all kinds of parts."""
+        """Return the message itself: kit's messages may have all kinds of parts."""
         return [message]
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:
-        """Return a label that is there already, or takes off one that is not."""
+        """Return an entry that repeats an existing label, or removes a label that does not exist."""
         brief: dict[str, object] = {"label": label}
         source: dict[str, object] | None = None if label else {"label": ""}
         return Draft(type="note", kind="label", id=identifier, target=node, brief=brief, time_ms=time_ms, source=source)
@@ -80,13 +80,13 @@ class _Kit:
         return None
 
     def not_sent(self) -> list[LeftOut]:
-        """Tell which parts kit does not send in a message of that role."""
+        """Return the parts that kit does not send in messages of their role."""
         found = Counter(part for _, part in self._unsent)
         return [LeftOut(part, count, _NOT_SENT, seen=True) for part, count in found.items()]
 
 
 def _unsent(payload: Fields) -> set[str]:
-    """Return the kinds of parts of a message that kit will not send, though it sends others."""
+    """Return the kinds of parts that kit will not send of a message that it sends."""
     role, parts = role_in_kit(payload), parts_of(payload)
     found = {part["type"] for part in parts if part.get("type") in _SENT}
     return found - {part for part in found if role in _SENT[part]} if sent(role, parts) else set()

@@ -57,7 +57,7 @@ class Breadcrumb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_breadcrumb(text: str) -> Breadcrumb | None:
-    """Return what the text of a breadcrumb says; None if it is none."""
+    """Parse the text of a breadcrumb; None if it is none."""
     lines = text.strip().split("\n")
     if len(lines) < _LINES_MIN or not lines[0] or not lines[1]:
         return None

@@ -53,9 +53,9 @@ DIGEST_CHARACTERS: Final = 8
 """Of a whole digest. Those of a message with very many calls are cut short to fit."""
 _NOTE_OF_INTERRUPTED_THINKING: Final = "interrupted-thinking"
 _FOR_ONE_TURN: Final = frozenset({"prewalk-plan", "vibe-mode-context"})
-"""Messages that are recorded and never sent again."""
+"""Messages that are sent once and never again."""
 _TELLING: Final = frozenset({"calls", "result", "failed", "notes", "rollover"})
-"""What a brief says of a message on which the looks of other messages depend, or its own on theirs."""
+"""Fields of a brief that decide whether this or other messages are shown."""
 
 _BEGINNINGS: Final = frozenset({"compaction", "reset_boundary"})
 
@@ -76,7 +76,7 @@ class Omp(Walk):
     }
 
     def build(self, path: Sequence[Skeleton], recorded: Recorded | None = None) -> Context:
-        """Return the context at the end of `path`: what stands above the latest reset is out of sight."""
+        """Return the context at the end of `path`, without the nodes before the latest reset."""
         latest = next((at for at in reversed(range(len(path))) if path[at].kind in _BEGINNINGS), -1)
         begun = path[latest + 1 :] if latest >= 0 and path[latest].kind == "reset_boundary" else path
         items = super().build(begun, recorded).items
@@ -85,7 +85,7 @@ class Omp(Walk):
         return Context((*_notes(path), *items), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None where the new node may change how others are seen."""
+        """Return `build` of the longer path, or None if the new node may change how earlier ones are shown."""
         if skeleton.kind == "reset_boundary":
             return Context((), self.settle(context.settings, skeleton))
         brief = read_brief(skeleton)
@@ -103,7 +103,7 @@ class Omp(Walk):
         return (Item(skeleton.id, NATIVE if read_brief(skeleton).get("native") else COMPACTION),)
 
     def kept(self, path: Sequence[Skeleton], latest: int, recorded: Recorded | None) -> Sequence[Skeleton]:
-        """Return the nodes before a compaction that stay; what a provider replays itself does not."""
+        """Return the nodes before a compaction that it keeps, without those that a provider replays itself."""
         brief = read_brief(path[latest])
         kept = super().kept(path, latest, recorded)
         request = (
@@ -146,7 +146,7 @@ class Omp(Walk):
 
 
 class Transcript(Omp):
-    """What is shown to a person: everything on the path."""
+    """The transcript for a person: everything on the path."""
 
     name = "omp-transcript"
 
@@ -159,7 +159,7 @@ class Transcript(Omp):
         return Context(tuple(row.item for row in rows), self.settings(path))
 
     def extend(self, context: Context, skeleton: Skeleton) -> Context | None:
-        """Return `build` of the longer path, or None where the new node changes how others are seen."""
+        """Return `build` of the longer path, or None if the new node changes how earlier ones are shown."""
         brief = read_brief(skeleton)
         if skeleton.kind == "compaction" or "calls" in brief or "result" in brief:
             return None
@@ -176,7 +176,7 @@ class Transcript(Omp):
 
 
 def _notes(path: Sequence[Skeleton]) -> tuple[Item, ...]:
-    """Return the notebook in force, if there is something in it."""
+    """Return the current notebook, if it is not empty."""
     for row in reversed(path):
         written = read_brief(row).get("notes")
         if row.kind == "reset_boundary" or written is not None:
@@ -185,7 +185,7 @@ def _notes(path: Sequence[Skeleton]) -> tuple[Item, ...]:
 
 
 def _dated(item: Item, path: Sequence[Skeleton], latest: int) -> Item:
-    """Return a summary that a provider wrote, a moment before the first node that it does not stand for."""
+    """Return a summary that a provider wrote, with a time just before the first node that it does not replace."""
     kept = read_brief(path[latest]).get("kept")
     after = path[latest + 1 : latest + 2]
     first = next((row for row in path[:latest] if row.id == kept), after[0] if after else None)
@@ -193,13 +193,13 @@ def _dated(item: Item, path: Sequence[Skeleton], latest: int) -> Item:
 
 
 def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skeleton]:
-    """Return the nodes behind the end of a provider's own replay; without an end, none."""
+    """Return the nodes after the end of a provider's own replay; none without an end."""
     end = next((at for at, row in enumerate(path) if row.id == through), -1 if through == "" else len(path))
     return path[end + 1 :]
 
 
 def _request(left: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
-    """Return the latest request of the user behind a reset, if it is left out while others are kept."""
+    """Return the latest request of the user after a reset, if the compaction does not keep it."""
     for row in reversed([*left, *kept]):
         if row.kind == "reset_boundary":
             return ()
@@ -213,7 +213,7 @@ def _is_request(row: Skeleton) -> bool:
 
 
 def _is_rescue(row: Skeleton, before: Skeleton) -> bool:
-    """Tell a compaction of pictures that replaces the one right before it."""
+    """Tell whether a compaction of pictures replaces the one directly before it."""
     if (row.kind, before.kind) != ("compaction", "compaction") or (row.links and "source_parent" in row.links):
         return False
     new, old = read_brief(row), read_brief(before)
@@ -227,11 +227,11 @@ def _messages(items: Sequence[Item], shown: Sequence[Skeleton]) -> list[_Shown]:
 
 
 class _Shown(NamedTuple):
-    """An item, and what the rules need to know of the message behind it."""
+    """An item, and the facts about its message that the rules need."""
 
     item: Item
     calls: tuple[str, ...]
-    """Of its tool calls, in order: how the digest of an answer begins."""
+    """Digests of its tool calls, in order; a result's digest begins with that of its call."""
     result: str
     """The digest of the call that it answers."""
     failed: bool
@@ -255,7 +255,7 @@ def _shown(item: Item, row: Skeleton | None) -> _Shown:
 
 
 def _without_unpaired(messages: Sequence[_Shown], view: str) -> Iterator[_Shown]:
-    """Yield the messages with unpaired calls seen through `view`, which is told the numbers of these calls."""
+    """Yield the messages; those with unpaired calls have `view`, with the numbers of these calls as its argument."""
     answers = {message.result for message in messages}
     for message in messages:
         open_calls = [at for at, call in enumerate(message.calls) if not _has_answer(call, answers)]
@@ -270,7 +270,7 @@ def _has_answer(call: str, answers: AbstractSet[str]) -> bool:
 
 
 def _without_failed(messages: Sequence[_Shown]) -> list[_Shown]:
-    """Return the messages without failed turns and what answers them; from the end, as each looks at what follows."""
+    """Return the messages without failed turns and the results of their calls, processed from the end."""
     kept: list[_Shown] = []  # backwards
     for message in reversed(messages):
         if not message.failed or (kept and kept[-1].custom_type == _NOTE_OF_INTERRUPTED_THINKING):
@@ -289,7 +289,7 @@ def _fold_thinking(settings: Settings, brief: Settings) -> Settings:
 
 
 def _fold_model(settings: Settings, brief: Settings) -> Settings:
-    """A change of the default model is a choice, which later messages do not take back."""
+    """A change of the default model is a choice, which the models of later messages do not override."""
     chosen = {role: model for role, model in fields_of(brief.get("models")).items() if isinstance(model, str)}
     if name := _model_name(brief):
         chosen["default"] = name

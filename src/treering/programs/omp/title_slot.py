@@ -2,7 +2,7 @@
 
     {"type":"title","v":1,"title":"...","source":"user","updatedAt":"2026-01-05T08:00:01.000Z","pad":"      "}
 
-The slot is no entry. What it says goes before what the header says, also where it says that there is no title.
+The slot is no entry. Its title takes precedence over that of the header, even if it is empty.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOURCES: Final = frozenset({"auto", "user"})
 
 
 class TitleSlot(msgspec.Struct, frozen=True):
-    """What a title slot says."""
+    """The contents of a title slot."""
 
     title: str
     """Empty: the session has no title."""
@@ -32,7 +32,7 @@ class TitleSlot(msgspec.Struct, frozen=True):
 
 
 def read_title_slot(line: bytes) -> TitleSlot | None:
-    """Return what a line says if it is a title slot, else None; its width does not matter for that."""
+    """Parse a line as a title slot of any width; None if it is none."""
     try:
         value, _ = decode(line)
     except (ValueError, RecursionError):
@@ -41,7 +41,7 @@ def read_title_slot(line: bytes) -> TitleSlot | None:
 
 
 def title_slot_of(value: object) -> TitleSlot | None:
-    """Return the title slot that a JSON value is; None if it is another thing, or one of a newer version."""
+    """Convert a JSON value to a title slot; None if it is none, or one of a newer version."""
     if not isinstance(value, dict) or value.get("type") != "title" or value.get("v") != 1:
         return None
     title, source, updated = value.get("title"), value.get("source", ""), value.get("updatedAt")

@@ -47,7 +47,7 @@ class Operator(Walk):
     }
 
     def hides(self, skeleton: Skeleton) -> bool:
-        """Tell whether a node stays out; a summary never does, even if it is empty."""
+        """Tell whether a node is left out; a summary never is, even if it is empty."""
         return skeleton.kind != "branch_summary" and super().hides(skeleton)
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
@@ -60,7 +60,7 @@ class Operator(Walk):
 
 
 def message_of(payload: object, seen: Seen) -> Fields:
-    """Return a message in Operator's shape; one that has it stays as it is."""
+    """Return a message in Operator's format; one in that format is not changed."""
     message = fields_of(payload)
     if "contents" in message:
         return message
@@ -105,7 +105,7 @@ def _usage() -> Fields:
 
 
 def _time(payload: Fields, seen: Seen) -> object:
-    """The time of an entry in seconds; an importer says so in the payload where milliseconds are not exact."""
+    """The time of an entry in seconds; the payload has it where milliseconds are not exact."""
     stamp = payload.get("timestamp")
     return seen.time_ms / 1000 if stamp is None else stamp
 

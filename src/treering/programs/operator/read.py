@@ -1,7 +1,7 @@
 """Session files of Operator-Use: the tree of version 3, and the flat files from before May 2026.
 
-What becomes of each type of entry, and what is mended, stands in `docs/reference/programs/operator.md`; how a file is
-read, in `treering.programs.common.reader`. Peculiar to Operator: an entry of the type `leaf` says where it goes on, and
+`docs/reference/programs/operator.md` says which record each type of entry becomes, and what is repaired on the way;
+`treering.programs.common.reader` reads the lines. Peculiar to Operator: an entry of the type `leaf` names the leaf, and
 times are seconds. A flat file is a line of metadata and then one message on each line.
 """
 
@@ -43,7 +43,7 @@ from treering.transcript.node import Draft
 NAME: Final = "operator"
 POLICIES: Final = ("operator",)
 VERSION: Final = 3
-"""The only version there is of the tree; others are read as if they were this, as Operator does."""
+"""The only version of the tree; other numbers are read as this version, as in Operator."""
 
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
@@ -52,7 +52,7 @@ _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in bas
 def detect(head: bytes) -> bool:
     """Tell whether a file that begins with `head` is of Operator: its times are numbers, its messages have `contents`.
 
-    A file that is one Fernet token is, too, though nobody can read it without the key.
+    A file that is one Fernet token is, too, though it is unreadable without the key.
     """
     head = uncompressed(head)
     if head.startswith(_FERNET):
@@ -96,7 +96,7 @@ _HEAD_BYTES: Final = 64 * 1024
 
 
 def restore(entries: Sequence[Entry]) -> str | None:
-    """Return the entry at which Operator goes on: the last one, or the target of the last one if that is a `leaf`."""
+    """Return the entry at which Operator continues: the last one, or the target of the last one if that is a `leaf`."""
     if not entries:
         return None
     last = entries[-1]
@@ -109,7 +109,7 @@ def encode(record: Mapping[str, object]) -> bytes:
 
 
 def listing(file: ReadFile) -> dict[str, object]:
-    """Return what Operator's own list shows of a session; name and channel are those of its branch."""
+    """Return the entry of Operator's own list of sessions; name and channel are those of its branch."""
     header = file.header_record
     messages = [entry.record for entry in file.entries if entry.type == "message"]
     times = [time for record in messages if (time := _activity(record)) is not None]
@@ -129,7 +129,7 @@ def listing(file: ReadFile) -> dict[str, object]:
 
 
 def _activity(record: Fields) -> float | None:
-    """Return the time of a message of a user or an assistant that says or shows something."""
+    """Return the time of a message of a user or an assistant with content."""
     fields = fields_of(record.get("message"))
     contents = fields.get("contents")
     kinds = {text_of(fields_of(part).get("type")) for part in contents} if isinstance(contents, list) else set()
@@ -140,7 +140,7 @@ def _activity(record: Fields) -> float | None:
 
 
 def moment(value: object) -> float | None:
-    """Return the seconds of a time; None of what is none."""
+    """Return a time in seconds; None if it is invalid."""
     if isinstance(value, int | float) and not isinstance(value, bool):
         return float(value)
     try:
@@ -155,7 +155,7 @@ def _is_seconds(value: object) -> bool:
 
 
 def read_time(value: object) -> int | None:
-    """Return milliseconds since 1970 of a time; None of what is none."""
+    """Return a time in milliseconds since 1970; None if it is invalid."""
     seconds = moment(value)
     if seconds is None or not math.isfinite(seconds) or abs(seconds * 1000) > TIME_MS_MAX:
         return None
@@ -179,7 +179,7 @@ RULES: Final = Rules(
 
 
 def read_header(header: Fields, path: Path) -> Imported:
-    """Return what a header says; one without an id gets the file's name."""
+    """Return the facts of a header; one without an id gets the file's name."""
     rest = {name: value for name, value in header.items() if name != "type"}
     text = {name: rest.pop(name) for name in ("id", "cwd", "parent_session") if text_of(rest.get(name))}
     created = read_time(rest.get("timestamp"))
@@ -200,7 +200,7 @@ def read_header(header: Fields, path: Path) -> Imported:
 
 
 def version_of(value: Any) -> int:
-    """Return the version that a header states; Operator looks at none, and never wrote files without ids."""
+    """Return the version of a header; Operator ignores it, and never wrote files without ids."""
     return value if type(value) is int and value > 1 else VERSION
 
 
@@ -210,15 +210,15 @@ def is_header(value: object) -> bool:
 
 
 def is_entry(value: Fields) -> bool:
-    """Tell an entry from the blocks inside one, which have types and ids, but no times."""
+    """Tell whether an object is an entry, and not a block of a message, which has no time."""
     return isinstance(value.get("type"), str) and "timestamp" in value
 
 
-# From an entry to a draft. Each takes its fields out of `rest` and returns fields of the draft.
+# From an entry to a draft. Each removes its fields from `rest` and returns fields of the draft.
 
 
 def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
-    """A message is kept as it is. What belongs to a channel (`meta`) stays beside it."""
+    """The payload is the message, unchanged. The data of a channel (`meta`) stays in the source."""
     message = rest.get("message")
     if not isinstance(message, dict):
         return {"brief": {"context": False}}
@@ -227,7 +227,7 @@ def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 
 
 def timed(payload: Fields, reader: Reader) -> Fields:
-    """Return a payload with the time of its entry, if milliseconds do not tell it exactly."""
+    """Add the time of an entry to its payload, if milliseconds are not exact."""
     exact = reader.stamp == write_time(read_time(reader.stamp))
     return payload if exact else payload | {"timestamp": reader.stamp}
 

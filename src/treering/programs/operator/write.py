@@ -1,7 +1,7 @@
 """Sessions as files of Operator-Use: see `treering.programs.common.composition` for how a file is made.
 
-An entry of the type `leaf` says where Operator goes on, so nothing has to be restated for that. What Operator has no
-word for becomes a `custom` entry, which keeps its place in the chain and is not sent to a model.
+An entry of the type `leaf` names the leaf, so no entry has to be repeated for that. What Operator has no word for
+becomes a `custom` entry, which keeps its place in the chain and is not sent to a model.
 
 A flat file of before May 2026 is given back as it was if nothing happened in the session; else the session is written
 in the newest version, since Operator reads no other.
@@ -97,7 +97,7 @@ class _Operator:
         return [message]
 
     def restate(self, node: str | None, label: str | None, identifier: str, time_ms: int) -> Draft | None:  # noqa: ARG002
-        """Return the entry that lets Operator go on at a node."""
+        """Return the entry that makes a node the leaf."""
         return Draft(type="note", kind="leaf", id=identifier, target=node, time_ms=time_ms)
 
     def retract(self, draft: Draft) -> Draft | None:  # noqa: ARG002
@@ -130,7 +130,7 @@ def _branch_summary(draft: Draft, _settings: Mapping[str, object]) -> Fields:
 
 
 def _summary(payload: Fields) -> Fields:
-    """Return what Operator says of a summary; what it has no field for goes to the details."""
+    """Return Operator's text for a summary; what it has no field for goes to the details."""
     details = {name: value for name, value in payload.items() if name != "summary"}
     return {"summary": str(payload.get("summary", "")), **({"details": details} if details else {}), "from_hook": False}
 

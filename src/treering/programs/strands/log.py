@@ -65,7 +65,7 @@ class LogSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self) -> Iterator[Record]:

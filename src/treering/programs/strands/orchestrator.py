@@ -45,7 +45,7 @@ class OrchestratorSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended."""
+        """The problems found."""
         return self._log.problems
 
     def records(self) -> Iterator[Record]:

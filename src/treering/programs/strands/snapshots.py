@@ -135,7 +135,7 @@ class SnapshotSource:
 
     @property
     def problems(self) -> list[Problem]:
-        """What was skipped or mended so far."""
+        """The problems found so far."""
         return self._log.problems
 
     def records(self) -> Iterator[Record]:
