@@ -557,6 +557,17 @@ def _same_place(source: Backend) -> None:
     store.backup(store)
 
 
+def test_a_namespace_of_the_store_is_refused(tmp_path: Path) -> None:
+    """It would be backed up into itself, that again, and so on until keys are too long; the other way round is fine."""
+    whole, part = (treering.open(tmp_path, namespace=name) for name in (None, "part"))
+    with part.session("a") as session:
+        session.append("x")
+    with pytest.raises(UsageError):
+        whole.backup(part)
+    assert [row.id for row in part.each_session(below=True)] == ["a"]
+    assert not part.backup(treering.open(tmp_path, namespace="other")).failed
+
+
 def test_single_sessions(source: Backend, target: Backend) -> None:
     """Only those that are named; a name that is not there is a row that says so."""
     for name in ("a", "b"):

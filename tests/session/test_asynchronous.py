@@ -174,7 +174,7 @@ async def test_a_load_reads_its_file_in_a_thread(backend: Backend) -> None:
 @pytest.mark.parametrize("verb", ["load", "copy", "repair", "backup"])
 async def test_long_work_can_be_cancelled(tmp_path: Path, verb: str) -> None:
     """What was not done yet is not done then; the new session does not exist, and can be made again."""
-    store, target = treering.aopen(tmp_path), treering.aopen(tmp_path, namespace="target")
+    store, target = treering.aopen(tmp_path / "store"), treering.aopen(tmp_path / "target")
     async with store.session("s") as session:
         await session.append("m")
 

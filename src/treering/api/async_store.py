@@ -231,7 +231,7 @@ class AsyncStore(AwaitingStore):
             progress: Called with the number of bytes written so far.
 
         Raises:
-            UsageError: The target is this store.
+            UsageError: The target is this store, or a namespace in it.
             UnavailableError: One of the stores cannot be listed.
         """
         return await self._run(

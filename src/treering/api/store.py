@@ -224,7 +224,7 @@ class Store(BlockingStore):
             progress: Called with the number of bytes written so far.
 
         Raises:
-            UsageError: The target is this store.
+            UsageError: The target is this store, or a namespace in it.
             UnavailableError: One of the stores cannot be listed.
         """
         return self._run(

@@ -75,7 +75,7 @@ def back_up(
     progress: Callable[[int], None] | None = None,
 ) -> Job[Backup]:
     """Bring a backup up to date; see `Store.backup`."""
-    if _same(source, target):
+    if _is_inside(target, source):
         raise UsageError("a backup needs another place than the store itself", kind=Kind.BACKUP)
     yield from on(target.driver, target.prepare())
     copying = _Copying(delete=delete, on_result=on_result, progress=progress)
@@ -86,10 +86,12 @@ def back_up(
     return Backup(rows=tuple(copying.rows))
 
 
-def _same(source: Place, target: Place) -> bool:
-    if source.prefix != target.prefix:
-        return source.driver is target.driver
-    return source.driver is target.driver or (source.address is not None and source.address == target.address)
+def _is_inside(target: Place, source: Place) -> bool:
+    """Whether the target is the source or a namespace in it, which would be backed up into itself without end."""
+    if source.driver is target.driver:
+        return True
+    is_same_store = source.address is not None and source.address == target.address
+    return is_same_store and target.prefix.startswith(source.prefix)
 
 
 class _Copying:
