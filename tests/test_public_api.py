@@ -16,14 +16,17 @@ import pytest
 import treering
 import treering.exporters
 import treering.importers
+import treering.integrations.claude
+import treering.integrations.strands
 import treering.search
+from treering import integrations
 
 PAIRS = [
     (treering.Session, treering.AsyncSession),
     (treering.View, treering.AsyncView),
     (treering.Store, treering.AsyncStore),
 ]
-PUBLIC = (treering, treering.search, treering.importers, treering.exporters)
+PUBLIC = (treering, treering.search, treering.importers, treering.exporters, integrations.claude, integrations.strands)
 """The modules whose names are public."""
 HANDED_ON = {"Looks", "StoredFolder"}
 """What callers only hand from one function to another; what its methods take is nothing to them."""

@@ -21,7 +21,7 @@ from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
 from treering.journal import cover as covering, erase, life as lives
-from treering.journal.append import Appended, Overtaken, append, settle, stamp
+from treering.journal.append import Landed, Overtaken, append, settle, stamp
 from treering.journal.merge import optimize
 from treering.journal.moment import require_one_moment
 from treering.journal.purge import purge, sweep_folders
@@ -109,11 +109,11 @@ class Actors:
 
     def _recorded(
         self, view: View, records: Sequence[Record], nonce: str, numbers: Iterator[int], *, shared: bool
-    ) -> Steps[Appended | None]:
+    ) -> Steps[Landed | None]:
         """Append until it is done; None: given up, or overtaken though nobody else should write."""
         while True:
             outcome = yield from self._tried(view, records, f"{nonce}.{next(numbers)}")
-            if outcome is None or isinstance(outcome, Appended):
+            if outcome is None or isinstance(outcome, Landed):
                 return outcome
             if outcome.by and not outcome.by.startswith(f"{nonce}.") and not shared:
                 return None
@@ -146,7 +146,7 @@ class Actors:
         self.ghost.created.add(life)
         return view
 
-    def _tried(self, view: View, records: Sequence[Record], by: str) -> Steps[Appended | Overtaken | None]:
+    def _tried(self, view: View, records: Sequence[Record], by: str) -> Steps[Landed | Overtaken | None]:
         """Append, and find out what became of it; None: given up, nobody knows."""
         self.ghost.groups[by] = tuple(record.id for record in records)
         try:

@@ -40,7 +40,7 @@ from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Steps
 
 
-class Appended(msgspec.Struct, frozen=True):
+class Landed(msgspec.Struct, frozen=True):
     """The records are durable."""
 
     view: View
@@ -64,7 +64,7 @@ class Overtaken(msgspec.Struct, frozen=True):
     """The writer of the record at our position, as in `Record.by`; empty if the position is still free."""
 
 
-def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
+def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Steps[Landed | Overtaken]:
     """Add `records` behind `view.end`, all or none.
 
     Args:
@@ -90,7 +90,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     except PoisonedError:
         outcome, tail = yield from _write(view, lines, nonce, in_place=False)  # rule: poison-rewrite
     if isinstance(outcome, Swapped):
-        return Appended(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
+        return Landed(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
     return (yield from _settle(view, by, outcome.sent_bytes, nonce))
 
 
@@ -105,7 +105,7 @@ def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
     return tuple(stamped)
 
 
-def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
+def settle(view: View, *, by: str, nonce: str) -> Steps[Landed | Overtaken]:
     """Find out the final outcome of an append whose outcome is unknown.
 
     Args:
@@ -114,7 +114,7 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
         nonce: As for `append`.
 
     Returns:
-        `Appended` if it took effect. `Overtaken` if it did not, and never will.
+        `Landed` if it took effect. `Overtaken` if it did not, and never will.
 
     Raises:
         SessionDeletedError: The session was deleted meanwhile.
@@ -123,7 +123,7 @@ def settle(view: View, *, by: str, nonce: str) -> Steps[Appended | Overtaken]:
     return (yield from _settle(view, by, 0, nonce, fence=True))  # rule: fence-doubt
 
 
-def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = False) -> Steps[Appended | Overtaken]:
+def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = False) -> Steps[Landed | Overtaken]:
     """Read which writer's record is at our position.
 
     Args:
@@ -140,7 +140,7 @@ def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = F
         there = yield from record_at(now, view.end)  # rule: read-back-by-position
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
         if found == by:  # rule: read-back
-            return Appended(now, view.end, sent_bytes)
+            return Landed(now, view.end, sent_bytes)
         if not (fence and now.tail_version == view.tail_version):
             return Overtaken(now, found)
         if (rewritten := (yield from rewrite_tail(now, nonce))) is not None:

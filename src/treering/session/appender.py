@@ -34,7 +34,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
-    from treering.journal.append import Appended, Overtaken
+    from treering.journal.append import Landed, Overtaken
 
 
 class Planned(Protocol):
@@ -157,7 +157,7 @@ class Appender:
             elif pending.planned.moved:  # the handle may have moved since, by a refresh
                 self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
-            return isinstance(outcome, journal.append.Appended)
+            return isinstance(outcome, journal.append.Landed)
         return False
 
     # append
@@ -199,7 +199,7 @@ class Appender:
                 yield from self._blobs.store(planned.blobs)
             outcome = yield from self._append(planned)
             self._take(outcome, planned)
-            if isinstance(outcome, journal.append.Appended):
+            if isinstance(outcome, journal.append.Landed):
                 if self._upkeep.seal_is_due or self._upkeep.card_is_due or not self._position.is_known:
                     yield from self._keep_up()
                 return planned
@@ -235,7 +235,7 @@ class Appender:
         """
         journal.append.require_one_append(self._replica.keys, [encode_record(record) for record in records])
 
-    def _append(self, planned: Planned) -> Steps[Appended | Overtaken]:
+    def _append(self, planned: Planned) -> Steps[Landed | Overtaken]:
         self.count += 1
         view = self._replica.view
         by = f"{self._fence.nonce}.{self.count}.{view.end}"
@@ -256,7 +256,7 @@ class Appender:
         self._pending = None
         return outcome
 
-    def _append_to_sealed(self, planned: Planned) -> Steps[Appended | Overtaken]:
+    def _append_to_sealed(self, planned: Planned) -> Steps[Landed | Overtaken]:
         seen, end = self._replica.view, self._replica.state.end
         yield from self._upkeep.seal()
         # Another writer replaced `latest`, so our copy of the tail may be outdated, too; or we read it, and it was.
@@ -271,18 +271,18 @@ class Appender:
         self._pending = None
         self.buffered = (*planned.buffered, *self.buffered)
 
-    def _take(self, outcome: Appended | Overtaken, planned: Planned) -> None:
+    def _take(self, outcome: Landed | Overtaken, planned: Planned) -> None:
         """Fold what the store holds now, and move the handle to where its append put it.
 
         Raises:
             ConflictError: Another writer recorded something in this exclusive session, and nothing of ours was written.
         """
-        landed, state = isinstance(outcome, journal.append.Appended), self._replica.state
+        landed, state = isinstance(outcome, journal.append.Landed), self._replica.state
         moved = landed and planned.moved
         stood = moved or state.heads.heads.get(self._position.head) == self._position.node
         if moved and self._options.shared:
             state.follow = planned.head
-        if isinstance(outcome, journal.append.Appended):
+        if isinstance(outcome, journal.append.Landed):
             self._upkeep.count(outcome)
         foreign = self._fold(outcome)
         if landed and planned.made is not None and planned.caught_up:
@@ -296,11 +296,11 @@ class Appender:
         if not landed:
             self._fence.check()
 
-    def _fold(self, outcome: Appended | Overtaken) -> bool:
+    def _fold(self, outcome: Landed | Overtaken) -> bool:
         """Fold the new records; true if another writer recorded some of them."""
         state, view = self._replica.state, outcome.view
         end = state.end
-        if isinstance(outcome, journal.append.Appended) and outcome.records and end == outcome.first:
+        if isinstance(outcome, journal.append.Landed) and outcome.records and end == outcome.first:
             for record, line in zip(outcome.records, outcome.lines, strict=True):
                 state.apply(record, line)
             self._replica.note(view)

@@ -26,7 +26,7 @@ from treering.session.state import SessionState, decode_state, encode_state, kno
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
-    from treering.journal.append import Appended
+    from treering.journal.append import Landed
     from treering.journal.erase import SweptBlobs
     from treering.journal.merge import Merged
     from treering.journal.read import Survey
@@ -80,7 +80,7 @@ class Upkeep:
         self._tail_bytes = sum(map(len, self._replica.view.tail.lines)) // (1 if self._replica.keys.appends else 4)
         self._latest_bytes = sum(map(len, self._replica.view.latest.lines)) // 4
 
-    def count(self, outcome: Appended) -> None:
+    def count(self, outcome: Landed) -> None:
         """Track the cost of the tail: its size, and how much of it was uploaded again."""
         view = self._replica.view
         dropped = outcome.view.tail.header.base > view.tail.header.base
