@@ -21,11 +21,10 @@ from treering.ids import new_nonce, time_of
 from treering.importers import FileImporter
 from treering.importers.outline import FileOutline
 from treering.programs.claude import entries as claude_entries
-from treering.programs.common import readable
 from treering.programs.common.entry import PIECE
-from treering.programs.kit import read as kit
+from treering.programs.kit import read as kit, readable as kit_readable
 from treering.programs.omp import read as omp
-from treering.programs.operator import read as operator
+from treering.programs.operator import read as operator, readable as operator_readable
 from treering.programs.pi import read as pi
 
 SEEDS: Final = 12
@@ -649,9 +648,9 @@ def _unread(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 KNOWN: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "claude": _unread(claude_entries.TYPES),
-    "kit": {**_unread(readable.KIT), **_unread(kit.READERS), **kit.WRITTEN},
+    "kit": {**_unread(kit_readable.FIELDS), **_unread(kit.READERS), **kit.WRITTEN},
     "omp": {**_unread(omp.OWN_TYPES), **_unread(omp.READERS), **omp.WORDS.written},
-    "operator": {**_unread(readable.OPERATOR), **_unread(operator.READERS), **operator.WRITTEN},
+    "operator": {**_unread(operator_readable.FIELDS), **_unread(operator.READERS), **operator.WRITTEN},
     "pi": {**_unread(pi.READERS), **pi.WORDS.written},
 }
 """The types of entries that an importer knows, and their fields as far as it has words for them."""

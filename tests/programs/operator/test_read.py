@@ -14,10 +14,10 @@ from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
 from treering.importers import SessionFile, read
-from treering.programs.common.readable import operator_reads
 from treering.programs.common.reader import LinesSource
 from treering.programs.formats import detect_format, find_format
 from treering.programs.operator import read as operator
+from treering.programs.operator.readable import operator_reads
 from treering.transcript.node import branch_summary
 
 HEADER = {"type": "session", "version": 3, "id": "s-1", "timestamp": 1767600000.0, "cwd": "/repo"}

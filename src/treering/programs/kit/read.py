@@ -19,7 +19,6 @@ from treering.format.values import Fields
 from treering.programs.common.chain import Place
 from treering.programs.common.entry import Entry
 from treering.programs.common.read_file import ReadFile
-from treering.programs.common.readable import kit_reads
 from treering.programs.common.reader import (
     Dialect,
     LinesSource,
@@ -37,6 +36,7 @@ from treering.programs.common.rules import Rules
 from treering.programs.common.source import Imported, open_stream
 from treering.programs.common.writing import cut_go, encode_go
 from treering.programs.kit.policy import sent
+from treering.programs.kit.readable import kit_reads
 from treering.transcript.node import Draft
 
 NAME: Final = "kit"

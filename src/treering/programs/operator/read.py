@@ -22,7 +22,6 @@ from treering.programs.common.chain import Place
 from treering.programs.common.entry import Entry
 from treering.programs.common.flat import FlatSource, is_flat
 from treering.programs.common.read_file import ReadFile
-from treering.programs.common.readable import LEVELS, operator_reads
 from treering.programs.common.reader import (
     Dialect,
     LinesSource,
@@ -38,6 +37,7 @@ from treering.programs.common.reader import (
 from treering.programs.common.rules import Rules
 from treering.programs.common.source import Imported, ImportSource, open_stream, read_start, uncompressed
 from treering.programs.common.writing import encode_python
+from treering.programs.operator.readable import LEVELS, operator_reads
 from treering.transcript.node import Draft
 
 NAME: Final = "operator"

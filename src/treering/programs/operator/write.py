@@ -20,12 +20,12 @@ from treering.format.values import Fields, fields_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.entry import RAW, as_bytes, framed
 from treering.programs.common.flat import FLAT
-from treering.programs.common.readable import LEVELS
 from treering.programs.common.stored import Stored, header_in, stored_drafts
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.writing import has_lone_surrogates, without_lone_surrogates
 from treering.programs.operator.policy import message_of
 from treering.programs.operator.read import NAME, VERSION, write_time
+from treering.programs.operator.readable import LEVELS
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
