@@ -218,6 +218,7 @@ def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(growth, "PIECE_BYTES", 1000)
     monkeypatch.setattr(growth, "CHECKED_BYTES_MAX", 5000)
     monkeypatch.setattr(growth, "_READ_BYTES", 1000)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", 1000)
     monkeypatch.setattr(memo, "FACTS_ON_PAGE", 8)
 
 

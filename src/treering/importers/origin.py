@@ -176,9 +176,10 @@ class Reading:
             if entry is None and drafts and _is_torn(drafts[0]):
                 self._damage.append((entry, drafts))
                 continue
-            for unit in (*self._damage, (entry, drafts)):
+            for unit in self._damage:
                 yield self._count(*unit)
             self._damage.clear()
+            yield self._count(entry, drafts)
         self._look()
 
     def _look(self) -> None:
@@ -195,9 +196,7 @@ class Reading:
         raw = _raw_of(drafts) if entry is None else entry.raw
         names = repr([draft.id for draft in drafts]).encode()
         # SHA-256 has instructions of its own in most processors
-        digest = sha256(b"%b %d %b" % (self._digest, len(raw), names))
-        digest.update(raw)
-        self._digest = digest.digest()[:_DIGEST_BYTES]
+        self._digest = sha256(b"%b %d %b%b" % (self._digest, len(raw), names, raw)).digest()[:_DIGEST_BYTES]
         if entry is not None and (time := _activity(drafts[-1], every=self._every)) is not None:
             self.active_ms = max(time, self.active_ms or time)
         return drafts

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import msgspec
@@ -354,34 +355,35 @@ def _agent_in(entry: Fields) -> str:
 def _with_rest(draft: Draft, entry: Fields) -> Draft:
     """Return a draft of a message with all of its entry that the draft does not tell, in the order of the fields."""
     rest = dict(entry)
-    for name, ours in _derived(draft).items():
+    for name, tell in _TOLD.items():
         if name in entry:
-            rest[name] = _HERE if _tells(name, ours, entry[name]) else _escaped(entry[name])
-    if is_queued(entry):
+            value = entry[name]
+            rest[name] = _HERE if _is_told(name, tell(draft), value) else _escaped(value)
+    if entry.get("type") == "attachment" and is_queued(entry):
         rest["attachment"] = fields_of(entry["attachment"]) | {"prompt": None}
     return msgspec.structs.replace(draft, source=rest)
 
 
-def _derived(draft: Draft) -> Fields:
-    """Return the fields of an entry that a draft tells by itself."""
-    content = fields_of(draft.payload).get("content")
-    return {
-        "type": "assistant" if draft.role == "assistant" else "user",
-        "uuid": draft.id,
-        "parentUuid": draft.parent,
-        "timestamp": write_time(draft.time_ms),
-        "message": draft.payload,
-        "content": content,
-        "rendered": [{"content": content}],
-    }
+def _content_of(draft: Draft) -> object:
+    return fields_of(draft.payload).get("content")
 
 
-def _tells(name: str, ours: object, value: object) -> bool:
-    if name == "rendered":
-        return ours == value
-    if name in ("message", "parentUuid"):  # a root has null there
-        return ours is value or (isinstance(ours, str) and ours == value)
-    return isinstance(ours, str) and ours == value
+_TOLD: Final[Mapping[str, Callable[[Draft], object]]] = {
+    "type": lambda draft: "assistant" if draft.role == "assistant" else "user",
+    "uuid": attrgetter("id"),
+    "parentUuid": attrgetter("parent"),
+    "timestamp": lambda draft: write_time(draft.time_ms),
+    "message": attrgetter("payload"),
+    "content": _content_of,
+    "rendered": lambda draft: [{"content": _content_of(draft)}],
+}
+"""The fields of an entry that a draft tells by itself."""
+
+
+def _is_told(name: str, ours: object, value: object) -> bool:
+    if ours is value:
+        return ours is not None or name == "parentUuid"  # a root has null there
+    return ours == value and (isinstance(ours, str) or name == "rendered")
 
 
 def _escaped(value: object) -> object:
@@ -459,10 +461,10 @@ def write_entry(draft: Draft) -> Fields:
     if draft.type != "node" or draft.kind not in ("message", "custom_message"):
         return fields_of(draft.payload)
     entry = dict(source)
-    for name, ours in _derived(draft).items():
+    for name, tell in _TOLD.items():
         value = source.get(name)
         if isinstance(value, str) and value.startswith(_HERE):
-            entry[name] = ours if value == _HERE else value[1:]
+            entry[name] = tell(draft) if value == _HERE else value[1:]
     if draft.kind == "message" and entry.get("type") == "attachment":
         prompt = fields_of(draft.payload).get("content")
         entry["attachment"] = fields_of(entry["attachment"]) | {"prompt": prompt}

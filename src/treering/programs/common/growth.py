@@ -300,7 +300,7 @@ class _Hashed(io.RawIOBase):
     def _update(self, data: bytes) -> bytes:
         """Hash the bytes before the end, and return the data."""
         part = data[: max(self._end - self.at, 0)]
-        left = part[max(self._begin - self.at, 0) :]
+        left = memoryview(part)[max(self._begin - self.at, 0) :]
         self.at += len(data)
         while left:
             now, left = left[: self._room], left[self._room :]

@@ -42,7 +42,10 @@ IsRecord = Callable[[dict[str, object]], bool]
 _BOM: Final = b"\xef\xbb\xbf"
 _WHITE: Final = b" \t\r\n"
 _PADDING: Final = b"\0" + _WHITE
+_WHITE_BYTES: Final = frozenset({b" ", b"\t", b"\r", b"\n"})
 _READ_BYTES: Final = 1024 * 1024
+_CHUNK_BYTES: Final = 128 * 1024
+"""Read at once: some tens of records, and little where a single one is read again."""
 _BLANK_BYTES_MAX: Final = 1024
 """Most bytes of a blank line; a longer one is skipped."""
 _BLANKS_BYTES_MAX: Final = 64 * 1024
@@ -129,9 +132,12 @@ def read_lines(stream: io.BufferedIOBase, report: Report, *, number: int = 0, of
                 number, start, "too_long", f"line is too long, skipped. bytes={offset - start}, max={LINE_BYTES_MAX}"
             )
             continue
-        bare = data.removesuffix(b"\n")
-        blank = source.blank_lines() if len(bare) < len(data) else b""
-        yield Line(number, offset, bare, data[len(bare) :] + blank)
+        if not data.endswith(b"\n"):
+            yield Line(number, offset, data, b"")
+            offset += len(data)
+            continue
+        blank = source.blank_lines()
+        yield Line(number, offset, data[:-1], b"\n" + blank)
         number += blank.count(b"\n")
         offset += len(data) + len(blank)
 
@@ -142,8 +148,9 @@ class _Ahead:
     def __init__(self, stream: io.BufferedIOBase, report: Report) -> None:
         self._stream = stream
         self._report = report
-        self._read = b""
-        """The beginning of the next line, or all of it."""
+        self._data = b""
+        self._at = 0
+        """The place of the next byte in the data."""
         self._error: Exception | None = None
         self.passed = 0
         """NUL bytes before the last line, which are not part of it."""
@@ -153,7 +160,9 @@ class _Ahead:
 
         Only the last byte of a long run of NUL bytes is part of it: a sparse file may be of any size.
         """
-        begun, self._read, self.passed = self._read or self._next(min(_BLANK_BYTES_MAX, size)), b"", 0
+        self.passed, begun = 0, b""
+        if self._byte() == b"\0":
+            begun = self._next(min(_BLANK_BYTES_MAX, size))
         while len(begun) >= _BLANK_BYTES_MAX and not begun.strip(b"\0"):
             self.passed += len(begun) - 1
             begun = b"\0" + self._next(_READ_BYTES)
@@ -166,24 +175,51 @@ class _Ahead:
         return data
 
     def blank_lines(self) -> bytes:
-        """Return the next blank lines; bytes read beyond them are kept for the next line."""
-        blank = bytearray()
-        while (piece := self._next(_BLANK_BYTES_MAX)) and not piece.strip(_WHITE) and len(piece) < _BLANK_BYTES_MAX:
-            blank += piece
-            if len(blank) > _BLANKS_BYTES_MAX:
-                piece = b""
+        """Return the next blank lines."""
+        blank = b""
+        while self._byte() in _WHITE_BYTES and len(blank) <= _BLANKS_BYTES_MAX:
+            while self._line_end(_BLANK_BYTES_MAX) is None and self._read():
+                pass
+            end = self._line_end(_BLANK_BYTES_MAX) or len(self._data)
+            line = self._data[self._at : end]
+            if line.strip(_WHITE) or len(line) >= _BLANK_BYTES_MAX:
                 break
-        self._read = piece
-        return bytes(blank)
+            blank, self._at = blank + line, end
+        return blank
 
     def _next(self, size: int) -> bytes:
+        """Return the rest of the line, at most `size` bytes of it; nothing if a compressed file is damaged there."""
+        pieces: list[bytes] = []
+        while self._byte():
+            end = self._line_end(size)
+            pieces.append(self._data[self._at : end])
+            size, self._at = size - len(pieces[-1]), len(self._data) if end is None else end
+            if end is not None:
+                return b"".join(pieces)
+        return b"".join(pieces) if self._error is None else b""
+
+    def _byte(self) -> bytes:
+        """Return the next byte, without passing it; nothing at the end."""
+        if self._at == len(self._data):
+            self._read()
+        return self._data[self._at : self._at + 1]
+
+    def _line_end(self, size: int) -> int | None:
+        """Return the end of the line in the data, or of `size` bytes of it; None if more must be read to tell."""
+        end = self._data.find(b"\n", self._at, self._at + size) + 1
+        return end or (self._at + size if len(self._data) - self._at >= size else None)
+
+    def _read(self) -> bool:
+        """Read more, behind what was not passed yet."""
         if self._error is not None:
-            return b""
+            return False
         try:
-            return self._stream.readline(size)
+            data = self._stream.read1(_CHUNK_BYTES)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             self._error = error
-            return b""
+            return False
+        self._data, self._at = self._data[self._at :] + data, 0
+        return bool(data)
 
 
 def _values_of(line: Line, report: Report, is_record: IsRecord) -> Iterator[Value]:

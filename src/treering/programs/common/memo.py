@@ -69,9 +69,10 @@ def written(facts: Facts, before: Contents) -> tuple[Contents, bytes]:
     pages, data, places = [*before.pages], bytearray(), array("Q", before.index)
     pack = zstandard.ZstdCompressor(level=1).compress
     for table, items in facts.items():
-        left = iter(items)
+        left, begun = iter(items), crc32(table.encode())
         while part := dict(islice(left, FACTS_ON_PAGE)):
-            places.extend(_hash(table, name) << _PAGE_BITS | len(pages) for name in part)
+            number = len(pages)
+            places.extend(crc32(name.encode(), begun) << _PAGE_BITS | number for name in part)
             page = pack(_encoder.encode(part))
             pages.append(Page(table, len(data), len(page), crc32(page)))
             data += page
