@@ -29,14 +29,15 @@ from treering.errors import ConflictError, CorruptError, TreeringError
 from treering.format.register import one_line
 from treering.ids import now_ms, time_of
 from treering.importers.matching import is_nameless, matched
+from treering.importers.opened_file import OpenedFile, open_file
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
 from treering.kinds import Kind
 from treering.programs.common.entry import PIECE
-from treering.programs.common.folder import StoredFolder, is_url, located
-from treering.programs.common.growth import Growth, Looks, grows
+from treering.programs.common.folder import is_url, located
+from treering.programs.common.growth import Looks
 from treering.programs.common.source import ImportSource, Problem, closing_of
 from treering.programs.common.spool import is_stream, settled
-from treering.programs.formats import Format, detect_format, find_format
+from treering.programs.formats import Format
 from treering.session.verbs.extending import EXPORTED, SideHead, hung, missing, node_at, notes_among, record_foreign
 from treering.store.loading import Progress, origin_note
 from treering.store.place import LoadFacts
@@ -158,17 +159,17 @@ class FileImporter:
             if known is not None and self.is_unchanged(place) and name in (None, known.session):
                 return ImportResult(path=str(path), session=known.session, outcome="unchanged")
             try:
-                file = _opened(place, of, format, pipe)
+                file = open_file(place, of, format, pipe)
                 return self._import(file, known, name=name, again=again, progress=progress)
             except CorruptError as error:
                 if error.kind != Kind.LOOK:
                     raise
                 self._looks.drop(Path(place))  # the origin recorded with it is correct
-            file = _opened(place, of, format, pipe)
+            file = open_file(place, of, format, pipe)
             return self._import(file, known, name=name, again=again, progress=progress)
 
     def _import(
-        self, file: _File, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
+        self, file: OpenedFile, known: Origin | None, *, name: str | None, again: bool, progress: Progress | None
     ) -> ImportResult:
         if name is not None:
             known = self._require_same(name, file)
@@ -184,7 +185,7 @@ class FileImporter:
             )
         return taken or self._import_new(self._free_name(name or file.source.header.session_id), file, progress)
 
-    def _require_same(self, name: str, file: _File) -> Origin | None:
+    def _require_same(self, name: str, file: OpenedFile) -> Origin | None:
         """The origin of the session of a given name, if there is one; it must be of this file."""
         if name not in self._names:
             return None
@@ -197,7 +198,7 @@ class FileImporter:
             )
         return known
 
-    def _elsewhere(self, file: _File) -> Origin | None:
+    def _elsewhere(self, file: OpenedFile) -> Origin | None:
         """A session with the id of the file and the same first records, whose own file is gone or equal."""
         for session in self._by_id.get(file.source.header.session_id, ()):
             origin = self._origins[session]
@@ -212,7 +213,7 @@ class FileImporter:
             return name
         return next(each for number in count(2) if (each := f"{name}-{number}") not in self._names)
 
-    def _import_new(self, name: str, file: _File, progress: Progress | None) -> ImportResult:
+    def _import_new(self, name: str, file: OpenedFile, progress: Progress | None) -> ImportResult:
         source, done = file.source, 0
         reading = Reading(source, file.growth(self._looks))
         header = source.header
@@ -252,7 +253,7 @@ class FileImporter:
         self._remember(origin)
         return ImportResult(path=str(file.path), session=name, outcome="new", records=done, problems=source.problems)
 
-    def _read_to(self, origin: Origin, file: _File, reading: Reading) -> Origin:
+    def _read_to(self, origin: Origin, file: OpenedFile, reading: Reading) -> Origin:
         """The origin to store when a file was read to its end."""
         header = file.source.header
         if reading.look is not None:
@@ -275,7 +276,7 @@ class FileImporter:
 
     # new records of a file
 
-    def _update(self, known: Origin, file: _File) -> ImportResult | None:
+    def _update(self, known: Origin, file: OpenedFile) -> ImportResult | None:
         """Record the new records of a file; None if it does not begin with the recorded ones."""
         source = file.source
         if file.name not in (known.path, "") and _exists(known):
@@ -474,36 +475,3 @@ def _exists(origin: Origin) -> bool:
 def _id_in(path: str) -> str:
     """The id in the name of a file that begins with a time, as pi and its relatives name theirs."""
     return Path(path).name.removesuffix(".gz").removesuffix(".jsonl").rpartition("_")[2]
-
-
-def _opened(place: Path | StoredFolder, of: Format | None, name: str | None, pipe: Path | None) -> _File:
-    """Open a file; `pipe` is the pipe from which it was copied."""
-    stat = stat_of(place) if pipe is None else (0, 0)
-    found = of or (find_format(name) if name is not None else detect_format(place))
-    return _File(pipe or place, stat, found, found.open_source(place), lasts=pipe is None)
-
-
-class _File:
-    """A file about to be imported."""
-
-    def __init__(
-        self, path: Path | StoredFolder, stat: tuple[int, int], found: Format, source: ImportSource, *, lasts: bool
-    ) -> None:
-        self.path = path
-        self.name = name_of_path(path) if lasts else ""
-        """Empty for a pipe, which can be read only once."""
-        self.stat = stat
-        """Size and time from before it was opened, so that a later growth is noticed."""
-        self.format = found
-        self.source = source
-
-    def growth(self, looks: Looks, units_max: int = 0) -> Growth | None:
-        """Return where to continue reading, after at most so many records; None: at the beginning."""
-        path, source = self.path, self.source
-        lasts = self.name and isinstance(path, Path) and grows(source)
-        return looks.growth(Path(path), source.header.format, units_max) if lasts else None
-
-    def is_of(self, origin: Origin) -> bool:
-        """Tell by the header whether it is the same session."""
-        header = self.source.header
-        return (origin.format, origin.id) == (header.format, header.session_id)
