@@ -77,6 +77,7 @@ def play(disk: Disk, call: str, number: int, code: int, *, reopen: bool) -> tupl
     return stages, told - {""}
 
 
+@pytest.mark.sampled(2, "call")
 @pytest.mark.parametrize(
     ("call", "code"),
     [pytest.param(call, code, id=f"{call}-{errno.errorcode[code]}") for call, codes in FAILS.items() for code in codes],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.sampling import few
 from tests.servers import S3Server
 from tests.session.at_rest import KilledDriver, KilledError, Paused, holding, replaces
 from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend, texts
@@ -30,9 +31,10 @@ from treering.store.place import Place
 from treering.transcript.node import assistant, tool, user
 
 SECRET, EDITED, INLINE = "the password is swordfish", "the password is sw***", "what the model saw was swordfish"
+KILLED_EVERY = few(3, whole=1)  # a process is killed behind every third of its requests; `make whole`: behind each
 
 
-@pytest.fixture(params=[*KINDS, pytest.param("s3", marks=[pytest.mark.s3])])
+@pytest.fixture(params=[*KINDS, pytest.param("s3", marks=[pytest.mark.s3, pytest.mark.xdist_group("seaweedfs")])])
 def everywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Backend]:
     """A place for sessions on each kind of driver, a real server among them."""
     if request.param != "s3":
@@ -69,9 +71,6 @@ def fork(backend: Backend, session: str, name: str) -> None:
     """Fork a session and let it go."""
     with backend.store().session(session, shared=True) as opened:
         opened.fork(name)
-
-
-pytestmark = pytest.mark.xdist_group("seaweedfs")
 
 
 def test_nothing_of_it_is_stored_any_more(everywhere: Backend) -> None:
@@ -174,7 +173,7 @@ def test_others_append_while_something_is_erased(backend: Backend) -> None:
 def test_killed_at_every_request_it_can_be_finished(*, appends: bool) -> None:
     """Whatever was sent last, nothing else is lost, and erasing again takes the payload out of everything."""
     finished = False
-    for requests in range(200):
+    for requests in range(0, 200, KILLED_EVERY):
         backend = memory_backend(appends=appends)
         node = talk(backend.store())
         store = backend.store()

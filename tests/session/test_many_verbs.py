@@ -8,6 +8,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from msgspec import UNSET
+from tests.sampling import few
 from tests.session.backends import kill
 from tests.session.faults import seen
 
@@ -25,7 +26,7 @@ from treering.storage.run import run
 from treering.store.place import Place
 from treering.transcript.node import assistant
 
-SEEDS = 20
+SEEDS = few(10, whole=20)
 VERBS_PER_WALK = 60
 VERBS_PER_REPLAY = 7
 LARGE_CHARACTERS = 270_000  # more than a record holds inline

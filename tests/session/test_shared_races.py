@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+from tests.sampling import few
 from tests.session.at_rest import Paused, replaces
 from tests.session.backends import kill, texts
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, seen, tail_write
@@ -30,7 +31,7 @@ from treering.store.place import Place
 
 HANDLES = 3
 VERBS_PER_SCHEDULE = 60
-SEEDS = 20
+SEEDS = few(10, whole=20)
 
 
 class Met(NamedTuple):
