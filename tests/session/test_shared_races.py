@@ -28,6 +28,7 @@ from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Get, Steps
 from treering.storage.run import run
 from treering.store.place import Place
+from treering.transcript.node import user
 
 HANDLES = 3
 VERBS_PER_SCHEDULE = 60
@@ -476,3 +477,26 @@ def test_an_append_that_turns_out_to_have_landed_moves_the_handle_back_to_its_ch
     assert session.state == {"n": 1}
     session.rewind(first or "")
     assert says(session) == ["one"]
+
+
+@pytest.mark.parametrize("flushes", [False, True])
+@pytest.mark.parametrize("appends", [False, True])
+def test_a_call_that_only_finds_out_about_an_append_shows_its_context(*, appends: bool, flushes: bool) -> None:
+    """Not the one that the handle was refreshed to meanwhile, on another branch."""
+    place = Unreliable(appends=appends)
+    other = place.sound.session("s", shared=True)
+    other.commit(["one"], state={"n": 1})
+    session = place.store.session("s", shared=True)
+    other.commit(["two"], state={"n": 2})
+    mine = user("mine", id="m")
+    place.plan.arm(Fault.AFTER, tail_write, after=1)
+    with pytest.raises(UnavailableError):
+        session.append(mine)
+    session.refresh()
+    assert says(session) == ["one", "two"]
+    if flushes:
+        session.flush()
+    else:
+        session.append(mine)
+    assert says(session) == ["one", "mine"]
+    assert session.state == {"n": 1}

@@ -14,6 +14,7 @@ from tests.session.faults import Meeting, Unreliable
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import (
     ConflictError,
     CorruptError,
@@ -435,6 +436,29 @@ def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: B
     with pytest.raises(ConflictError, match="another writer is writing"):
         second.append("lost")
     assert texts(backend.store().view("s").context) == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("sealed", ["state", "checkpoint"])
+def test_an_exclusive_writer_that_meets_a_pruning_while_it_plans_records_nothing(
+    backend: Backend, sealed: str
+) -> None:
+    """It looks again where the checkpoint that it took for the nearest is gone, and sees that another writer was there."""
+    session = unheld(backend).session("s", shared=True)
+    node = session.commit(["a"], state={"x": 1}).nodes[-1]
+    if sealed == "state":
+        session.seal()
+    session.checkout(node)  # a whole checkpoint, whose state is in the first one
+    session.commit(["b"], state={"x": 2})
+    if sealed == "checkpoint":
+        session.seal()
+        session.append("c")  # the tail holds nothing older any more
+    exclusive = unheld(backend).session("s")
+    exclusive.nodes()
+    session.checkout(None)
+    session.prune(KeepCheckpoints(last=1))
+    with pytest.raises(ConflictError, match="another writer is writing"):
+        exclusive.checkout(node)
+    assert backend.store().view("s").node is None
 
 
 def test_erasing_and_sealing_does_not_hide_from_an_exclusive_writer_who_wrote() -> None:

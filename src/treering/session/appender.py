@@ -157,6 +157,7 @@ class Appender:
             elif pending.planned.moved:  # the handle may have moved since, by a refresh
                 self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
+            yield from self._position.ensure_context()  # the caller may only look
             return isinstance(outcome, journal.append.Landed)
         return False
 
