@@ -439,10 +439,8 @@ def test_reading_does_not_let_an_exclusive_writer_go_on_behind_others(backend: B
 
 
 @pytest.mark.parametrize("sealed", ["state", "checkpoint"])
-def test_an_exclusive_writer_that_meets_a_pruning_while_it_plans_records_nothing(
-    backend: Backend, sealed: str
-) -> None:
-    """It looks again where the checkpoint that it took for the nearest is gone, and sees that another writer was there."""
+def test_an_exclusive_writer_that_meets_a_pruning_while_it_plans_records_nothing(backend: Backend, sealed: str) -> None:
+    """It looks again where the checkpoint that it took for the nearest is gone, and sees that another one was there."""
     session = unheld(backend).session("s", shared=True)
     node = session.commit(["a"], state={"x": 1}).nodes[-1]
     if sealed == "state":
