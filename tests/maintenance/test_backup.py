@@ -329,6 +329,7 @@ def test_what_others_do_meanwhile_never_makes_it_wrong(kind: str, deed: str, *, 
     assert at > 5
 
 
+@pytest.mark.sampled(3, "source", "target")
 def test_a_killed_backup_leaves_the_moment_before_and_is_finished_by_the_next(source: Backend, target: Backend) -> None:
     """Killed before each request to the backup: what was there can be read and restored; running it again finishes."""
 

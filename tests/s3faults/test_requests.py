@@ -97,6 +97,7 @@ def is_harmless(case: Case, fault: str) -> bool:
     return ACTS[fault] in ("cut", "short") and case.answer in (Written, Deleted) and "b" in case.after
 
 
+@pytest.mark.sampled(3, "name", "fault")
 @pytest.mark.parametrize("fault", ACTS)
 @pytest.mark.parametrize("name", CASES)
 def test_one_fault_is_told_as_what_it_is(name: str, fault: str, broken: Broken, fault_log: FaultLog) -> None:
@@ -121,6 +122,7 @@ def test_one_fault_is_told_as_what_it_is(name: str, fault: str, broken: Broken, 
     fault_log.record(LAYER, fault, f"not repeated: {told}")
 
 
+@pytest.mark.sampled(3, "name", "fault")
 @pytest.mark.parametrize("fault", ACTS)
 @pytest.mark.parametrize("name", CASES)
 def test_a_request_that_met_one_fault_is_sent_again(name: str, fault: str, broken: Broken, fault_log: FaultLog) -> None:
