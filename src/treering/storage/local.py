@@ -48,7 +48,6 @@ from treering.storage.requests import (
     Version,
     Written,
 )
-from treering.storage.threads import in_thread
 
 # Folders known to be durable, remembered to save syncs; forgetting them costs only time.
 _SETTLED_MAX = 10_000
@@ -82,6 +81,8 @@ class LocalDriver:
 
     async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
         """Like `execute`, in a thread."""
+        from treering.storage.threads import in_thread  # for asynchronous code alone
+
         return await in_thread(self.execute, batch)
 
     def hold(self, key: str, *, shared: bool, holder: str, create: bool = True) -> Hold | None:

@@ -8,7 +8,6 @@ from typing import Any, TypeVar, overload
 from treering.errors import NotFoundError, TreeringError
 from treering.storage.effects import Call, Job, On, Perform
 from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, Found, List, Listed, Request, Steps
-from treering.storage.threads import in_thread
 
 _LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
 _DISK_KEYS = 50
@@ -66,6 +65,8 @@ async def _acarry_out(effect: On | Call | Perform, driver: Driver) -> Any:
     if isinstance(effect, On):
         return await effect.driver.aexecute(effect.batch)
     if isinstance(effect, Call):
+        from treering.storage.threads import in_thread  # for asynchronous code alone
+
         return await in_thread(effect.function, driver)
     return await effect.method()
 
