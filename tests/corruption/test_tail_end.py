@@ -1,7 +1,9 @@
 """A log whose end is cut off or zeroed is detected, except for appends that nothing else covers.
 
-Nothing tells of whole appends behind what `latest` accounts for: a log without them is the log as it was before them,
-and a torn end is what a power cut leaves. What is left is then the session as it was after one of its appends.
+The mark in the lock file tells how long a log was, and `latest` what it accounts for. If a tool copied the folder
+without its lock file, nothing tells of whole appends behind what `latest` accounts for: a log without them is the log
+as it was before them, and a torn end is what a power cut leaves. What is left is then the session as it was after one
+of its appends.
 """
 
 from __future__ import annotations
@@ -64,15 +66,62 @@ def test_what_latest_accounts_for_is_told(tmp_path: Path) -> None:
             assert texts(store.view(f"r{number}").context) == moments[-1], what  # `latest` shows it still
 
 
-def test_what_nothing_tells_of_leaves_a_moment(tmp_path: Path) -> None:
-    """Killed before anything accounts for it: a loss is an error, or the session as it was after one of its appends."""
-    store = treering.open(tmp_path)
+def killed(store: Store) -> list[list[str]]:
+    """Record in a session that is killed before anything else covers it; return what was said after each append."""
     session = store.session("a")
     moments: list[list[str]] = [[]]
     record(session, moments)
+    kill(session)
+    return moments
+
+
+def test_what_a_mark_covers_is_told(tmp_path: Path) -> None:
+    """Killed before anything else covers it: a loss is an error, for readers, writers and `verify`; repair goes on."""
+    store = treering.open(tmp_path)
+    moments = killed(store)
     tail = tmp_path / "sessions/a/tail.jsonl"
     whole = tail.read_bytes()
+    for number, (what, data) in enumerate(damages(whole)):
+        tail.write_bytes(data)
+        with pytest.raises(CorruptError):
+            store.view("a")
+        if number % 97 == 0:
+            with pytest.raises(CorruptError):
+                store.session("a")
+            assert [found for found in store.verify("a") if found.severity == "damage"], what
+            if data.find(b"\n") > 0 and not data.startswith(b"\0"):
+                store.repair("a", into=f"r{number}")
+                assert set(texts(store.view(f"r{number}").context)) <= set(moments[-1]), what
+    tail.write_bytes(whole)
+    assert said(store) == moments[-1]
+
+
+def test_an_older_copy_that_was_put_back_is_told_until_the_mark_is_removed(tmp_path: Path) -> None:
+    """The error says how to go on with it."""
+    store = treering.open(tmp_path)
+    session = store.session("a")
+    session.append("one")
+    session.append("two")
+    tail = tmp_path / "sessions/a/tail.jsonl"
+    before = tail.read_bytes()
+    session.append("three")
     kill(session)
+    tail.write_bytes(before)
+    with pytest.raises(CorruptError, match=r"were durable.*remove the file \.lock beside it"):
+        store.session("a")
+    (tmp_path / "sessions/a/.lock").unlink()
+    with store.session("a") as session:
+        session.append("another")
+    assert said(store) == ["one", "two", "another"]
+
+
+def test_without_a_mark_what_nothing_covers_leaves_a_moment(tmp_path: Path) -> None:
+    """A loss is an error, or the session as it was after one of its appends."""
+    store = treering.open(tmp_path)
+    moments = killed(store)
+    tail = tmp_path / "sessions/a/tail.jsonl"
+    whole = tail.read_bytes()
+    (tmp_path / "sessions/a/.lock").unlink()
     told = silent = 0
     for what, data in damages(whole):
         tail.write_bytes(data)

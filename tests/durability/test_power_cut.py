@@ -51,7 +51,7 @@ def test_a_disk_may_write_the_sectors_of_an_append_in_any_order(tmp_path: Path) 
     session, tail = treering.open(tmp_path / "store").session("s"), "sessions/s/tail.jsonl"
     session.append("first")
     session.append("second")  # makes room
-    before = (tmp_path / "store" / tail).read_bytes()
+    before, mark = ((tmp_path / "store" / key).read_bytes() for key in (tail, "sessions/s/.lock"))
     session.commit(["a" * 700, "b" * 500], state={"n": 1})
     after = (tmp_path / "store" / tail).read_bytes()
     kill(session)
@@ -63,6 +63,7 @@ def test_a_disk_may_write_the_sectors_of_an_append_in_any_order(tmp_path: Path) 
             torn[place : place + REAL_SECTOR_BYTES] = after[place : place + REAL_SECTOR_BYTES]
         shutil.copytree(tmp_path / "store", left)
         (left / tail).write_bytes(torn)
+        (left / "sessions/s/.lock").write_bytes(mark)  # of the append before: it follows the sync
         with treering.open(left).session("s") as session:
             assert len(session.context) == (4 if all(written) else 2)
             session.append("next")

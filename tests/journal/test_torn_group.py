@@ -12,10 +12,11 @@ def test_a_torn_group_is_neither_shown_nor_in_the_way(tmp_path: Path) -> None:
     store = treering.open(tmp_path)
     killed = store.session("s")
     killed.append("kept")
-    covered = (tmp_path / "latest/s.jsonl.zst").read_bytes()
+    before = {name: (tmp_path / name).read_bytes() for name in ("latest/s.jsonl.zst", "sessions/s/.lock")}
     killed.commit(["torn"], state={"step": 1})
     killed.close()
-    (tmp_path / "latest/s.jsonl.zst").write_bytes(covered)  # as a kill leaves it
+    for name, data in before.items():  # as a kill leaves them
+        (tmp_path / name).write_bytes(data)
     tail = tmp_path / "sessions/s/tail.jsonl"
     lines = tail.read_bytes().rstrip(b"\0").splitlines(keepends=True)
     tail.write_bytes(b"".join(lines[:-1]))

@@ -770,21 +770,24 @@ def test_a_child_forked_while_a_reader_syncs_does_not_keep_the_lock(root: Path, 
     lock = root / "sessions/x/.lock"
     lock.write_bytes(b"")
     end, start = os.pipe()
+    begun, begins = os.pipe()
 
     def fork() -> None:
         if not os.fork():
             os.close(start)
+            os.write(begins, b"!")
             os.read(end, 1)
             os._exit(0)
 
     disk.before["tail.jsonl"] = fork
     ask(driver, Get(LOG), Found)
     try:
+        os.read(begun, 1)
         with lock.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
-        os.close(start)
-        os.close(end)
+        for each in (start, end, begun, begins):
+            os.close(each)
         os.wait()
 
 
@@ -899,3 +902,18 @@ def test_a_part_is_no_ground_for_a_write(driver: LocalDriver) -> None:
     found = ask(driver, Get("a", 0, 2), Found)
     assert isinstance(ask_any(driver, Put("a", b"x", expect=found.version)), ConflictError)
     assert ask(driver, Get("a"), Found).data == b"12345"
+
+
+@pytest.mark.parametrize("left", [b"head\n", b"head\nline", b"head\n" + bytes(40)])
+def test_a_log_that_ends_before_its_mark_says_so(driver: LocalDriver, root: Path, left: bytes) -> None:
+    """Also when it is asked for again, and nothing makes it forget; a log with another first line is another one."""
+    version = ask(driver, Append(LOG, b"line\n", start_log(driver)), Written).version
+    (root / LOG).write_bytes(left)
+    for each in (driver, LocalDriver(root)):
+        found = ask(each, Get(LOG, unless=version), Found)
+        assert (found.version, found.lost_bytes) == (rules.log_version(b"head\n"), 5)
+    assert isinstance(ask_any(driver, Append(LOG, b"more\n", version)), ConflictError)
+    (root / LOG).write_bytes(b"damaged\nline\n")
+    assert ask(driver, Get(LOG), Found).lost_bytes == 0
+    (root / LOG).write_bytes(left)
+    assert ask(driver, Get(LOG), Found).lost_bytes == 5

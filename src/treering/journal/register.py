@@ -22,8 +22,9 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from treering.errors import ConflictError, NotFoundError
-from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Get, Put, Steps, Version, Written
+from treering.errors import ConflictError, CorruptError, NotFoundError
+from treering.kinds import Kind
+from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import checked, found_in
 
 T = TypeVar("T")
@@ -84,9 +85,18 @@ class Register(ABC, Generic[T]):
         return self.cell(answer)
 
     def cell(self, answer: Answer) -> Cell[T]:
-        """Return the cell in the answer to a GET."""
+        """Return the cell in the answer to a GET.
+
+        Raises:
+            CorruptError: The object is damaged, or its end is gone.
+        """
         there = found_in(answer)
-        return Cell(None, ABSENT) if there is None else Cell(self.decode(there.data), there.version)
+        if there is None:
+            return Cell(None, ABSENT)
+        value = self.decode(there.data)
+        if there.lost_bytes:
+            raise lost_end(there, key=self.key)
+        return Cell(value, there.version)
 
     def prepare(self, value: T, *, expect: Version) -> Put:
         """Return the request of a swap, for `swap_all`."""
@@ -138,6 +148,18 @@ class Register(ABC, Generic[T]):
             return True
         (answer,) = yield (Delete((self.key,), expect=expect),)  # rule: purge-by-version
         return not isinstance(checked(answer, Deleted, NotFoundError, ConflictError), ConflictError)
+
+
+def lost_end(found: Found, *, key: str) -> CorruptError:
+    """Return the error for a log whose end is gone though it was durable."""
+    return CorruptError(
+        f"the last {found.lost_bytes} bytes of the log are gone; they were durable",
+        kind=Kind.TRUNCATED,
+        key=key,
+        offset=found.size,
+        remedy="put the object back from a copy, or `treering repair` what is left; if you put an older copy back on "
+        "purpose, remove the file .lock beside it",
+    )
 
 
 def swap_all(*requests: Put | Append) -> Steps[list[Swapped | Lost]]:

@@ -29,6 +29,7 @@ from treering.format.salvage import (
 from treering.format.segment import read_segment
 from treering.journal.attempts import Attempts
 from treering.journal.read import Segment, list_segments
+from treering.journal.register import lost_end
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.kinds import Kind
@@ -145,6 +146,8 @@ class Salvage:
                 return None, {}
             content = data if self.keys.appends else salvage_content(data)
             return salvage_header(content), salvage_lines(content)
+        if isinstance(answer, Found) and answer.lost_bytes:
+            self._note_object(lost_end(answer, key=key), key)
         header = self.tail.header
         return header, dict(enumerate(self.tail.lines, header.base))
 

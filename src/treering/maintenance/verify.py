@@ -22,12 +22,13 @@ from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
+from treering.journal.register import lost_end
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.replay import Replay
 from treering.storage.effects import Items, Stream
-from treering.storage.requests import Answer, Get, Steps
+from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import found_in, list_all
 from treering.store.inventory import stored_sessions
 from treering.transcript.graph import Graph
@@ -162,7 +163,9 @@ class _Check:
         except (CorruptError, FormatVersionError) as error:
             self._find(error, self.keys.tail)
             return None
-        if tail.complete < len(found):
+        if isinstance(answer, Found) and answer.lost_bytes:
+            self._find(lost_end(answer, key=self.keys.tail), self.keys.tail)
+        elif tail.complete < len(found):
             message = "an append was cut off. A kill or a power cut does that, and the append was not acknowledged; "
             message += "but if the disk lost the rest later, it was acknowledged, and later appends may be lost, too"
             self._odd(Kind.TORN, self.keys.tail, message, tail.end)

@@ -213,17 +213,21 @@ class LocalLogs:
         if lock is not None and (answer := _get_marked(get, folder, lock)):
             return answer
         durable = self._durable_though_poisoned(get.key, folder)
+        mark = ABSENT if lock is None else read_mark(lock)
         with _opened(folder, get.key) as fd:
             data = read_log(fd)
-            if durable and (length := _length_in(durable, rules.log_version(data))):
+            version = rules.log_version(data)
+            if lost := _lost_bytes(mark, version):
+                return _found(get, data, lost_bytes=lost)
+            if durable and (length := _length_in(durable, version)):
                 return _found(get, data[:length])
             try:
                 self._sync.data(fd)
                 self._sync.whole(folder)
             except OSError as error:
                 return self._get_unsynced(get, folder, lock, data, error)
-        if lock is not None and durable is None:
-            write_mark(lock, rules.log_version(data))
+        if lock is not None and durable is None and (mark == ABSENT or _length_in(mark, version)):
+            write_mark(lock, version)  # a mark of another log stays: this one's first line may be damaged
         return _found(get, data)
 
     def _get_unsynced(self, get: Get, folder: int, lock: FileIO | None, data: bytes, error: OSError) -> Answer:
@@ -451,9 +455,19 @@ def _length_in(mark: Version, version: Version) -> int:
     return marked[1]
 
 
-def _found(get: Get, data: bytes) -> Answer:
+def _lost_bytes(mark: Version, version: Version) -> int:
+    """Return how many bytes are marked behind the end of a log of this version: they were durable and are gone."""
+    marked, there = rules.split_version(mark), rules.split_version(version)
+    if marked is None or there is None or marked[0] != there[0]:
+        return 0
+    return max(0, marked[1] - there[1])
+
+
+def _found(get: Get, data: bytes, *, lost_bytes: int = 0) -> Answer:
     version = rules.log_version(data)
-    return Unchanged() if version == get.unless else Found(rules.part(data, get), version, len(data))
+    if version == get.unless and not lost_bytes:
+        return Unchanged()
+    return Found(rules.part(data, get), version, len(data), lost_bytes)
 
 
 def _ends_at(fd: int, version: Version) -> bool:

@@ -91,6 +91,8 @@ class Found(msgspec.Struct, frozen=True):
     """When a part was asked for, it may serve `unless` only and satisfy no condition on a write."""
     size: int
     """Bytes of the whole object, also when a part was asked for."""
+    lost_bytes: int = 0
+    """Bytes of a log that were durable, and that its end lacks now: the file was damaged or replaced from outside."""
 
 
 class Unchanged(msgspec.Struct, frozen=True):
