@@ -26,7 +26,7 @@ class Hops(NamedTuple):
     files: int
 
 
-BUDGETS = {"append": Hops(128, 45), "branch": Hops(161, 46), "resume": Hops(177, 44)}
+BUDGETS = {"append": Hops(121, 41), "branch": Hops(153, 42), "resume": Hops(176, 43)}
 
 
 def hops(call: Callable[[], object]) -> Hops:

@@ -139,7 +139,7 @@ def expected(all_lines: list[bytes], header: TailHeader, card: Card, complete: i
         "keys": [
             keys.latest,
             keys.tail,
-            keys._replace(appends=True).tail,
+            msgspec.structs.replace(keys, appends=True).tail,
             keys.hold,
             keys.segment("0a1b2c3d4e5f", SegmentName(0, 9, 2, "00ff")),
             keys.blob("0a1b2c3d4e5f", "ab" * 32),

@@ -127,7 +127,7 @@ def test_keys(expected: dict[str, Any]) -> None:
     assert expected["keys"] == [
         keys.latest,
         keys.tail,
-        keys._replace(appends=True).tail,
+        msgspec.structs.replace(keys, appends=True).tail,
         keys.hold,
         keys.segment("0a1b2c3d4e5f", name),
         keys.blob("0a1b2c3d4e5f", "ab" * 32),

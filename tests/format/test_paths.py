@@ -1,6 +1,7 @@
 import re
 import unicodedata
 
+import msgspec
 import pytest
 from hypothesis import example, given, strategies as st
 
@@ -109,7 +110,7 @@ def test_session_keys() -> None:
     start = "ns/team/ns/=55ser/"
     assert keys.latest == start + "latest/a=2fb.jsonl.zst"
     assert keys.tail == start + "sessions/a=2fb/tail.jsonl.zst"
-    assert keys._replace(appends=True).tail == start + "sessions/a=2fb/tail.jsonl"
+    assert msgspec.structs.replace(keys, appends=True).tail == start + "sessions/a=2fb/tail.jsonl"
     assert keys.hold == start + "sessions/a=2fb/hold"
     assert keys.folder("1f") == start + "sessions/a=2fb/1f/"
     assert keys.blob("1f", "00ff") == start + "sessions/a=2fb/1f/blobs/00ff"

@@ -13,7 +13,7 @@ from tests.drivers import PassingDriver
 
 import treering
 from treering.errors import UnavailableError
-from treering.journal.attempts import ATTEMPTS_MAX, Attempts
+from treering.journal.limits import ATTEMPTS_MAX, Attempts
 from treering.journal.register import Cell, Lost, Register, Swapped, swap_all
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import ABSENT, Answer, Batch, Delete, Get, Put, Request

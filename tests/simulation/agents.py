@@ -284,7 +284,7 @@ class Agents(Actors):
             name, node = f"fork-{self.rng.randrange(3)}", (yield from self._any_node(writer))
             with contextlib.suppress(ConflictError):
                 yield from fork(writer, name, node=node)
-                copy = writer.keys._replace(session=name)
+                copy = msgspec.structs.replace(writer.keys, session=name)
                 said = TEXT.findall(content_of(self.world.objects[copy.latest][1]))
                 if found := self.ghost.texts(writer.replica.view.life, told=True) & set(said):
                     self.ghost.problems.append(f"a fork is made, and holds what was erased: {sorted(found)}")

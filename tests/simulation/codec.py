@@ -23,7 +23,7 @@ from treering.format.frames import decompress_frame, walk
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.register import Card, Latest, Tail
-from treering.journal import cover, erase, merge, read, registers
+from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame

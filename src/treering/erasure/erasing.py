@@ -36,8 +36,8 @@ from treering.format.record import decode_record, read_brief
 from treering.format.register import one_line
 from treering.ids import new_nonce, now_ms
 from treering.journal import life
-from treering.journal.attempts import Attempts
 from treering.journal.erase import fence
+from treering.journal.limits import Attempts
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.session.index import Index
 from treering.session.record import flush
@@ -218,7 +218,7 @@ def finished(receipt: Receipt, keys: SessionKeys) -> Job[Receipt]:
         receipt: The receipt so far.
         keys: The session.
     """
-    places = [place for name in _names_in(receipt) for place in keys._replace(session=name).places]
+    places = [place for name in _names_in(receipt) for place in msgspec.structs.replace(keys, session=name).places]
     yield from ask_driver(lambda driver: driver.scrub(*places))
     keeps_versions = yield from ask_driver(lambda driver: driver.keeps_versions())
     warnings = list(receipt.warnings)
@@ -274,7 +274,7 @@ def _with_children(writer: Writer, index: Index, receipt: Receipt, reason: str, 
 
 
 def _without_task(parent: Writer, session: str, reason: str) -> Steps[Receipt | None]:
-    child = Writer.visiting(parent.keys._replace(session=session), parent.replica.policy, shared=True)
+    child = Writer.visiting(msgspec.structs.replace(parent.keys, session=session), parent.replica.policy, shared=True)
     yield from child.open()
     if not _is_child(parent, child):
         return None  # the name belongs to another session by now
@@ -350,7 +350,7 @@ def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:
 
 def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
     """Resume a session; None if it does not exist and a concurrent creation of it was refused."""
-    keys = parent.keys._replace(session=session)
+    keys = msgspec.structs.replace(parent.keys, session=session)
     attempts = Attempts(keys.latest)
     while attempts.another():
         writer = Writer.visiting(keys, parent.replica.policy, shared=True)  # another process may have it open

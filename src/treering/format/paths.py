@@ -18,8 +18,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
+
+import msgspec
 
 from treering.digests import sha256
 from treering.errors import CorruptError, UsageError
@@ -242,8 +244,8 @@ def _segment_file(name: SegmentName) -> str:
     return f"{name.first:012d}-{name.end:012d}-{name.epoch:06d}-{name.unique}{_SUFFIX}"
 
 
-class SessionKeys(NamedTuple):
-    """The keys of one session."""
+class SessionKeys(msgspec.Struct, frozen=True, dict=True):
+    """The keys of one session; those that each call needs are computed once."""
 
     prefix: str
     """`""`, or what `namespace_prefix` returned."""
@@ -251,13 +253,13 @@ class SessionKeys(NamedTuple):
     appends: bool
     """The store can append, so the tail is a plain log; otherwise it is a compressed register."""
 
-    @property
+    @cached_property
     def latest(self) -> str:
         return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"
 
-    @property
+    @cached_property
     def tail(self) -> str:
-        return _tail(*self)
+        return f"{self.home}{_TAILS[not self.appends]}"
 
     @property
     def hold(self) -> str:
@@ -283,7 +285,7 @@ class SessionKeys(NamedTuple):
         """Return the key of the blob with this digest, 64 lower-case hex digits."""
         return self.blobs(life) + sha256
 
-    @property
+    @cached_property
     def home(self) -> str:
         """Return the prefix of everything but `latest`."""
         return f"{self.prefix}{SESSIONS}{encode_id(self.session)}/"
@@ -300,8 +302,3 @@ class SessionKeys(NamedTuple):
         if key.startswith(self.segments(life)):
             return parse_segment(key) is not None
         return key.startswith(self.blobs(life)) and _digest.fullmatch(key[len(self.blobs(life)) :]) is not None
-
-
-@lru_cache(maxsize=1024)  # each append uses it, and dictionaries find the same string object faster
-def _tail(prefix: str, session: str, appends: bool) -> str:  # noqa: FBT001  # the fields of the keys
-    return f"{prefix}{SESSIONS}{encode_id(session)}/{_TAILS[not appends]}"

@@ -28,14 +28,11 @@ from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail, room
-from treering.journal.attempts import Attempts
-from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
-from treering.journal.lines import joined, size_of
+from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX, Attempts
 from treering.journal.read import record_at
-from treering.journal.register import Lost, Swapped, swap_all
-from treering.journal.registers import TailRegister
+from treering.journal.register import Lost, Swapped, TailRegister, swap_all
 from treering.journal.resume import resume
-from treering.journal.view import View
+from treering.journal.view import Lines, View
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Steps
 
@@ -165,15 +162,16 @@ def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) 
     """Send the one request of an append; return its outcome, and the tail that it makes."""
     register = TailRegister(view.keys)
     kept = view.unsealed_lines  # rule: drop-sealed-only, keep-unsealed
-    if size_of(kept) + size_of(lines) > room():  # rule: seal-when-full
+    joined = Lines(kept, lines)
+    if joined.size > room():  # rule: seal-when-full
         raise _too_large(view.keys, kept, lines)
     if in_place and kept is view.tail.lines:
-        tail = Tail(header=view.tail.header, lines=joined(kept, lines))
+        tail = Tail(header=view.tail.header, lines=joined)
         return (yield from register.extend(b"".join(lines), expect=view.tail_version)), tail
     base = view.end - len(kept)
     mark = view.mark_at(base)
     header = msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce)
-    tail = Tail(header=header, lines=joined(kept, lines))
+    tail = Tail(header=header, lines=joined)
     request = register.prepare(tail, expect=view.tail_version)  # rule: swap-tail
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if len(request.data) > bytes_max and not view.keys.appends:
@@ -188,7 +186,7 @@ def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
     Raises:
         UsageError: These lines are too much for one append.
     """
-    size = size_of(lines)
+    size = sum(map(len, lines))
     sent = len(compress(b"".join(lines))) if APPEND_BYTES_MAX < size <= room() and not keys.appends else 0
     if size > room() or sent > APPEND_BYTES_MAX:
         raise _too_large(keys, (), lines)
@@ -199,7 +197,7 @@ def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes])
     if kept:
         return UsageError("the tail is full", kind=Kind.TAIL_FULL, key=keys.tail, remedy="seal first")
     return UsageError(
-        f"too much for one append. records={len(lines)}, bytes={size_of(lines)}, max={room()}, "
+        f"too much for one append. records={len(lines)}, bytes={sum(map(len, lines))}, max={room()}, "
         f"max_compressed={APPEND_BYTES_MAX}",
         kind=Kind.APPEND_TOO_LARGE,
         key=keys.tail,

@@ -20,8 +20,7 @@ import msgspec
 from treering.format.paths import SegmentName
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
-from treering.journal.register import Swapped
-from treering.journal.registers import LatestRegister
+from treering.journal.register import LatestRegister, Swapped
 from treering.journal.view import View, deleted
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask

@@ -18,10 +18,9 @@ import msgspec
 from treering.errors import ConflictError, NotFoundError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest
-from treering.journal.attempts import Attempts
+from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
-from treering.journal.register import Swapped, swap_all
-from treering.journal.registers import LatestRegister, TailRegister
+from treering.journal.register import LatestRegister, Swapped, TailRegister, swap_all
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind

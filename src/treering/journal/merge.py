@@ -24,7 +24,6 @@ from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.segment import build_segment
 from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX, MERGED_TEXT_BYTES_MAX
-from treering.journal.lines import size_of
 from treering.journal.read import Segment, Survey, segment_lines, survey
 from treering.storage.requests import Delete, Deleted, Put, Steps, Written
 from treering.storage.run import ask
@@ -120,7 +119,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     first, size = run[0].name.first, 0
     for number, segment in enumerate(run):
         new = (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]  # rule: merge-once
-        size += size_of(new)
+        size += sum(map(len, new))
         if number and size > MERGED_TEXT_BYTES_MAX:
             run = run[:number]  # the caller continues with the rest
             break

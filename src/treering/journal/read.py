@@ -21,8 +21,8 @@ from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Tail
 from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
-from treering.journal.attempts import Attempts
-from treering.journal.registers import TailRegister
+from treering.journal.limits import Attempts
+from treering.journal.register import TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View, deleted
 from treering.kinds import Kind

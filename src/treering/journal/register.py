@@ -23,6 +23,17 @@ from typing import Generic, TypeVar
 import msgspec
 
 from treering.errors import ConflictError, CorruptError, NotFoundError
+from treering.format.paths import SessionKeys
+from treering.format.register import (
+    Card,
+    Latest,
+    Tail,
+    TailHeader,
+    decode_latest,
+    decode_tail,
+    encode_latest,
+    encode_tail,
+)
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import checked, found_in
@@ -150,6 +161,59 @@ class Register(ABC, Generic[T]):
         return not isinstance(checked(answer, Deleted, NotFoundError, ConflictError), ConflictError)
 
 
+class TailRegister(Register[Tail]):
+    """The tail: the records from its base on, or the tombstone of a life.
+
+    On a local disk it is a log, and appends are written in place.
+    """
+
+    def __init__(self, keys: SessionKeys) -> None:
+        self.key = keys.tail
+        self._keys = keys
+
+    def encode(self, value: Tail) -> bytes:
+        return encode_tail(value, compressed=not self._keys.appends)
+
+    def decode(self, data: bytes) -> Tail:
+        return decode_tail(data, key=self.key, compressed=not self._keys.appends)
+
+    def write_id(self, value: Tail) -> str:
+        return value.header.nonce
+
+    def tombstone(self, life: str, nonce: str) -> Tail:
+        """The tail of a life that ended; with an empty `life`, of one that never was."""
+        return Tail(header=TailHeader(session=self._keys.session, life=life, base=0, dead=True, nonce=nonce))
+
+    def put_tombstone(self, nonce: str) -> Steps[None]:
+        """Write the tombstone of a life that never was if there is no tail; one by another process will do as well.
+
+        A write that replaces it is refused once it is gone, while a delayed write that expects no object may succeed at
+        any time, even after the session was deleted and purged.
+        """
+        yield from self.swap(self.tombstone("", nonce), expect=ABSENT)
+
+
+class LatestRegister(Register[Latest]):
+    """`latest`: the card, and the newest state with all records that its context needs; or a tombstone."""
+
+    def __init__(self, keys: SessionKeys) -> None:
+        self.key = keys.latest
+        self._keys = keys
+
+    def encode(self, value: Latest) -> bytes:
+        return encode_latest(value.card, value.lines)
+
+    def decode(self, data: bytes) -> Latest:
+        return decode_latest(data, key=self.key)
+
+    def write_id(self, value: Latest) -> str:
+        return value.card.write
+
+    def tombstone(self, life: str, write: str, *, updated: int = 0) -> Latest:
+        """The `latest` of a life that ended; with an empty `life`, of one that never was."""
+        return Latest(card=Card(session=self._keys.session, life=life, write=write, updated=updated, dead=True))
+
+
 def lost_end(found: Found, *, key: str) -> CorruptError:
     """Return the error for a log whose end is gone though it was durable."""
     return CorruptError(
@@ -168,11 +232,8 @@ def swap_all(*requests: Put | Append) -> Steps[list[Swapped | Lost]]:
     Raises:
         UnavailableError: The outcome of one is unknown (rule 3).
     """
-    answers = yield requests
-    return [_outcome(request, answer) for request, answer in zip(requests, answers, strict=True)]
-
-
-def _outcome(request: Put | Append, answer: Answer) -> Swapped | Lost:
-    told = checked(answer, Written, ConflictError, NotFoundError)
-    size = len(request.data)
-    return Swapped(told.version, size) if isinstance(told, Written) else Lost(size)
+    outcomes: list[Swapped | Lost] = []
+    for request, answer in zip(requests, (yield requests), strict=True):
+        told, size = checked(answer, Written, ConflictError, NotFoundError), len(request.data)
+        outcomes.append(Swapped(told.version, size) if isinstance(told, Written) else Lost(size))
+    return outcomes

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import erased_mark
 from treering.format.paths import SessionKeys
-from treering.journal.attempts import Attempts
-from treering.journal.registers import LatestRegister, TailRegister
+from treering.journal.limits import Attempts
+from treering.journal.register import LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Found, Get, Steps

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import overload
 
 import msgspec
 from msgspec import UNSET
@@ -13,6 +15,43 @@ from treering.format.paths import Marks, SessionKeys
 from treering.format.record import Record, decode_record
 from treering.format.register import Card, Latest, Tail, TailHeader
 from treering.storage.requests import Version
+
+
+class Lines(Sequence[bytes]):
+    """Immutable lines, whose extension costs only as much as is added, however long they are.
+
+    Every append extends a tail on disk until it is sealed. A tuple would be copied each time: some thousand references,
+    each to an object that is no longer in the processor's cache. A longer sequence shares the list of the shorter one;
+    each sees only its part of it. Not for several threads at once.
+    """
+
+    __slots__ = ("_count", "shared", "size")
+
+    def __init__(self, lines: Sequence[bytes], more: Sequence[bytes]) -> None:
+        """Join `lines` and `more`; the former are copied unless nothing was added behind them yet."""
+        known = lines if isinstance(lines, Lines) else None
+        self.shared: list[bytes] = known.shared if known and len(known.shared) == len(known) else list(lines)
+        self.shared += more
+        self.size: int = (sum(map(len, lines)) if known is None else known.size) + sum(map(len, more))
+        """Total bytes."""
+        self._count = len(self.shared)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[bytes]:
+        return islice(self.shared, self._count)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | Sequence[bytes]:
+        if isinstance(index, int):
+            return self.shared[range(self._count)[index]]
+        if index.indices(self._count) == (0, self._count, 1):
+            return self
+        return tuple(self.shared[: self._count][index])
 
 
 class View(msgspec.Struct, frozen=True):
@@ -36,7 +75,7 @@ class View(msgspec.Struct, frozen=True):
     @property
     def end(self) -> int:
         """One past the last position."""
-        return self.tail.end
+        return self.tail.header.base + len(self.tail.lines)
 
     @property
     def covers(self) -> int:

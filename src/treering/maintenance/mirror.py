@@ -27,13 +27,12 @@ from treering.format.record import skeleton_of
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
-from treering.journal.attempts import Attempts
 from treering.journal.life import free_name
+from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, record_at, segment_content, survey
-from treering.journal.register import Swapped
-from treering.journal.registers import LatestRegister
+from treering.journal.register import LatestRegister, Swapped
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
 from treering.kinds import Kind

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from treering import journal
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
-from treering.journal.attempts import ATTEMPTS_MAX, Attempts
-from treering.journal.limits import SealSchedule
+from treering.journal.limits import ATTEMPTS_MAX, Attempts, SealSchedule
 from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
 from treering.session.fence import Fence

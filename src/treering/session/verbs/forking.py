@@ -14,7 +14,7 @@ from treering.format.record import Skeleton, decode_record
 from treering.format.register import Card
 from treering.ids import now_ms, time_of
 from treering.journal import life
-from treering.journal.attempts import Attempts
+from treering.journal.limits import Attempts
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.index import Index
@@ -65,7 +65,7 @@ def fork(
     yield from writer.position.ensure_context()
     node = writer.position.node if node is None else node
     (yield from writer.replica.index()).graph.path(node)
-    keys = writer.keys._replace(session=session)
+    keys = msgspec.structs.replace(writer.keys, session=session)
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
     yield from flush(writer)  # rule: fork-links-first
