@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from tests.transcript.records import Records, forked
 
 from treering.errors import CorruptError
-from treering.transcript.heads import Heads, decode_heads, heads_of
+from treering.transcript.heads import Heads, Placed, decode_heads, heads_of
 
 names = st.sampled_from(["main", "main-2", "idea"])
 targets = st.none() | st.sampled_from(["a", "b"])
@@ -26,7 +26,8 @@ def test_navigation_moves_a_head_and_makes_it_current() -> None:
     """A head record moves its head to a node or before the first one; the user is there from then on."""
     records = forked()
     records.move("main-2", "c")
-    assert heads_of(records) == Heads({"main": "b1", "main-2": "c", "main-3": "b3"}, "main-2")
+    heads = heads_of(records)
+    assert (heads.heads, heads.current) == ({"main": "b1", "main-2": "c", "main-3": "b3"}, "main-2")
     records.move("main-2", None)
     assert heads_of(records).tip is None
     assert "main-2" in heads_of(records).heads
@@ -81,6 +82,30 @@ def test_free_names_count_up_from_two() -> None:
     assert heads.free_name("idea") == "idea"
     assert heads.free_name("main") == "main-4"
     assert heads.free_name("main-2") == "main-2-2"
+
+
+def test_heads_say_where_they_were_placed() -> None:
+    """By the last record that moved them, or by their first node; a head made again forgets the one before it."""
+    records = Records()
+    records.node("a", head="main")
+    records.node("b", "a", head="main")
+    records.node("c", "a", head="idea")
+    assert heads_of(records).placed == {"main": Placed(0, None, 0), "idea": Placed(2, "a", 2)}
+    records.move("idea", "b")
+    assert (heads_of(records).placed or {})["idea"] == Placed(3, "b", 2)
+    records.move("idea", None, kind="drop")
+    records.move("idea", "a")
+    assert (heads_of(records).placed or {})["idea"] == Placed(5, "a", 5)
+
+
+def test_heads_of_an_early_version_do_not_say_where_they_were_placed() -> None:
+    """Then nobody knows, also after further records, and nothing wrong is written."""
+    heads = decode_heads({"heads": {"main": "a"}, "current": "main"})
+    assert heads.placed is None
+    records = Records()
+    records.node("b", "a", head="idea")
+    assert heads.apply(next(iter(records))).placed is None
+    assert "placed" not in heads.encode()
 
 
 @given(st.lists(st.tuples(st.sampled_from(["node", "head", "drop", "aside"]), names, targets), max_size=20))

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from treering.checkpoint.checkpoint import CheckpointInfo, entry_of
 from treering.errors import NotFoundError
 from treering.format.record import Skeleton, read_brief
 from treering.kinds import Kind
+from treering.session.nearest import Nearest
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
-
-
-class _Placed(NamedTuple):
-    """Where a head was last placed; nodes appended to it since are not counted."""
-
-    at: int
-    """Position of the record that placed it."""
-    node: str | None
 
 
 class Index:
@@ -34,9 +26,6 @@ class Index:
         self.pruned: set[str] = set()
         self.edits: list[Skeleton] = []
         self._at_node: dict[str | None, list[str]] = {}
-        self._placed: dict[str, _Placed] = {}
-        self._dropped: dict[str, int] = {}
-        """By name, where a head was last dropped: a later head of the same name is another head."""
         self.end = 0
         self.extend(skeletons)
 
@@ -47,22 +36,10 @@ class Index:
             self.graph.add(skeleton)
             if skeleton.head:
                 self.heads = self.heads.apply(skeleton)
-            if skeleton.type == "node":
-                if skeleton.head not in self._placed:
-                    self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.parent)
-            elif skeleton.type == "checkpoint":
+            if skeleton.type == "checkpoint":
                 self._add_checkpoint(skeleton)
             elif skeleton.type == "edit":
                 self._add_edit(skeleton)
-            elif skeleton.type == "head":
-                self._place(skeleton)
-
-    def _place(self, skeleton: Skeleton) -> None:
-        if skeleton.kind == "drop":
-            self._placed.pop(skeleton.head, None)
-            self._dropped[skeleton.head] = skeleton.at
-        else:
-            self._placed[skeleton.head] = _Placed(skeleton.at, skeleton.target)
 
     def _add_edit(self, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and skeleton.target:
@@ -103,29 +80,21 @@ class Index:
     ) -> tuple[str | None, int]:
         """The checkpoint that holds the state at the end of `path`, and the depth of its node in the path.
 
-        If `head` points to the end of the path, or went on from there, this is the newest checkpoint made on this head,
-        since heads that meet on one node differ in state; if there is none, checkpoints of other heads count that were
-        made before this head was placed there. Otherwise it is the newest on the deepest node that has one; of several
-        there, one of `head` takes precedence.
-
         Args:
             path: Nodes from a root down.
-            head: The head that points to its end, or will.
+            head: The head that points to its end, or will; see `treering.session.nearest`.
             before: Ignore checkpoints made at this position or later.
         """
-        end = self.end if before is None else before
-        depths: dict[str | None, int] = {None: 0} | {row.id: place for place, row in enumerate(path, 1)}
-        if head in self.heads.heads and self._came_through(head, path, depths):
-            for entry in reversed(self.checkpoints.values()):
-                if self._is_of(head, entry) and entry.node in depths and entry.at < end:
-                    return entry.id, depths[entry.node]
-            end = min(end, self._placed[head].at)
-        for depth in range(len(path), -1, -1):
-            made = (self.checkpoints.get(name) for name in self._at_node.get(path[depth - 1].id if depth else None, ()))
-            kept = [entry for entry in made if entry is not None and entry.at < end]
-            if kept:
-                return max(kept, key=lambda entry: (self._is_of(head, entry), entry.at)).id, depth
-        return None, 0
+        nearest, depth = Nearest(self.heads, head, path[-1] if path else None, before), 0
+        found: CheckpointInfo | None = None
+        for place in range(len(path), -1, -1):
+            names = self._at_node.get(path[place - 1].id if place else None, ())
+            decided = nearest.see([self.checkpoints[name] for name in names if name in self.checkpoints])
+            if nearest.found is not found:
+                found, depth = nearest.found, place
+            if decided:
+                break
+        return (found.id, depth) if found is not None else (None, 0)
 
     def depth_of(self, checkpoint: str | None, path: list[Skeleton]) -> int:
         """The depth in `path` of the node that a checkpoint was made at.
@@ -140,17 +109,6 @@ class Index:
             if row.id == node:
                 return depth
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind=Kind.BRANCH)
-
-    def _is_of(self, head: str | None, entry: CheckpointInfo) -> bool:
-        """Whether a checkpoint was made on `head`, and not on an earlier head of the same name."""
-        return entry.head == head and entry.at > self._dropped.get(entry.head, -1)
-
-    def _came_through(self, head: str, path: list[Skeleton], depths: Mapping[str | None, int]) -> bool:
-        """Whether `head` points to the end of `path`, or has passed it since it was placed."""
-        tip = self.heads.heads[head]
-        if depths.get(tip) == len(path):
-            return True
-        return self._placed[head].node in depths and (not path or path[-1] in self.graph.path(tip))
 
     def retracted_at(self, node: str) -> int | None:
         """Position from which on `node` is hidden; None if it is shown."""

@@ -50,10 +50,13 @@ def _touches_card(record: Record) -> bool:
 
 
 def _is_crowded(state: SessionState, records: Sequence[Record]) -> bool:
-    """Whether heads and names of usage may come near their limit; most sessions have one or two."""
+    """Whether heads and names of usage may come near their limit; most sessions have one or two.
+
+    `latest` names each head twice: where it points to, and where it was placed.
+    """
     names = [*state.heads.heads, *(node or "" for node in state.heads.heads.values()), *state.usage, *state.last_usage]
     chars = sum(map(len, names)) + sum(len(record.head) + len(record.id) + len(record.brief) for record in records)
-    return JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.room() // 2
+    return JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.room() // 4
 
 
 def require_card(card: Card, before: Card | None = None) -> None:

@@ -16,6 +16,7 @@ oldest head is current. Notes, edits, checkpoints and records of unknown types m
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,6 +27,18 @@ FIRST_HEAD = "main"
 _MOVERS = frozenset({"node", "head"})
 
 
+class Placed(NamedTuple):
+    """Where a head was last placed: by its last `head` record, or by its own first node."""
+
+    at: int
+    """Position of that record."""
+    node: str | None
+    """The node that the head pointed to from then on; if a first node placed it, that node's parent."""
+    made: int
+    """Position of the record that made the head: what an earlier head of that name did lies before it. 0 for the first
+    head of a session, which an import makes after its checkpoints."""
+
+
 class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
     """All heads of a session. Immutable: `apply` returns new heads."""
 
@@ -33,6 +46,8 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
     """Node by name of the head, in the order they were made; None is the place before the first node."""
     current: str = FIRST_HEAD
     """The current head; it has an entry in `heads` unless there is no head at all."""
+    placed: dict[str, Placed] | None = {}
+    """Where each head was last placed; None if an early version wrote the heads without it."""
 
     @property
     def tip(self) -> str | None:
@@ -43,8 +58,11 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the heads after `skeleton`; records are applied in the order of their positions."""
         if not skeleton.head or skeleton.type not in _MOVERS:
             return self
-        heads = dict(self.heads)
-        return Heads(heads, _move(heads, self.current, skeleton))
+        heads, placed = dict(self.heads), self.placed
+        if placed is not None and (skeleton.type == "head" or skeleton.head not in placed):
+            placed = dict(placed)
+            _place(placed, skeleton)
+        return Heads(heads, _move(heads, self.current, skeleton), placed)
 
     def free_name(self, base: str) -> str:
         """Return `base` if no head has that name, else the first of `base-2`, `base-3`, ... that is free."""
@@ -55,8 +73,9 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
         return name
 
     def encode(self) -> dict[str, object]:
-        """Return a JSON object that `decode` reads."""
-        return {"heads": dict(self.heads), "current": self.current}
+        """Return a JSON object that `decode_heads` reads."""
+        encoded: dict[str, object] = {"heads": dict(self.heads), "current": self.current}
+        return encoded if self.placed is None else encoded | {"placed": dict(self.placed)}
 
 
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.
@@ -70,19 +89,37 @@ def decode_heads(value: object) -> Heads:
         CorruptError: `value` has another shape.
     """
     try:
-        return msgspec.convert(value, _decoder.type)
+        heads = msgspec.convert(value, _decoder.type)
     except msgspec.ValidationError as error:
         raise CorruptError(f"heads are not readable. problem={str(error)!r}") from error
+    if heads.heads.keys() <= (heads.placed or {}).keys():
+        return heads
+    return msgspec.structs.replace(heads, placed=None)
 
 
 def heads_of(skeletons: Iterable[Skeleton]) -> Heads:
     """Return the heads after all `skeletons`, which come in the order of their positions."""
     heads: dict[str, str | None] = {}
+    placed: dict[str, Placed] = {}
     current = FIRST_HEAD
     for skeleton in skeletons:
         if skeleton.head and skeleton.type in _MOVERS:
+            _place(placed, skeleton)
             current = _move(heads, current, skeleton)
-    return Heads(heads, current)
+    return Heads(heads, current, placed)
+
+
+def _place(placed: dict[str, Placed], skeleton: Skeleton) -> None:
+    """Change `placed` as a record that moves a head says."""
+    name, at = skeleton.head, skeleton.at
+    known = placed.get(name)
+    made = known.made if known is not None else at if placed else 0
+    if skeleton.type == "head" and skeleton.kind == "drop":
+        placed.pop(name, None)
+    elif skeleton.type == "head":
+        placed[name] = Placed(at, skeleton.target, made)
+    elif known is None:
+        placed[name] = Placed(at, skeleton.parent, made)
 
 
 def _move(heads: dict[str, str | None], current: str, skeleton: Skeleton) -> str:
