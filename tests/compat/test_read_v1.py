@@ -10,12 +10,13 @@ import msgspec
 import pytest
 
 from treering.format.blobs import BlobRef
+from treering.format.index import SegmentIndex
 from treering.format.line import split_lines
 from treering.format.parcel import Parcel, ParcelHeader, decode_parcel
 from treering.format.paths import SegmentName, SessionKeys, namespace_prefix, parcel_key, parse_segment
 from treering.format.record import decode_record, skeleton_of
 from treering.format.register import Tail, decode_card, decode_latest, decode_tail
-from treering.format.segment import Footer, read_footer, read_frame, read_segment
+from treering.format.segment import read_footer, read_frame, read_segment, skeletons_of
 from treering.format.values import decode, encode
 
 FOLDER = Path(__file__).parent / "data" / "v1"
@@ -68,10 +69,10 @@ def test_segment(expected: dict[str, Any]) -> None:
     data, lines = read("segment.jsonl.zst"), lines_of(expected)
     assert read_segment(data, key="k") == lines
     footer = read_footer(data, len(data), key="k")
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, SegmentIndex)
     assert (footer.first, footer.end) == (0, len(lines))
     assert [line for f in footer.frames for line in read_frame(data[f.start : f.end], f, key="k")] == lines
-    assert footer.skeletons() == [skeleton_of(line) for line in lines]
+    assert skeletons_of(data, footer) == [skeleton_of(line) for line in lines]
 
 
 def test_records_and_skeletons(expected: dict[str, Any]) -> None:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from treering.format.columns import pack, pack_integers, unpack, unpack_integers
+from treering.format.columns import Rows, pack, pack_integers, unpack_integers
 from treering.format.record import TIME_MS_MAX, Skeleton
 from treering.ids import new_id, time_of
 
@@ -44,7 +44,9 @@ def skeletons_of(drawn: list[Row], first: int) -> list[Skeleton]:
 def test_round_trip(drawn: list[Row], first: int) -> None:
     """Skeletons come back from their columns as they were."""
     skeletons = skeletons_of(drawn, first)
-    assert unpack(pack(skeletons), first) == skeletons
+    rows = Rows(pack(skeletons))
+    assert rows.skeletons(first) == skeletons
+    assert [rows.skeleton(row, first + row) for row in range(len(rows))] == skeletons
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-200, 200)))
@@ -84,5 +86,5 @@ def test_parents_share_their_text() -> None:
     shape = ("node", "")
     rest = ("", "", None, None, None, b"{}", 1, False)
     skeletons = skeletons_of([(*shape, OURS[0], None, *rest), (*shape, OURS[1], OURS[0], *rest)], first=0)
-    first, second = unpack(pack(skeletons), 0)
+    first, second = Rows(pack(skeletons)).skeletons(0)
     assert second.parent is first.id

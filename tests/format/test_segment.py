@@ -16,16 +16,18 @@ from msgspec import Raw
 
 from treering.errors import CorruptError, FormatVersionError, TreeringError, UsageError
 from treering.format import segment as module
+from treering.format.columns import pack
 from treering.format.frames import add_check, compress, skippable
+from treering.format.index import SegmentIndex
 from treering.format.record import RECORD_BYTES_MAX, Record, encode_record, skeleton_of
 from treering.format.segment import (
     FOOTER_GUESS_BYTES,
     FRAME_BYTES,
-    Footer,
     build_segment,
     read_footer,
     read_frame,
     read_segment,
+    skeletons_of,
 )
 
 MS = 1_790_000_000_000
@@ -69,19 +71,19 @@ def mixed() -> list[bytes]:
     return [encode_record(Record(at=7 + i, by="w.0", **rest)) for i, rest in enumerate(fields)]  # type: ignore[arg-type]
 
 
-def footer_of(data: bytes) -> Footer:
+def footer_of(data: bytes) -> SegmentIndex:
     """The footer, from the whole segment."""
     footer = read_footer(data, len(data), key="k")
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, SegmentIndex)
     return footer
 
 
 def read_by_frames(data: bytes, size: int) -> tuple[object, ...]:
     """Everything that is to be had without reading the segment as a whole."""
     footer = read_footer(data, size, key="k")
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, SegmentIndex)
     lines = [line for span in footer.frames for line in read_frame(data[span.start : span.end], span, key="k")]
-    return footer.first, footer.end, lines, footer.skeletons()
+    return footer.first, footer.end, lines, skeletons_of(data, footer)
 
 
 @pytest.mark.parametrize("lines", [turns(1), turns(40, first=5), mixed()], ids=["one", "turns", "mixed"])
@@ -142,7 +144,7 @@ def test_footer_from_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_guess_holds_the_footer_of_a_thousand_messages() -> None:
     """The first read from the end is enough for 1,000 messages and 500 checkpoints."""
     data = build_segment(turns(1000), key="k")
-    assert isinstance(read_footer(data[-FOOTER_GUESS_BYTES:], len(data), key="k"), Footer)
+    assert isinstance(read_footer(data[-FOOTER_GUESS_BYTES:], len(data), key="k"), SegmentIndex)
 
 
 SMALL = build_segment(mixed(), key="k")
@@ -217,8 +219,8 @@ def resigned(data: bytes, footer_start: int) -> bytes:
     )
 
 
-COLUMNS = footer_of(SMALL).columns
-OTHER = footer_of(build_segment(mixed()[:-1], key="k")).columns
+COLUMNS = pack([skeleton_of(line) for line in mixed()])
+OTHER = pack([skeleton_of(line) for line in mixed()[:-1]])
 SPAN = footer_of(SMALL).frames[0]
 
 
@@ -257,13 +259,13 @@ def test_column_with_a_row_that_is_not_there(rows: bytes) -> None:
     """A sparse column that names a row before the first or behind the last one is found by the index alone."""
     footer = footer_of(rebuilt(SMALL, columns=msgspec.structs.replace(COLUMNS, link_rows=rows)))
     with pytest.raises(CorruptError, match="contradicts itself"):
-        footer.skeletons()
+        skeletons_of(b"", footer)
 
 
 def test_index_and_frames_of_different_length() -> None:
     """An index with fewer rows than its frames have records is found without the frames."""
     with pytest.raises(CorruptError, match="number of records"):
-        footer_of(rebuilt(SMALL, columns=OTHER)).skeletons()
+        skeletons_of(b"", footer_of(rebuilt(SMALL, columns=OTHER)))
 
 
 def test_index_and_table_of_different_sizes() -> None:
@@ -406,7 +408,7 @@ def test_budget_of_the_index() -> None:
         footers.append(footer)
     assert total <= 20 * messages
     tracemalloc.start()
-    skeletons = [skeleton for footer in footers for skeleton in footer.skeletons()]
+    skeletons = [skeleton for footer in footers for skeleton in skeletons_of(b"", footer)]
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(skeletons) == messages * 3 // 2

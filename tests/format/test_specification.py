@@ -17,11 +17,12 @@ import zstandard
 from msgspec import Raw
 
 from treering.format import blobs, columns, erasure, frames, line, paths, record, register, segment, values
+from treering.format.index import SegmentIndex
 from treering.format.paths import SegmentName, SessionKeys, decode_id, encode_id
 from treering.format.pieces import UNKNOWN
 from treering.format.record import Record, encode_record
 from treering.format.register import Card, Tail, TailHeader, decode_tail, encode_latest, encode_tail
-from treering.format.segment import Footer, build_segment, read_footer, read_segment
+from treering.format.segment import build_segment, read_footer, read_segment
 from treering.format.values import decode, encode
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "format.md"
@@ -80,7 +81,7 @@ def frame_rows(data: bytes, offset: int) -> Iterator[str]:
 def segment_dump(data: bytes) -> str:
     """All bytes of a segment of one frame, with their meaning."""
     footer = read_footer(data, len(data), key="example")
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, SegmentIndex)
     frame_end = footer.frames[0].end
     table = len(data) - 9 - 2 * 12 - 8
     rows = [*frame_rows(data[:frame_end], 0)]
@@ -105,7 +106,7 @@ def segment_dump(data: bytes) -> str:
 def index_dump(data: bytes) -> str:
     """What the index of a segment holds; byte strings in hex."""
     footer = read_footer(data, len(data), key="example")
-    assert isinstance(footer, Footer)
+    assert isinstance(footer, SegmentIndex)
     table = len(data) - 9 - 2 * 12 - 8
     packed = data[footer.frames[0].end + 12 : table]
     index = msgspec.msgpack.decode(frames.decompress(packed, key="example", bytes_max=1 << 20))

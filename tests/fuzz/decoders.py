@@ -110,7 +110,7 @@ def index_content() -> bytes:
 def read_segment(data: bytes) -> object:
     """Read a segment whole, and its skeletons alone."""
     footer = segment.read_footer(data, len(data), key="k")
-    found = [] if isinstance(footer, int) else footer.skeletons()
+    found = [] if isinstance(footer, int) else segment.skeletons_of(data, footer)
     return found, segment.read_segment(data, key="k")
 
 

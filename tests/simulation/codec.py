@@ -19,9 +19,12 @@ import msgspec
 
 import treering.ids
 from treering.format import record, register, segment
+from treering.format.columns import Columns, pack
 from treering.format.frames import decompress_frame, walk
+from treering.format.index import TIME_MAX, ChunkSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton, decode_record, skeleton_of
+from treering.format.references import MASK_ALL
 from treering.format.register import Card, Latest, Tail
 from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
@@ -39,15 +42,6 @@ class Token(bytes):
         token = cls(size)
         token.value = value
         return token
-
-
-class _Footer(segment.Footer, frozen=True, kw_only=True):
-    """A footer that was not read from bytes."""
-
-    lines: tuple[bytes, ...]
-
-    def skeletons(self) -> list[Skeleton]:
-        return [skeleton_of(line) for line in self.lines]
 
 
 def _encode_tail(tail: Tail, *, compressed: bool) -> bytes:
@@ -86,16 +80,30 @@ def _read_segment(data: bytes, *, key: str) -> list[bytes]:
     return list(data.value) if isinstance(data, Token) else segment.read_segment(data, key=key)
 
 
-def _read_footer(suffix: bytes, size: int, *, key: str) -> segment.Footer | int:
+def _read_footer(suffix: bytes, size: int, *, key: str) -> SegmentIndex | int:
     if not isinstance(suffix, Token):
         return segment.read_footer(suffix, size, key=key)
     lines = suffix.value
-    span = segment.FrameSpan(0, size, 0, len(lines), size, 0)
-    columns = None
-    return _Footer(key=key, first=skeleton_of(lines[0]).at, frames=(span,), columns=columns, lines=lines)  # type: ignore[arg-type]
+    rows = len(lines)
+    return SegmentIndex(
+        key=key,
+        version=1,
+        first=skeleton_of(lines[0]).at,
+        frames=(FrameSpan(0, size, 0, rows, size, 0),),
+        chunks=(ChunkSpan(0, 0, 0, rows, 0, TIME_MAX, MASK_ALL, 0),),
+        outside=(OutsideSpan(0, 0, 0, "", 0),),
+        foreign=(),
+        odd=False,
+        columns=_columns(lines),
+    )
 
 
-def _read_frame(data: bytes, span: segment.FrameSpan, *, key: str) -> list[bytes]:
+@lru_cache(maxsize=1000)
+def _columns(lines: tuple[bytes, ...]) -> Columns:
+    return pack([skeleton_of(line) for line in lines])
+
+
+def _read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     return list(data.value) if isinstance(data, Token) else segment.read_frame(data, span, key=key)
 
 

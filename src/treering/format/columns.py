@@ -7,14 +7,19 @@ surrogates are encoded like other characters. Sparse columns name their rows as 
 Our ids are 16 bytes: the time goes into an integer column of differences, the ten bytes behind it stay together. A
 reference (parent, target) to a record among the same rows is the number of rows back to it. It stands for that row's
 id and not for the row, so it does no harm that several rows may have the same id in imported sessions.
+
+`Rows` decodes the integers of all columns at once, and texts only of the rows that are asked for: a page of 50 rows
+costs a fraction of the skeletons of all.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
+from operator import lt, sub
 from typing import Final, TypeVar
 
 import msgspec
@@ -111,59 +116,219 @@ def unpack_integers(column: bytes) -> list[int]:
     return items.tolist()
 
 
-def _pack_differences(values: Sequence[int]) -> bytes:
+def pack_differences(values: Sequence[int]) -> bytes:
+    """Return an integer column of each value less the one before it."""
     return pack_integers([after - before for before, after in pairwise((0, *values))])
 
 
-def _unpack_differences(column: bytes) -> list[int]:
+def unpack_differences(column: bytes) -> list[int]:
+    """Return the values of a column of differences.
+
+    Raises:
+        ValueError: The bytes are no integer column.
+    """
     return list(accumulate(unpack_integers(column)))
 
 
-def _encode(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
+    """Return text as columns hold it."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def _decode(data: bytes) -> str:
+def decode_text(data: bytes) -> str:
+    """Return the text of what `encode_text` returned.
+
+    Raises:
+        ValueError: It is none.
+    """
     return data.decode("utf-8", "surrogatepass")
 
 
-def _pack_ids(ids: Sequence[str]) -> Ids:
+def pack_ids(ids: Sequence[str]) -> Ids:
+    """Return a column of ids."""
     times = [time_of(identifier) for identifier in ids]
     ours = [identifier for identifier, time in zip(ids, times, strict=True) if time is not None]
     foreign = [row for row, time in enumerate(times) if time is None]
     return Ids(
-        times=_pack_differences([time for time in times if time is not None]),
+        times=pack_differences([time for time in times if time is not None]),
         rests=bytes.fromhex("".join(identifier[2 * _TIME_BYTES :] for identifier in ours)),
-        foreign_rows=_pack_differences(foreign),
-        foreign=[_encode(ids[row]) for row in foreign],
+        foreign_rows=pack_differences(foreign),
+        foreign=[encode_text(ids[row]) for row in foreign],
     )
 
 
-def _unpack_ids(column: Ids) -> tuple[list[str], list[int]]:
-    """Return the ids, and the time in each of them, 0 for foreign ones."""
-    times = _unpack_differences(column.times)
-    digits = column.rests.hex()
-    step = 2 * _REST_BYTES
-    rests = (digits[place : place + step] for place in range(0, len(digits), step))
-    ids = [f"{time:012x}{rest}" for time, rest in zip(times, rests, strict=True)]
-    foreign = dict(zip(_unpack_differences(column.foreign_rows), map(_decode, column.foreign), strict=True))
-    if not foreign:
-        return ids, times
-    ours = zip(ids, times, strict=True)
-    pairs = [(foreign[row], 0) if row in foreign else next(ours) for row in range(len(ids) + len(foreign))]
-    return [identifier for identifier, _ in pairs], [time for _, time in pairs]
+class IdColumn:
+    """The ids of a column, each of them made when it is asked for.
 
+    Args:
+        column: As stored.
+        count: How many ids it must hold; None for as many as there are.
 
-def _place(items: list[T], rows: Sequence[int], values: Sequence[T]) -> list[T]:
-    """Put each value into its row of `items`, which is changed and returned."""
-    for row, value in zip(rows, values, strict=True):
-        if row < 0:
+    Raises:
+        ValueError, LookupError: It is malformed.
+    """
+
+    __slots__ = ("_foreign", "_foreign_rows", "_rests", "_times")
+
+    def __init__(self, column: Ids, count: int | None = None) -> None:
+        self._times = unpack_differences(column.times)
+        self._rests = column.rests
+        self._foreign_rows = unpack_differences(column.foreign_rows)
+        self._foreign = column.foreign
+        count = len(self) if count is None else count
+        if len(self) != count or len(self._rests) != _REST_BYTES * len(self._times):
+            raise ValueError("columns of ids differ in length")
+        if len(self._foreign) != len(self._foreign_rows) or not _are_rows(self._foreign_rows, count):
             raise ValueError("column names a row that is not there")
-        items[row] = value
-    return items
+        if self._times and not 0 <= min(self._times) <= max(self._times) < 1 << 8 * _TIME_BYTES:
+            raise ValueError("time of an id is out of range")
+
+    def __len__(self) -> int:
+        return len(self._times) + len(self._foreign_rows)
+
+    def __getitem__(self, row: int) -> str:
+        before = bisect_left(self._foreign_rows, row) if self._foreign_rows else 0
+        if before < len(self._foreign_rows) and self._foreign_rows[before] == row:
+            return decode_text(self._foreign[before])
+        place = row - before
+        rest = self._rests[place * _REST_BYTES : (place + 1) * _REST_BYTES]
+        return f"{self._times[place]:012x}{rest.hex()}"
+
+    def time(self, row: int) -> int:
+        """The time in the id of a row; 0 if it is foreign."""
+        before = bisect_left(self._foreign_rows, row) if self._foreign_rows else 0
+        if before < len(self._foreign_rows) and self._foreign_rows[before] == row:
+            return 0
+        return self._times[row - before]
+
+    def find(self, identifier: str) -> int | None:
+        """The last row with this id, or None."""
+        time = time_of(identifier)
+        if time is None:
+            text, row = encode_text(identifier), None
+            if text in self._foreign:
+                row = self._foreign_rows[len(self._foreign) - 1 - self._foreign[::-1].index(text)]
+            return row
+        rest, place = bytes.fromhex(identifier[2 * _TIME_BYTES :]), len(self._rests)
+        while (place := self._rests.rfind(rest, 0, place)) >= 0:
+            number, odd = divmod(place, _REST_BYTES)
+            if not odd and self._times[number] == time:
+                return self._row_of(number)
+            place += (
+                _REST_BYTES - 1
+            )  # the next match may overlap this one, which lay across two ids or has another time
+        return None
+
+    def _row_of(self, number: int) -> int:
+        """The row of one of our ids, counted among them."""
+        row = number
+        for foreign in self._foreign_rows:
+            if foreign > row:
+                break
+            row += 1
+        return row
+
+    @property
+    def has_foreign(self) -> bool:
+        return bool(self._foreign_rows)
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The least and the greatest time of our ids; -1 and -1 if there are none."""
+        return min(self._times, default=-1), max(self._times, default=-1)
+
+    def foreign(self) -> list[tuple[int, bytes]]:
+        """The rows of foreign ids, and these."""
+        return list(zip(self._foreign_rows, self._foreign, strict=True))
+
+    def unpack(self) -> tuple[list[str], list[int]]:
+        """Return all ids, and the time in each of them, 0 for foreign ones."""
+        digits = self._rests.hex()
+        step = 2 * _REST_BYTES
+        rests = (digits[place : place + step] for place in range(0, len(digits), step))
+        ids = [f"{time:012x}{rest}" for time, rest in zip(self._times, rests, strict=True)]
+        if not self._foreign_rows:
+            return ids, list(self._times)
+        if not self._times:
+            return list(map(decode_text, self._foreign)), [0] * len(self)
+        foreign = dict(zip(self._foreign_rows, map(decode_text, self._foreign), strict=True))
+        ours = zip(ids, self._times, strict=True)
+        pairs = [(foreign[row], 0) if row in foreign else next(ours) for row in range(len(self))]
+        return [identifier for identifier, _ in pairs], [time for _, time in pairs]
+
+
+def _are_rows(rows: Sequence[int], count: int) -> bool:
+    """Tell whether these are different rows out of `count`, in order."""
+    return not rows or (rows[0] >= 0 and rows[-1] < count and all(map(lt, rows, rows[1:])))
+
+
+class ReferenceColumn:
+    """References of consecutive rows.
+
+    Args:
+        column: As stored.
+        count: How many rows there are.
+
+    Raises:
+        ValueError, LookupError: It is malformed.
+    """
+
+    __slots__ = ("distances", "outside", "outside_rows")
+
+    def __init__(self, column: References, count: int) -> None:
+        self.distances = unpack_integers(column.distances)
+        """See `References`."""
+        outside = self.distances.count(count) if count else 0
+        self.outside_rows = _all_of(self.distances, count, outside)
+        """The rows whose references no other row has as its id."""
+        self.outside = IdColumn(column.outside, outside)
+        """These references."""
+        if len(self.distances) != count:
+            raise ValueError("columns differ in length")
+        if not any(self.distances):  # as those of notes among nodes, and the other way round
+            return
+        rows = list(map(sub, range(count), self.distances))
+        # The references outside are the only ones that count back beyond the first row.
+        if max(rows) >= count or sum(map((0).__gt__, rows)) != outside:
+            raise ValueError("reference to a row that is not there")
+
+    def text(self, row: int, ids: IdColumn) -> str | None:
+        """The reference of a row among rows with these ids."""
+        distance = self.distances[row]
+        if distance == _NOWHERE:
+            return None
+        if distance == len(self.distances):
+            return self.outside[self.place_outside(row)]
+        return ids[row - distance]
+
+    def place_outside(self, row: int) -> int:
+        """The place of a row among `outside_rows`, in which it must be."""
+        return bisect_left(self.outside_rows, row)
+
+    def texts(self, ids: Sequence[str]) -> list[str | None]:
+        """The references of all rows, which have these ids."""
+        count = len(ids)
+        if self.distances.count(_NOWHERE) == count:  # as those of notes among nodes, and the other way round
+            return [None] * count
+        outside = iter(self.outside.unpack()[0])
+        return [
+            (ids[row - distance] if distance != count else next(outside)) if distance else None
+            for row, distance in enumerate(self.distances)
+        ]
+
+
+def _all_of(values: list[int], wanted: int, count: int) -> list[int]:
+    """The places of a value that occurs `count` times."""
+    found: list[int] = []
+    place = -1
+    for _ in range(count):
+        place = values.index(wanted, place + 1)
+        found.append(place)
+    return found
 
 
 def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> References:
+    """Of several rows with the id meant, the last one is taken; if that is the row itself, none."""
     distances, outside = [], []
     for row, reference in enumerate(references):
         target = rows.get(reference) if reference is not None else None
@@ -174,26 +339,7 @@ def _pack_references(references: Sequence[str | None], rows: dict[str, int]) -> 
             outside.append(reference)
         else:
             distances.append(row - target)
-    return References(distances=pack_integers(distances), outside=_pack_ids(outside))
-
-
-def _unpack_references(column: References, ids: Sequence[str]) -> list[str | None]:
-    outside = iter(_unpack_ids(column.outside)[0])
-    count = len(ids)
-    distances = unpack_integers(column.distances)
-    if distances.count(_NOWHERE) == len(distances):  # as those of notes among nodes, and the other way round
-        return [None] * len(distances)
-    references: list[str | None] = []
-    for row, distance in enumerate(distances):
-        if distance == _NOWHERE:
-            references.append(None)
-        elif distance == count:
-            references.append(next(outside))
-        elif 0 <= row - distance < count:
-            references.append(ids[row - distance])
-        else:
-            raise ValueError("reference to a row that is not there")
-    return references
+    return References(distances=pack_integers(distances), outside=pack_ids(outside))
 
 
 def pack(skeletons: Sequence[Skeleton]) -> Columns:
@@ -209,19 +355,19 @@ def pack(skeletons: Sequence[Skeleton]) -> Columns:
         lengths=pack_integers([skeleton.length for skeleton in skeletons]),
         codes=pack_integers(codes),
         names=[
-            (_encode(type_), _encode(kind), _encode(role), _encode(head), critical)
+            (encode_text(type_), encode_text(kind), encode_text(role), encode_text(head), critical)
             for type_, kind, role, head, critical in names
         ],
-        ids=_pack_ids(ids),
+        ids=pack_ids(ids),
         parents=_pack_references([skeleton.parent for skeleton in skeletons], rows),
         targets=_pack_references([skeleton.target for skeleton in skeletons], rows),
-        time_rows=_pack_differences(timed),
-        times=_pack_differences([skeletons[row].time for row in timed]),
-        brief_rows=_pack_differences(briefed),
+        time_rows=pack_differences(timed),
+        times=pack_differences([skeletons[row].time for row in timed]),
+        brief_rows=pack_differences(briefed),
         brief_lengths=pack_integers([len(skeletons[row].brief) for row in briefed]),
         briefs=b"".join(skeletons[row].brief for row in briefed),
-        link_rows=_pack_differences([row for row, _ in linked]),
-        links=[[(_encode(name), _encode(value)) for name, value in links.items()] for _, links in linked],
+        link_rows=pack_differences([row for row, _ in linked]),
+        links=[[(encode_text(name), encode_text(value)) for name, value in links.items()] for _, links in linked],
     )
 
 
@@ -229,44 +375,108 @@ def _name(skeleton: Skeleton) -> tuple[str, str, str, str, bool]:
     return skeleton.type, skeleton.kind, skeleton.role, skeleton.head, skeleton.critical
 
 
-def unpack(columns: Columns, first: int) -> list[Skeleton]:
-    """Return the skeletons; the first one is at position `first`.
+class Rows:
+    """Consecutive records by column, as they are decoded from `Columns`.
+
+    Args:
+        columns: As stored.
 
     Raises:
-        ValueError, LookupError: The columns do not fit together.
+        ValueError, LookupError, TypeError, OverflowError: The columns do not fit together. Texts are not looked at:
+            each method raises these errors, too.
     """
-    lengths = unpack_integers(columns.lengths)
-    count = len(lengths)
-    names = [
-        (_decode(type_), _decode(kind), _decode(role), _decode(head), critical)
-        for type_, kind, role, head, critical in columns.names
-    ]
-    ids, times = _unpack_ids(columns.ids)
-    links: list[dict[str, str] | None] = [None] * count
-    rows = zip(
-        range(first, first + count),
-        [names[code] for code in unpack_integers(columns.codes)],
-        ids,
-        _unpack_references(columns.parents, ids),
-        _unpack_references(columns.targets, ids),
-        _place(times, _unpack_differences(columns.time_rows), _unpack_differences(columns.times)),
-        _place(links, _unpack_differences(columns.link_rows), _unpack_links(columns.links)),
-        _place([_EMPTY] * count, _unpack_differences(columns.brief_rows), _unpack_briefs(columns)),
-        lengths,
-        strict=True,
-    )
-    return [
-        Skeleton(
-            at, kind[0], kind[1], identifier, parent, kind[3], kind[2], target, time, links, brief, length, kind[4]
+
+    __slots__ = ("_briefs", "_columns", "_lengths", "_links", "_times", "codes", "ids", "names", "parents", "targets")
+
+    def __init__(self, columns: Columns) -> None:
+        self._columns = columns
+        self._lengths = unpack_integers(columns.lengths)
+        count = len(self._lengths)
+        self.names = [
+            (decode_text(type_), decode_text(kind), decode_text(role), decode_text(head), critical)
+            for type_, kind, role, head, critical in columns.names
+        ]
+        """The different (type, kind, role, head, critical)."""
+        self.codes = unpack_integers(columns.codes)
+        """By row: its index in `names`."""
+        if len(self.codes) != count or (count and not 0 <= min(self.codes) <= max(self.codes) < len(self.names)):
+            raise ValueError("column of codes is malformed")
+        self.ids = IdColumn(columns.ids, count)
+        self.parents = ReferenceColumn(columns.parents, count)
+        self.targets = ReferenceColumn(columns.targets, count)
+        self._times = _by_row(columns.time_rows, unpack_differences(columns.times), count)
+        self._briefs = _by_row(columns.brief_rows, _spans(columns.brief_lengths, len(columns.briefs)), count)
+        self._links = _by_row(columns.link_rows, columns.links, count)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def skeleton(self, row: int, at: int) -> Skeleton:
+        """Return the skeleton of a row, which is at position `at`."""
+        kind = self.names[self.codes[row]]
+        time, span, links = self._times.get(row), self._briefs.get(row), self._links.get(row)
+        return Skeleton(
+            at,
+            kind[0],
+            kind[1],
+            self.ids[row],
+            self.parents.text(row, self.ids),
+            kind[3],
+            kind[2],
+            self.targets.text(row, self.ids),
+            self.ids.time(row) if time is None else time,
+            None if links is None else _unpack_links(links),
+            _EMPTY if span is None else self._columns.briefs[slice(*span)],
+            self._lengths[row],
+            kind[4],
         )
-        for at, kind, identifier, parent, target, time, links, brief, length in rows
-    ]
+
+    def skeletons(self, first: int) -> list[Skeleton]:
+        """Return all skeletons; the first one is at position `first`."""
+        ids, times = self.ids.unpack()
+        for row, time in self._times.items():
+            times[row] = time
+        briefs = [_EMPTY] * len(self)
+        for row, span in self._briefs.items():
+            briefs[row] = self._columns.briefs[slice(*span)]
+        links: list[dict[str, str] | None] = [None] * len(self)
+        for row, pairs in self._links.items():
+            links[row] = _unpack_links(pairs)
+        rows = zip(
+            range(first, first + len(self)),
+            [self.names[code] for code in self.codes],
+            ids,
+            self.parents.texts(ids),
+            self.targets.texts(ids),
+            times,
+            links,
+            briefs,
+            self._lengths,
+            strict=True,
+        )
+        return [
+            Skeleton(
+                at, kind[0], kind[1], identifier, parent, kind[3], kind[2], target, time, links, brief, length, kind[4]
+            )
+            for at, kind, identifier, parent, target, time, links, brief, length in rows
+        ]
 
 
-def _unpack_briefs(columns: Columns) -> list[bytes]:
-    ends = _unpack_differences(columns.brief_lengths)
-    return [columns.briefs[start:end] for start, end in pairwise((0, *ends))]
+def _by_row(rows: bytes, values: Sequence[T], count: int) -> dict[int, T]:
+    """Return the values of a sparse column by their rows out of `count`."""
+    named = unpack_differences(rows)
+    if not _are_rows(named, count):
+        raise ValueError("column names a row that is not there")
+    return dict(zip(named, values, strict=True))
 
 
-def _unpack_links(links: Iterable[Iterable[tuple[bytes, bytes]]]) -> list[dict[str, str] | None]:
-    return [{_decode(name): _decode(value) for name, value in pairs} for pairs in links]
+def _spans(lengths: bytes, size: int) -> list[tuple[int, int]]:
+    """Return beginning and end of each of the texts that fill `size` bytes."""
+    sizes = unpack_integers(lengths)
+    if min(sizes, default=0) < 0 or sum(sizes) != size:
+        raise ValueError("briefs differ in length")
+    return list(pairwise((0, *accumulate(sizes))))
+
+
+def _unpack_links(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    return {decode_text(name): decode_text(value) for name, value in pairs}

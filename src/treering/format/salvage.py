@@ -23,7 +23,7 @@ from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress
 from treering.format.line import is_whole
 from treering.format.record import Skeleton, decode_record
 from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
-from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
+from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame, skeletons_of
 from treering.kinds import Kind
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
@@ -148,7 +148,7 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
     """
     try:
         footer = read_footer(data, len(data), key=key)
-        skeletons = {} if isinstance(footer, int) else {row.at: row for row in footer.skeletons()}
+        skeletons = {} if isinstance(footer, int) else {row.at: row for row in skeletons_of(data, footer)}
     except CorruptError as error:
         if error.kind == Kind.OWNER:
             return Salvaged({}, (error,))

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -25,7 +24,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
-from treering.format.columns import Columns, pack, unpack
+from treering.format.chunk import CONTRADICTIONS, Back, Chunk, Outside
+from treering.format.columns import Columns, Rows, pack
 from treering.format.frames import (
     CHECKSUM_BYTES,
     check_size,
@@ -35,9 +35,11 @@ from treering.format.frames import (
     skippable,
     skippable_payload,
 )
+from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.line import FORMAT_VERSION, split_lines
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
+from treering.format.references import MASK_ALL
 from treering.kinds import Kind
 
 FRAME_BYTES: Final = 1024 * 1024
@@ -56,21 +58,6 @@ _TABLE_ENTRY: Final = struct.Struct("<III")  # compressed size, content size, ch
 _TABLE_FOOTER: Final = struct.Struct("<IBI")  # number of entries, flags, magic
 _SKIPPABLE_HEADER_BYTES: Final = 8
 _EMPTY_CHECKSUM: Final = 0x51D8E999  # lower half of the XXH64 of nothing
-
-
-class FrameSpan(msgspec.Struct, frozen=True):
-    """One frame of a segment, and the records in it."""
-
-    start: int
-    """Offset of its first byte in the segment."""
-    end: int
-    """Offset one past its last byte."""
-    first_row: int
-    """How many records of the segment come before it."""
-    rows: int
-    content_size: int
-    crc: int
-    """CRC-32 of its bytes."""
 
 
 class _FrameEntry(NamedTuple):
@@ -98,47 +85,6 @@ class _Index(msgspec.Struct, kw_only=True):
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.
 _version_decoder = msgspec.msgpack.Decoder(_Version)
 _index_decoder = msgspec.msgpack.Decoder(_Index)
-
-
-class Footer(msgspec.Struct, frozen=True, kw_only=True):
-    """The end of a segment: its index, decoded."""
-
-    key: str
-    """For messages."""
-    first: int
-    """Position of the first record."""
-    frames: tuple[FrameSpan, ...]
-    columns: Columns
-
-    @property
-    def end(self) -> int:
-        """One past the position of the last record."""
-        return self.first + self.frames[-1].first_row + self.frames[-1].rows
-
-    def skeletons(self) -> list[Skeleton]:
-        """Return the skeletons of all records, in order of position.
-
-        Raises:
-            CorruptError: The index contradicts itself.
-        """
-        try:
-            skeletons = unpack(self.columns, self.first)
-        except (ValueError, LookupError, TypeError, OverflowError, StopIteration) as error:
-            raise CorruptError(f"index contradicts itself: {error}", kind=Kind.INDEX, key=self.key) from error
-        if self.first + len(skeletons) != self.end:
-            raise CorruptError("index and frames differ in the number of records", kind=Kind.INDEX, key=self.key)
-        return skeletons
-
-    def frame_of(self, at: int) -> FrameSpan:
-        """Return the frame that holds the record at position `at`.
-
-        Raises:
-            UsageError: The segment does not hold it.
-        """
-        if not self.first <= at < self.end:
-            raise UsageError(f"position is not in this segment. at={at}, first={self.first}, end={self.end}")
-        index = bisect_right(self.frames, at - self.first, key=lambda frame: frame.first_row)
-        return self.frames[index - 1]
 
 
 def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None) -> bytes:
@@ -213,7 +159,7 @@ def _encode_table(frames: Iterable[tuple[bytes, int]], index_size: int) -> bytes
     return skippable(_TABLE_KIND, b"".join(entries) + _TABLE_FOOTER.pack(len(entries), _WITH_CHECKSUMS, _TABLE_MAGIC))
 
 
-def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
+def read_footer(suffix: bytes, size: int, *, key: str) -> SegmentIndex | int:
     """Decode the footer of a segment, or return how many of its last bytes are needed for that.
 
     Args:
@@ -244,7 +190,19 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> Footer | int:
         FrameSpan(end - frame.size, end, row - frame.rows, frame.rows, frame.content_size, frame.crc)
         for end, row, frame in zip(ends, rows, map(_FrameEntry._make, index.frames), strict=True)
     ]
-    return Footer(key=key, first=index.first, frames=tuple(spans), columns=index.columns)
+    foreign = bool(index.columns.ids.foreign)
+    # Nothing of this is stored; it is computed from the columns if it is asked for.
+    return SegmentIndex(
+        key=key,
+        version=index.treering,
+        first=index.first,
+        frames=tuple(spans),
+        chunks=(ChunkSpan(0, 0, 0, rows[-1], 0, TIME_MAX, MASK_ALL, 0),),
+        outside=(OutsideSpan(0, 0, 0, "", 0),),
+        foreign=(ForeignSpan(0, 0, 0, 0, 0),) if foreign else (),
+        odd=foreign,
+        columns=index.columns,
+    )
 
 
 def _corrupt(message: str, key: str, offset: int) -> CorruptError:
@@ -319,6 +277,84 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     return lines
 
 
+def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
+    """Decode one chunk of the columns.
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.chunks`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage, or the columns contradict each other.
+    """
+    _require_size(data, span, index)
+    try:
+        rows = Rows(index.columns)
+        parents, targets = len(rows.parents.outside_rows), len(rows.targets.outside_rows)
+    except CONTRADICTIONS as error:
+        raise _contradiction(error, index, span.start) from error
+    if len(rows) != span.rows:
+        raise _contradiction("index and frames differ in the number of records", index, span.start)
+    return Chunk(
+        rows,
+        first_row=span.first_row,
+        first=index.first + span.first_row,
+        back=Back([0] * parents, [0] * targets),
+        referred=None,
+        total=index.rows,
+        key=index.key,
+        offset=span.start,
+    )
+
+
+def _require_size(data: bytes, span: ChunkSpan | OutsideSpan | ForeignSpan, index: SegmentIndex) -> None:
+    if len(data) != span.end - span.start:
+        raise _corrupt("part of the index is not as long as listed", index.key, span.start)
+
+
+def _contradiction(problem: object, index: SegmentIndex, offset: int) -> CorruptError:
+    return CorruptError(f"index contradicts itself: {problem}", kind=Kind.INDEX, key=index.key, offset=offset)
+
+
+def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Outside]:
+    """Return the references of one block to ids that no record of the segment has, ordered by (id, row).
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.outside`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage.
+    """
+    _require_size(data, span, index)
+    chunk = read_chunk(b"", index.chunks[0], index)
+    ids = set(chunk.ids)
+    found = [
+        Outside(text, each.row, each.code)
+        for each in chunk.references()
+        if each.target is None and (text := chunk.reference(each.row, each.code)) not in ids
+    ]
+    return sorted(found)
+
+
+def read_foreign(data: bytes, span: ForeignSpan, index: SegmentIndex) -> list[tuple[int, int]]:
+    """Return (hash of the id, row) of the records in one block whose ids are not ours, in order.
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.foreign`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage.
+    """
+    _require_size(data, span, index)
+    chunk = read_chunk(b"", index.chunks[0], index)
+    return sorted((zlib.crc32(text), row) for row, text in chunk.foreign())
+
+
 def read_segment(data: bytes, *, key: str) -> list[bytes]:
     """Return all lines of a segment, after its frames, index and seek table were checked against each other.
 
@@ -334,10 +370,23 @@ def read_segment(data: bytes, *, key: str) -> list[bytes]:
     lines = [
         line for frame, span in zip(frames, footer.frames, strict=True) for line in read_frame(frame, span, key=key)
     ]
-    if _skeletons(lines, key=key) != footer.skeletons():
+    if _skeletons(lines, key=key) != skeletons_of(data, footer):
         raise _corrupt("index and records differ", key, footer.frames[-1].end)
     contents = (span.content_size for span in footer.frames)
     index_size = len(data) - footer.frames[-1].end - _table_bytes(len(frames) + 1)
     if not data.endswith(_encode_table(zip(frames, contents, strict=True), index_size)):
         raise _corrupt("seek table and frames differ", key, footer.frames[-1].end + index_size)
     return lines
+
+
+def skeletons_of(data: bytes, index: SegmentIndex) -> list[Skeleton]:
+    """Return the skeletons of all records of a whole segment, in order.
+
+    Raises:
+        CorruptError: Damage, or the columns contradict each other.
+    """
+    return [
+        skeleton
+        for span in index.chunks
+        for skeleton in read_chunk(data[span.start : span.end], span, index).skeletons()
+    ]

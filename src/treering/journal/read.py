@@ -17,10 +17,11 @@ import msgspec
 
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import Burials
+from treering.format.index import FrameSpan, SegmentIndex
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Tail
-from treering.format.segment import FOOTER_GUESS_BYTES, Footer, FrameSpan, read_footer, read_frame, read_segment
+from treering.format.segment import FOOTER_GUESS_BYTES, read_chunk, read_footer, read_frame, read_segment
 from treering.journal.limits import Attempts
 from treering.journal.register import TailRegister
 from treering.journal.resume import resume
@@ -42,6 +43,23 @@ class Segment(msgspec.Struct, frozen=True):
     size: int
     """Bytes as stored."""
     name: SegmentName
+
+
+class Footer(msgspec.Struct, frozen=True):
+    """The end of a segment: its index, and the bytes that were read with it."""
+
+    index: SegmentIndex
+    suffix: bytes
+    """The last bytes of the segment. Chunks may be among them, as their columns lie before the index."""
+    size: int
+    """Bytes of the whole segment."""
+
+    def held(self, start: int, end: int) -> bytes | None:
+        """The bytes from `start` to `end`, if they were read with the index; nothing is always held."""
+        first = self.size - len(self.suffix)
+        if start == end:
+            return b""
+        return self.suffix[start - first : end - first] if start >= first else None
 
 
 class Survey(msgspec.Struct, frozen=True):
@@ -215,28 +233,50 @@ def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
     rows: list[Skeleton] = []
     for start in range(0, len(segments), PARALLEL_GETS_MAX):
         batch = segments[start : start + PARALLEL_GETS_MAX]
-        for footer in (yield from footers(batch)):
-            new = footer.skeletons()
-            rows += new[len(rows) - footer.first :]  # rule: read-once
+        for footer in (yield from _with_chunks((yield from footers(batch)))):
+            new = _all_skeletons(footer)
+            rows += new[len(rows) - footer.index.first :]  # rule: read-once
     return rows
 
 
+def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
+    """Read what is missing of the chunks of some segments, in parallel: at most one GET each."""
+    spans = [(footer.index.chunks[0].start, footer.index.chunks[-1].end) for footer in found]
+    wanted = [number for number, span in enumerate(spans) if found[number].held(*span) is None]
+    gets = tuple(
+        Get(found[number].index.key, start=spans[number][0], end=found[number].size - len(found[number].suffix))
+        for number in wanted
+    )
+    answers = (yield gets) if gets else ()
+    whole = list(found)
+    for number, answer in zip(wanted, answers, strict=True):
+        footer = found[number]
+        whole[number] = Footer(footer.index, checked(answer, Found).data + footer.suffix, footer.size)
+    return whole
+
+
+def _all_skeletons(footer: Footer) -> list[Skeleton]:
+    index = footer.index
+    pieces = [(span, footer.held(span.start, span.end)) for span in index.chunks]
+    return [row for span, piece in pieces for row in read_chunk(piece or b"", span, index).skeletons()]
+
+
 def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
-    """Read the footers of some segments, in parallel: one GET each, two where the footer is large."""
+    """Read the ends of some segments, in parallel: one GET each, two where the index is large."""
     wanted = {segment.key: min(FOOTER_GUESS_BYTES, segment.size) for segment in segments}
     done: dict[str, Footer] = {}
     while missing := [segment for segment in segments if segment.key not in done]:
         answers = yield tuple(Get(segment.key, start=-wanted[segment.key]) for segment in missing)
         for segment, answer in zip(missing, answers, strict=True):
             found = checked(answer, Found)
-            footer = read_footer(found.data, found.size, key=segment.key)
-            if isinstance(footer, Footer):
-                _require_positions(segment, footer.first, footer.end - footer.first)
-                done[segment.key] = footer
-            elif footer <= wanted[segment.key]:
+            index = read_footer(found.data, found.size, key=segment.key)
+            if isinstance(index, SegmentIndex):
+                _require_positions(segment, index.first, index.rows)
+                done[segment.key] = Footer(index, found.data, found.size)
+            elif index <= wanted[segment.key]:
                 raise CorruptError("the footer is longer than the object", kind=Kind.FOOTER, key=segment.key)
             else:
-                wanted[segment.key] = footer
+                wanted[segment.key] = index
     return [done[segment.key] for segment in segments]
 
 
@@ -275,11 +315,12 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
         CorruptError: One is damaged.
     """
     segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
-    feet = dict(zip(segments, (yield from footers(list(segments.values()))), strict=True))
+    found_footers = yield from footers(list(segments.values()))
+    indexes = {key: footer.index for key, footer in zip(segments, found_footers, strict=True)}
     spans: dict[tuple[str, int], FrameSpan] = {}
     for at in positions:
         key = where.holding(at).key
-        span = feet[key].frame_of(at)
+        span = indexes[key].frame_of(at)
         spans[key, span.start] = span
     found: dict[int, bytes] = {}
     jobs = list(spans.items())
@@ -288,7 +329,7 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
         answers = yield tuple(Get(key, start=span.start, end=span.end) for (key, _), span in batch)
         for ((key, _), span), answer in zip(batch, answers, strict=True):
             lines = read_frame(checked(answer, Found).data, span, key=key)
-            first = feet[key].first + span.first_row
+            first = indexes[key].first + span.first_row
             here = [at for at in positions if first <= at < first + len(lines)]
             found |= {at: where.burials.bury(lines[at - first], at) for at in here}  # rule: bury-on-read
     return found

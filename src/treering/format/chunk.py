@@ -1,0 +1,246 @@
+"""A chunk: consecutive rows of a segment, read without the others, with what they point to and what points to them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from treering.errors import CorruptError, UsageError
+from treering.format.columns import ReferenceColumn, Rows
+from treering.format.record import Skeleton
+from treering.format.references import CHILD, CODES, code_of
+from treering.kinds import Kind
+
+CONTRADICTIONS: Final = (ValueError, LookupError, TypeError, OverflowError)
+"""What decoding columns raises if they do not fit together."""
+
+
+class Referrer(NamedTuple):
+    """A record that refers to another one of its segment."""
+
+    row: int
+    code: int
+    """How, see `treering.format.references`."""
+
+
+class Outside(NamedTuple):
+    """A reference to an id that no record of the segment has."""
+
+    id: str
+    row: int
+    """Of the record that refers to it."""
+    code: int
+    """How, see `treering.format.references`."""
+
+
+class Reference(NamedTuple):
+    """A record that refers to another one."""
+
+    row: int
+    code: int
+    """How, see `treering.format.references`."""
+    target: int | None
+    """The row with the id meant: the last one in its chunk, else the last one in the segment. None if there is none, or
+    if that is the row itself."""
+
+
+class Back(NamedTuple):
+    """Rows back to what references outside of the chunk mean, in order; 0 where no other row of the segment has it."""
+
+    parents: Sequence[int]
+    targets: Sequence[int]
+
+
+class Referred(NamedTuple):
+    """What points to the rows of a chunk from inside the segment, by column, in order of (target, source)."""
+
+    targets: Sequence[int]
+    """Rows of the chunk, counted from its first one."""
+    distances: Sequence[int]
+    """Rows from there to the one that points to it."""
+    codes: Sequence[int]
+
+
+class Chunk:
+    """Consecutive rows of a segment; all rows are counted from the beginning of the segment.
+
+    Args:
+        rows: The columns.
+        first_row: The row of the segment that is the first one here.
+        first: Its position in the journal.
+        back: Where references outside of the chunk point to.
+        referred: What points to these rows; None if the chunk is the whole segment: then it is computed when needed.
+        total: Number of rows of the segment.
+        key: For messages.
+        offset: For messages: where the chunk lies.
+
+    Raises:
+        CorruptError: These contradict each other. Every method may raise it: texts are decoded when asked for.
+    """
+
+    def __init__(
+        self,
+        rows: Rows,
+        *,
+        first_row: int,
+        first: int,
+        back: Back,
+        referred: Referred | None,
+        total: int,
+        key: str,
+        offset: int,
+    ) -> None:
+        self.first = first
+        self.first_row = first_row
+        self._rows = rows
+        self._back = back
+        self._referred = referred
+        self._key, self._offset = key, offset
+        for column, steps in ((rows.parents, back.parents), (rows.targets, back.targets)):
+            if len(steps) != len(column.outside_rows) or not all(
+                0 <= first_row + row - step < total for row, step in zip(column.outside_rows, steps, strict=True)
+            ):
+                raise self._corrupt("reference to a row that is not there")
+        if referred is not None:
+            self._check(referred, total)
+
+    def _check(self, referred: Referred, total: int) -> None:
+        targets, distances, codes = referred
+        if not len(targets) == len(distances) == len(codes):
+            raise self._corrupt("columns of referrers differ in length")
+        if not targets:
+            return
+        sources = [self.first_row + target + distance for target, distance in zip(targets, distances, strict=True)]
+        pairs = list(zip(targets, sources, strict=True))
+        if not (
+            targets[0] >= 0
+            and targets[-1] < len(self)
+            and min(sources) >= 0
+            and max(sources) < total
+            and min(codes) >= 0
+            and max(codes) < len(CODES)
+            and pairs == sorted(pairs)
+        ):
+            raise self._corrupt("referrer that is not there, or out of order")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def rows(self) -> range:
+        """The rows of the segment that are here."""
+        return range(self.first_row, self.first_row + len(self))
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of all rows, in order."""
+        try:
+            return self._rows.ids.unpack()[0]
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def id(self, row: int) -> str:
+        """Return the id of a row.
+
+        Raises:
+            UsageError: The row is not here; so all methods that take a row.
+        """
+        place = self._place(row)
+        try:
+            return self._rows.ids[place]
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def find(self, identifier: str) -> int | None:
+        """Return the row with this id, the last one if there are several, or None."""
+        place = self._rows.ids.find(identifier)
+        return None if place is None else self.first_row + place
+
+    def skeleton(self, row: int) -> Skeleton:
+        """Return the skeleton of a row."""
+        place = self._place(row)
+        try:
+            return self._rows.skeleton(place, self.first + place)
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def skeletons(self) -> list[Skeleton]:
+        """Return the skeletons of all rows, in order."""
+        try:
+            return self._rows.skeletons(self.first)
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def parent_row(self, row: int) -> int | None:
+        """Return the row that the parent of a row is in; None if it has none, or none in this segment.
+
+        If several rows have the id, it is the last one of the chunk, else the last one of the segment; None if that is
+        the row itself. So it is with targets.
+        """
+        return self._row_of(self._rows.parents, self._back.parents, self._place(row))
+
+    def target_row(self, row: int) -> int | None:
+        """Return the row that the target of a row is in; None if it has none, or none in this segment."""
+        return self._row_of(self._rows.targets, self._back.targets, self._place(row))
+
+    def referrers(self, row: int) -> list[Referrer]:
+        """Return what refers to a row from inside the segment, in order: nodes by their parent, others by target."""
+        place = self._place(row)
+        targets, distances, codes = self._referred or self._compute_referred()
+        start, end = bisect_left(targets, place), bisect_right(targets, place)
+        return [Referrer(row + distances[number], codes[number]) for number in range(start, end)]
+
+    def references(self) -> Iterator[Reference]:
+        """Yield the rows that refer to another one, as those that `referrers` and the blocks outside tell of."""
+        by_name = [code_of(name[0], name[1]) for name in self._rows.names]
+        parents, targets = self._rows.parents, self._rows.targets
+        for place, name in enumerate(self._rows.codes):
+            code = by_name[name]
+            if code is None:
+                continue
+            column, back = (parents, self._back.parents) if code == CHILD else (targets, self._back.targets)
+            if column.distances[place]:
+                yield Reference(self.first_row + place, code, self._row_of(column, back, place))
+
+    def reference(self, row: int, code: int) -> str:
+        """Return the id that a row refers to in the way that `code` says.
+
+        Raises:
+            UsageError: It does not.
+        """
+        place = self._place(row)
+        column = self._rows.parents if code == CHILD else self._rows.targets
+        try:
+            text = column.text(place, self._rows.ids)
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+        if text is None:
+            raise UsageError(f"row refers to nothing. row={row}, code={code}")
+        return text
+
+    def foreign(self) -> list[tuple[int, bytes]]:
+        """Return the rows whose ids are not ours, and these ids as columns hold them."""
+        return [(self.first_row + place, text) for place, text in self._rows.ids.foreign()]
+
+    def _compute_referred(self) -> Referred:
+        found = sorted((each.target, each.row, each.code) for each in self.references() if each.target is not None)
+        targets = [target - self.first_row for target, _, _ in found]
+        self._referred = Referred(targets, [row - target for target, row, _ in found], [code for *_, code in found])
+        return self._referred
+
+    def _row_of(self, column: ReferenceColumn, back: Sequence[int], place: int) -> int | None:
+        distance = column.distances[place]
+        if distance == len(self):
+            distance = back[column.place_outside(place)]
+        return self.first_row + place - distance if distance else None
+
+    def _place(self, row: int) -> int:
+        place = row - self.first_row
+        if not 0 <= place < len(self):
+            raise UsageError(f"row is not in this chunk. row={row}, first={self.first_row}, rows={len(self)}")
+        return place
+
+    def _corrupt(self, problem: object) -> CorruptError:
+        message = f"index contradicts itself: {problem}"
+        return CorruptError(message, kind=Kind.INDEX, key=self._key, offset=self._offset)

@@ -1,0 +1,81 @@
+"""What points to a record: which field of which type is a reference, and what a reader of it looks for.
+
+A reference is the parent of a node, and the target of a checkpoint, note or edit. The parent of a checkpoint is none,
+nor is anything in a head record or in a record of an unknown type: nobody asks for those from the other end.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from treering.format.record import Skeleton
+
+CHILD: Final = 0
+"""A node, which refers to its parent. All other records refer to their target."""
+CHECKPOINT: Final = 1
+LABEL: Final = 2
+NOTE: Final = 3
+"""A note that is no label."""
+AMEND: Final = 4
+RETRACT: Final = 5
+PRUNE: Final = 6
+EDIT: Final = 7
+"""An edit of another kind."""
+CODES: Final = range(8)
+
+HAS_ROOT: Final = 1 << 0
+"""A node without a parent."""
+HAS_COMPACTION: Final = 1 << 1
+HAS_CHECKPOINT: Final = 1 << 2
+HAS_LABEL: Final = 1 << 3
+HAS_NOTE: Final = 1 << 4
+"""A note that is no label."""
+HAS_EDIT: Final = 1 << 5
+"""An edit that is no prune."""
+HAS_PRUNE: Final = 1 << 6
+HAS_HEAD: Final = 1 << 7
+"""A head record."""
+MASK_ALL: Final = (1 << 8) - 1
+"""Anything may occur."""
+
+_BY_KIND: Final = {
+    ("note", "label"): LABEL,
+    ("edit", "amend"): AMEND,
+    ("edit", "retract"): RETRACT,
+    ("edit", "prune"): PRUNE,
+}
+_BY_TYPE: Final = {"node": CHILD, "checkpoint": CHECKPOINT, "note": NOTE, "edit": EDIT}
+_BIT_OF_CODE: Final = {
+    CHECKPOINT: HAS_CHECKPOINT,
+    LABEL: HAS_LABEL,
+    NOTE: HAS_NOTE,
+    AMEND: HAS_EDIT,
+    RETRACT: HAS_EDIT,
+    PRUNE: HAS_PRUNE,
+    EDIT: HAS_EDIT,
+}
+
+
+def code_of(type_: str, kind: str) -> int | None:
+    """Return how a record of this type and kind refers to another one, or None if it does not."""
+    return _BY_KIND.get((type_, kind), _BY_TYPE.get(type_))
+
+
+def reference_of(skeleton: Skeleton) -> str | None:
+    """Return the id that a record refers to, or None."""
+    if skeleton.type == "node":
+        return skeleton.parent
+    return skeleton.target if skeleton.type in _BY_TYPE else None
+
+
+def mask_of(skeletons: list[Skeleton]) -> int:
+    """Return the bits of what occurs among some records."""
+    mask = 0
+    for skeleton in skeletons:
+        if skeleton.type == "node":
+            mask |= (skeleton.parent is None and HAS_ROOT) | (skeleton.kind == "compaction" and HAS_COMPACTION)
+        elif skeleton.type == "head":
+            mask |= HAS_HEAD
+        else:
+            mask |= _BIT_OF_CODE.get(code_of(skeleton.type, skeleton.kind), 0)  # type: ignore[arg-type]
+    return mask
