@@ -37,7 +37,7 @@ from treering.programs import (
     load_messages as _load_messages,
     load_policies as _load_policies,
 )
-from treering.session.hooks import Hook, Hooks
+from treering.session.options import Hook, Hooks
 from treering.transcript.node import (
     HERE,
     Draft,

@@ -26,7 +26,7 @@ class Hops(NamedTuple):
     files: int
 
 
-BUDGETS = {"append": Hops(121, 41), "branch": Hops(153, 42), "resume": Hops(176, 43)}
+BUDGETS = {"append": Hops(117, 38), "branch": Hops(151, 39), "resume": Hops(172, 41)}
 
 
 def hops(call: Callable[[], object]) -> Hops:

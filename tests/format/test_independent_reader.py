@@ -19,8 +19,8 @@ import treering
 from treering.api.store import Store
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, UsageError
-from treering.session.agent_state import decoded_manager, decoded_state
 from treering.session.content import Restored
+from treering.session.payload import decoded_manager, decoded_state
 from treering.session.reader import Reader
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Steps

@@ -16,7 +16,7 @@ from treering import KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import HeadMovedError
-from treering.session.agent_state import decoded_state
+from treering.session.payload import decoded_state
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
 

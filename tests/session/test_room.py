@@ -481,7 +481,7 @@ def test_messages_that_could_not_be_read_are_read_by_the_next_look(backend: Back
     theirs.seal()
     theirs.append("beside")
     reader = ours._known
-    run(reader.fence.catch_up(), backend.driver())
+    run(reader.replica.catch_up(), backend.driver())
     assert reader.replica.state.lacks_lines
     with pytest.raises(treering.UnavailableError, match="refresh"):
         _ = ours.context

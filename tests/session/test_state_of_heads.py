@@ -15,7 +15,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
-from treering.session.agent_state import decoded_manager, decoded_state
+from treering.session.payload import decoded_manager, decoded_state
 from treering.session.reader import Readable
 from treering.session.writer import Writer
 from treering.storage.memory import MemoryDriver

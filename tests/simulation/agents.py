@@ -140,7 +140,7 @@ class Agents(Actors):
         """
         options = Options(shared=shared, durability="turn" if turns else "sync")
         writer = Writer(self.keys, find_policy(POLICY), self.card(), options, _nothing)
-        self._told[writer.fence.nonce] = []
+        self._told[writer.replica.nonce] = []
         try:
             yield from self._open(writer)
             if self.strict:
@@ -175,11 +175,11 @@ class Agents(Actors):
             tail, log = writer.replica.view.tail, self.ghost.logs[writer.replica.view.life]
             lines = (*log[: tail.header.base], *tail.lines)
             shown = tuple(map(self.ghost.id_of, lines))
-        self._looked[writer.fence.nonce] = moment, shown
+        self._looked[writer.replica.nonce] = moment, shown
 
     def _was_shown(self, writer: Writer, record: Record) -> bool:
         """Whether a record existed when a writer last read the registers."""
-        return self._looked[writer.fence.nonce][1][record.at : record.at + 1] == (record.id,)
+        return self._looked[writer.replica.nonce][1][record.at : record.at + 1] == (record.id,)
 
     # what agents do
 
@@ -202,7 +202,7 @@ class Agents(Actors):
 
     def _say(self, writer: Writer) -> Steps[None]:
         messages = [user(self._content()) for _ in range(self.rng.choice((1, 1, 2)))]
-        self._told[writer.fence.nonce].append((yield from conversation.append(writer, *messages)).node)
+        self._told[writer.replica.nonce].append((yield from conversation.append(writer, *messages)).node)
         if writer.options.durability == "sync":
             self._promised(writer)
 
@@ -211,7 +211,7 @@ class Agents(Actors):
         merge = self.rng.random() < 0.2
         state = {self.rng.choice(KEYS): self._mark()} | ({} if merge else self._shown(writer))
         done = yield from conversation.commit(writer, messages, state=state, merge=merge)
-        self._told[writer.fence.nonce] += done.nodes
+        self._told[writer.replica.nonce] += done.nodes
         self._promised(writer)
 
     def _shown(self, writer: Writer) -> dict[str, str]:
@@ -251,7 +251,7 @@ class Agents(Actors):
     def _refresh(self, writer: Writer) -> Steps[None]:
         moment = self.ghost.now()
         yield from writer.refresh()
-        if writer.fence.stopped is None:  # who was stopped stays so
+        if writer.replica.stopped is None:  # who was stopped stays so
             self._note_looked(writer, moment)
 
     def _seal(self, writer: Writer) -> Steps[None]:
@@ -365,18 +365,20 @@ class Agents(Actors):
 
     def _promised(self, writer: Writer) -> None:
         """All that a writer was told is recorded is; what it put off until now, too."""
-        for name in self._told[writer.fence.nonce]:
+        for name in self._told[writer.replica.nonce]:
             self.ghost.acknowledge(writer.replica.view.life, [name])
-        self._told[writer.fence.nonce].clear()
+        self._told[writer.replica.nonce].clear()
 
     def _check_refusal(self, writer: Writer) -> None:
         """An exclusive writer is refused only because somebody else wrote."""
         if writer.options.shared or not writer.replica.exists:
             return
-        moment, shown = self._looked[writer.fence.nonce]
+        moment, shown = self._looked[writer.replica.nonce]
         for life, ids in self.ghost.states_since(moment):
             new = (name for at, name in enumerate(ids) if shown[at : at + 1] != (name,))
-            if life == writer.replica.view.life and any(self.ghost.authors[name] != writer.fence.nonce for name in new):
+            if life == writer.replica.view.life and any(
+                self.ghost.authors[name] != writer.replica.nonce for name in new
+            ):
                 return
         self.ghost.problems.append("an exclusive writer was refused, though nobody else wrote")
 
@@ -384,7 +386,7 @@ class Agents(Actors):
         """Whatever a writer folded as its own is durable; an exclusive one has nothing of others in between."""
         if not writer.replica.exists:
             return
-        life, mine = writer.replica.view.life, f"{writer.fence.nonce}."
+        life, mine = writer.replica.view.life, f"{writer.replica.nonce}."
         overtaken = False
         for line in self.ghost.logs[life][: writer.replica.state.end]:
             record = decode_record(line)
@@ -401,7 +403,7 @@ class Agents(Actors):
 
         One that met other writers behind its last append, and has to stop, shows what it stood on then.
         """
-        state, alone = writer.replica.state, not (writer.options.shared or writer.fence.met)
+        state, alone = writer.replica.state, not (writer.options.shared or writer.replica.met)
         if writer.replica.exists:
             there = {self.ghost.id_of(line) for line in self.ghost.logs[writer.replica.view.life]}
             for node in (*state.heads.heads.values(), *state.context.nodes):

@@ -12,9 +12,9 @@ from treering import store
 from treering.errors import UsageError
 from treering.format.erasure import Erased
 from treering.kinds import Kind
-from treering.session.agent_state import decoded_manager, decoded_state, erased_state
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
+from treering.session.payload import decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable
 from treering.storage.effects import Job
 from treering.store.place import Opened

@@ -16,8 +16,8 @@ from treering.cli.output import Cell, Field, Output, id_cell, raw
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
-from treering.session.agent_state import decoded_state
 from treering.session.content import ContextItem
+from treering.session.payload import decoded_state
 from treering.session.reader import Readable
 from treering.storage.requests import Steps
 

@@ -195,12 +195,14 @@ def _fenced(
             state=tuple(sorted(wanted.state, key=by_name)),
             end=writer.replica.view.end if wanted.state else 0,
         )
-        writer.fence.check()  # before starting what this handle could not finish
+        writer.replica.check()  # before starting what this handle could not finish
         view = yield from fence(writer.replica.view, erasure, nonce=new_nonce())
         if view is not None:
-            writer.fence.absorb(view)
+            writer.replica.absorb(view)
+            writer.replica.check()
             return len(search.records)
-        yield from writer.fence.catch_up()
+        yield from writer.replica.catch_up()
+        writer.replica.check()
 
 
 def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, Erased]]:

@@ -24,7 +24,6 @@ from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.creation import Creation
-from treering.session.fence import Fence
 from treering.session.options import Options
 from treering.session.position import Mark, Position
 from treering.session.replica import Replica
@@ -77,7 +76,6 @@ class Appender:
         blobs: Its large parts.
         position: Where the handle stands.
         upkeep: Seals and snapshots when an append makes them due.
-        fence: Detects other writers.
         creation: Creates the session if it does not exist yet.
         options: How the session was opened.
         save: Makes a savepoint of the whole handle.
@@ -90,7 +88,6 @@ class Appender:
         position: Position,
         *,
         upkeep: Upkeep,
-        fence: Fence,
         creation: Creation,
         options: Options,
         save: Callable[[], None],
@@ -99,7 +96,6 @@ class Appender:
         self._blobs = blobs
         self._position = position
         self._upkeep = upkeep
-        self._fence = fence
         self._creation = creation
         self._options = options
         self._save = save
@@ -107,20 +103,13 @@ class Appender:
         """Buffered drafts, see `holds_back`."""
         self.count = 0
         """How many appends were sent."""
-        self._pending: Pending | None = None
-
-    def mark(self) -> tuple[tuple[Draft, ...], Pending | None]:
-        """Return what `go_back` needs: the buffered drafts, and the append whose outcome is unknown."""
-        return self.buffered, self._pending
-
-    def go_back(self, mark: tuple[tuple[Draft, ...], Pending | None]) -> None:
-        """Restore what `mark` returned."""
-        self.buffered, self._pending = mark
+        self.pending: Pending | None = None
+        """The last append, if its outcome is unknown; see `settle`."""
 
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
-        pending = self._pending.planned.buffered if self._pending is not None else ()
+        pending = self.pending.planned.buffered if self.pending is not None else ()
         return (*pending, *self.buffered)
 
     def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
@@ -129,17 +118,12 @@ class Appender:
         Args:
             records: The records to come; the summary of a newly created session is made of them.
         """
-        self._fence.check()
+        self._replica.check()
         if not self._replica.exists:
             self._upkeep.trust((yield from self._creation.create(records)))
         yield from self._upkeep.require_one_moment()
-        if self._pending is not None:
+        if self.pending is not None:
             yield from self.settle()
-
-    @property
-    def is_unsettled(self) -> bool:
-        """Whether the outcome of the last append is unknown; see `settle`."""
-        return self._pending is not None
 
     def settle(self) -> Steps[bool]:
         """Find out the outcome of the last append, if it is unknown; true if it was recorded.
@@ -148,10 +132,10 @@ class Appender:
             UnavailableError: The store still does not answer.
             ConflictError: Another writer recorded something meanwhile, and this session is exclusive.
         """
-        if self._pending is not None:
-            pending = self._pending
+        if self.pending is not None:
+            pending = self.pending
             outcome = yield from journal.append.settle(pending.view, by=pending.by, nonce=new_nonce())
-            self._pending = None
+            self.pending = None
             if isinstance(outcome, journal.append.Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
             elif pending.planned.moved:  # the handle may have moved since, by a refresh
@@ -177,7 +161,7 @@ class Appender:
             ConflictError: Another writer holds this session; nothing of ours was written.
             UnavailableError: The store did not answer. The records may be in the journal; the next call finds out.
         """
-        if not self._upkeep.may_write or self._pending is not None or self._fence.is_closed:
+        if not self._upkeep.may_write or self.pending is not None or self._replica.is_stopped:
             yield from self._make_ready(plan)
         attempts = Attempts(self._replica.keys.tail)
         while attempts.another():
@@ -208,14 +192,15 @@ class Appender:
     def _was_outdated(self, error: TreeringError, seen: View | None, end: int) -> Steps[bool]:
         """Whether a plan failed on outdated knowledge; in a shared session this reads the registers again."""
         if self._replica.known_view is seen and self._options.shared and isinstance(error, HeadMovedError):
-            yield from self._fence.catch_up()
+            yield from self._replica.catch_up()
+            self._replica.check()
         return self._moved_on(seen, end)
 
     def _moved_on(self, seen: View | None, end: int) -> bool:
         """Whether the session changed since it was seen; stops an exclusive handle that meets another writer."""
         if self._replica.known_view is seen:
             return False
-        self._fence.check()  # rule: stop-while-planning
+        self._replica.check()  # rule: stop-while-planning
         return seen is None or self._replica.state.end != end or self._replica.epoch != seen.epoch
 
     def _make_ready(self, plan: Callable[[], Steps[Planned]]) -> Steps[None]:
@@ -239,9 +224,9 @@ class Appender:
     def _append(self, planned: Planned) -> Steps[Landed | Overtaken]:
         self.count += 1
         view = self._replica.view
-        by = f"{self._fence.nonce}.{self.count}.{view.end}"
+        by = f"{self._replica.nonce}.{self.count}.{view.end}"
         # until there is an answer, even if the caller gives up
-        self._pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
+        self.pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
         self.buffered = self.buffered[len(planned.buffered) :]
         self._save()
         try:
@@ -254,7 +239,7 @@ class Appender:
             return (yield from self._append_to_sealed(planned))
         if isinstance(outcome, journal.append.Overtaken):
             self._withdraw(planned)
-        self._pending = None
+        self.pending = None
         return outcome
 
     def _append_to_sealed(self, planned: Planned) -> Steps[Landed | Overtaken]:
@@ -269,7 +254,7 @@ class Appender:
 
     def _withdraw(self, planned: Planned) -> None:
         """Keep the drafts buffered: nothing of this append was written."""
-        self._pending = None
+        self.pending = None
         self.buffered = (*planned.buffered, *self.buffered)
 
     def _take(self, outcome: Landed | Overtaken, planned: Planned) -> None:
@@ -295,7 +280,7 @@ class Appender:
             self._position.follow_head(blindly=self._position.behind)  # an earlier append of ours arrived late
         self._save()
         if not landed:
-            self._fence.check()
+            self._replica.check()
 
     def _fold(self, outcome: Landed | Overtaken) -> bool:
         """Fold the new records; true if another writer recorded some of them."""
@@ -309,7 +294,7 @@ class Appender:
         new = self._replica.absorb(view)
         late = {record.id for record in new}
         self.buffered = tuple([draft for draft in self.buffered if draft.id not in late])
-        return self._fence.is_foreign(new)
+        return self._replica.is_foreign(new)
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
         """Whether the options of this session have `drafts` buffered for now."""

@@ -10,9 +10,9 @@ from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import Skeleton, encode_record, skeleton_of_record
 from treering.kinds import Kind
-from treering.session.basis import Place
 from treering.session.content import ContextItem, Restored
 from treering.session.pairs import require_calls, whole
+from treering.session.position import Place
 from treering.session.recording import Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps

@@ -12,7 +12,6 @@ from treering.ids import new_nonce
 from treering.journal.resume import resume
 from treering.session.blobs import Blobs
 from treering.session.content import Content
-from treering.session.fence import Fence
 from treering.session.options import Options
 from treering.session.position import Position
 from treering.session.replica import Replica
@@ -29,7 +28,6 @@ class Creation:
         content: What its records hold.
         blobs: Its large parts.
         position: Where the handle stands.
-        fence: Detects other writers.
         options: How the session was opened.
         card: The summary of the new session.
         prepare: Called before this handle first writes to the store.
@@ -42,7 +40,6 @@ class Creation:
         blobs: Blobs,
         *,
         position: Position,
-        fence: Fence,
         options: Options,
         card: Card,
         prepare: Callable[[], Steps[None]],
@@ -51,7 +48,6 @@ class Creation:
         self._content = content
         self._blobs = blobs
         self._position = position
-        self._fence = fence
         self._options = options
         self.card = card if options.redaction is None else options.redaction.card(card)
         self._prepare = prepare
@@ -65,7 +61,7 @@ class Creation:
         self.is_new = True
         self._replica.forget(self.card)
         self._blobs.at_hand = {}
-        self._fence.accept()
+        self._replica.met = False
         self._position.follow_head()
 
     def create(self, records: Sequence[Record]) -> Steps[str]:
@@ -95,11 +91,11 @@ class Creation:
                 return ""
             view = yield from resume(keys)
             if view.life not in self._lives:
-                self._fence.stop(error)
+                self._replica.stop(error)
                 raise
         if view.end and not self._options.shared:
-            self._fence.stop()
-            self._fence.check()
+            self._replica.stop()
+            self._replica.check()
         self._replica.begin(view)
         self._position.follow_head()
         return view.life if view.life in self._lives else ""

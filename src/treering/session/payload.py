@@ -1,4 +1,4 @@
-"""Convert between callers' values and record bodies: tagged values, blobs, and unknown fields of foreign files.
+"""Convert between callers' values and what records hold: tagged values, blobs, unknown fields of foreign files, state.
 
 A body is the payload, or a payload and its source, see `treering.format.foreign`, or the mark of an erased payload.
 """
@@ -6,11 +6,13 @@ A body is the payload, or a payload and its source, see `treering.format.foreign
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any
 
 from msgspec import Raw
 
 from treering.format import blobs, values
-from treering.format.erasure import erased_of, is_erased
+from treering.format.erasure import Erased, erased_of, is_erased
 from treering.format.foreign import join_source, split_source
 from treering.transcript.node import Draft
 
@@ -74,3 +76,19 @@ def decode_source(body: bytes, stored: Mapping[str, bytes | None]) -> object | N
 def blobs_in(body: bytes) -> set[str]:
     """Return the digests of the blobs that a body refers to."""
     return blobs.blob_refs_in(body)
+
+
+def decoded_state(state: Mapping[str, bytes]) -> Mapping[str, Any]:
+    """State values as the agent handed them in; those that were erased are left out."""
+    return MappingProxyType({key: values.decode(value) for key, value in state.items() if not is_erased(value)})
+
+
+def decoded_manager(manager: bytes | None) -> object:
+    """The state of a conversation manager as it was handed in; None if there is none, or it was erased."""
+    return None if manager is None or is_erased(manager) else values.decode(manager)
+
+
+def erased_state(state: Mapping[str, bytes], manager: bytes | None) -> Mapping[str | None, Erased]:
+    """Return what remains of erased state values, by key; the key None is the state of the conversation manager."""
+    left: dict[str | None, Erased] = {key: erased_of(value) for key, value in state.items() if is_erased(value)}
+    return MappingProxyType(left | ({None: erased_of(manager)} if manager is not None and is_erased(manager) else {}))

@@ -1,19 +1,30 @@
-"""Where a handle stands: on a node and on a checkpoint of one head, whatever other writers added there since.
+"""Where a handle stands, and where its new records go: on its own head, or beside it if another writer moved that on.
 
-Rule 1: the context and state that a caller sees change when it refreshes, navigates or records something. They do not
-change because a call found records of another writer.
+Rule 1: a handle stands on a node and on a checkpoint: those that its caller saw when it opened, refreshed or navigated
+the session, and what the handle recorded since. Records of other writers, found by whichever call, change neither.
 Rule 2: the position of a handle is local to it: `latest` holds only what every reader gets by folding the records.
+Rule 3: new nodes continue the handle's node. If another writer moved the head on, they begin a head of their own.
+Rule 4: a checkpoint with content (state, context, a label, ...) continues the handle's checkpoint. If the head has a
+newer one with other content, the new one begins a head of its own: it may be based on what the newer one replaced.
+Rule 5: records without such content conflict with nothing. A checkpoint made by a schedule continues the newest one.
+Rule 6: if the caller expects another place (`expect`, `expect_checkpoint`), the call raises and records nothing.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from treering.checkpoint.checkpoint import Checkpoint
-from treering.session.content import Content
+from treering.errors import HeadMovedError, NotFoundError
+from treering.kinds import Kind
+from treering.session.content import Content, Restored
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
+from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
+
+if TYPE_CHECKING:
+    from treering.session.writer import Writer
 
 Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, bool]
 """What `Position.go_back` restores."""
@@ -84,10 +95,10 @@ class Position:
     def is_known(self) -> bool:
         """The context and the state at this position are known."""
         state = self._replica.state
-        if not self._replica.exists:
+        if self._replica.known_view is None:
             return True
-        told = state.context_at == self.node and self.checkpoint_id == _id_of(state.checkpoint)
-        return told and not state.lacks_lines
+        stands = self._basis is state.checkpoint or self.checkpoint_id == _id_of(state.checkpoint)
+        return stands and state.context_at == self.node and not state.lacks_lines
 
     def ensure_context(self) -> Steps[None]:
         """Make the context and the state at this position known, wherever other writers moved the head."""
@@ -122,3 +133,135 @@ class Position:
 
 def _id_of(checkpoint: Checkpoint | None) -> str | None:
     return checkpoint.id if checkpoint is not None else None
+
+
+class Wish(NamedTuple):
+    """What the caller asked for and expects of the place."""
+
+    head: str | None = None
+    """Record on this head instead of the handle's."""
+    expect: str | Here | None = HERE
+    """The node that the caller expects the head to point to."""
+    expect_checkpoint: str | Here | None = HERE
+    """The checkpoint that the caller expects to be the newest of the head."""
+    merge: bool = False
+    """Apply the change of state to the newest state, whoever wrote that."""
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether the caller names the place: buffered drafts are then recorded first."""
+        return self.head is not None or self.expect is not HERE or self.expect_checkpoint is not HERE
+
+
+ANYWHERE = Wish()
+"""The place where the handle stands, no expectations."""
+
+
+class Place(NamedTuple):
+    """Where new records go."""
+
+    head: str
+    node: str | None
+    own_head: bool = True
+    """The handle moves to the new records."""
+    newest: Restored | None = None
+    """The basis of a new checkpoint, if it is not the handle's own checkpoint."""
+    caught_up: bool = True
+    """The caller knows the basis or allowed changing it unseen, so the handle moves to the new checkpoint."""
+
+
+def in_hand(writer: Writer, *, says_state: bool = False) -> Place:
+    """The handle's head; or one beside it, if another writer moved that on, or changed its state and this does, too."""
+    there = writer.replica.state.heads.heads.get(writer.position.head)
+    if there != writer.position.node or (says_state and writer.position.behind):
+        return _beside(writer)
+    return Place(writer.position.head, writer.position.node)
+
+
+def find_place(writer: Writer, wish: Wish, *, says_state: bool, adds_nodes: bool, ends: bool) -> Steps[Place]:
+    """Find where new records go.
+
+    Args:
+        writer: Its context is known, see `Position.ensure_context`.
+        wish: What the caller asked for.
+        says_state: The records change the agent's state.
+        adds_nodes: The records include nodes.
+        ends: The records may include a checkpoint.
+
+    Raises:
+        HeadMovedError: The head or its newest checkpoint is not the one the caller expected.
+        NotFoundError: There is no head of that name.
+    """
+    heads = writer.replica.state.heads.heads
+    name = wish.head or writer.position.head
+    there = heads.get(name)
+    if wish.expect is not HERE and there != wish.expect:
+        raise _moved(writer, f"head {name!r} is not where you expected it", wish.expect, there)
+    if name != writer.position.head:
+        if name not in heads:
+            raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
+        return Place(name, there, own_head=False)
+    if there != writer.position.node and wish.expect is HERE and (adds_nodes or not wish.merge):
+        return _beside(writer)
+    if ends or wish.expect_checkpoint is not HERE:
+        return (yield from _find_basis(writer, wish, there, says_state=says_state))
+    return Place(name, there)
+
+
+def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bool) -> Steps[Place]:
+    """Find the basis of a checkpoint, and so its head; `there` is the node that the handle's head points to."""
+    name, known = writer.position.head, writer.position.checkpoint_id
+    newest = known
+    if there != writer.position.node or writer.position.behind:
+        index = yield from writer.replica.index()
+        newest, _ = index.nearest_checkpoint(index.graph.path(there), head=name)
+    if wish.expect_checkpoint not in (HERE, newest):
+        what = f"the newest checkpoint of head {name!r} is not the one you expected"
+        raise _moved(writer, what, wish.expect_checkpoint, newest)
+    if newest == known and there == writer.position.node:
+        return Place(name, there)
+    restored = yield from writer.content.restore(there, head=name)
+    told = wish.merge or wish.expect_checkpoint is not HERE
+    knows = told or newest == known or (there == writer.position.node and _says_the_same(writer, restored))
+    if says_state and not knows:  # rule: state-stands
+        if wish.expect is not HERE:
+            raise _moved(writer, f"another writer committed state on head {name!r} since you looked", known, newest)
+        yield from _require_there(writer)
+        return _beside(writer)
+    return Place(name, there, newest=restored, caught_up=knows)
+
+
+def _says_the_same(writer: Writer, newest: Restored) -> bool:
+    """Whether the newest checkpoint has the state the caller saw: a writer went elsewhere and back, or set a label."""
+    return writer.replica.state.context == newest.context and _state_of(writer.checkpoint) == _state_of(
+        newest.checkpoint
+    )
+
+
+def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | None]:
+    return (checkpoint.state, checkpoint.manager) if checkpoint is not None else ({}, None)
+
+
+def _beside(writer: Writer) -> Place:
+    """A new head beside the handle's; that one's name counts as taken even if nothing is recorded yet."""
+    heads, name = writer.replica.state.heads.heads, writer.position.head
+    if heads.get(name) == writer.position.node:
+        heads = heads | {name: writer.position.node}
+    return Place(Heads(heads).free_name(name), writer.position.node)
+
+
+def _require_there(writer: Writer) -> Steps[None]:
+    """Refuse to continue from a checkpoint that another writer pruned: its state is gone."""
+    index = yield from writer.replica.index()
+    if writer.position.checkpoint_id in index.pruned:
+        raise _moved(
+            writer, "the checkpoint that this session stood on was pruned", writer.position.checkpoint_id, None
+        )
+
+
+def _moved(writer: Writer, what: str, expected: object, got: object) -> HeadMovedError:
+    return HeadMovedError(
+        f"{what}. expected={expected!r}, got={got!r}",
+        key=writer.keys.tail,
+        remedy="refresh, look at what was added, and decide where to go on",
+    )

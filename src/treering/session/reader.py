@@ -10,7 +10,6 @@ from treering.format.paths import SessionKeys
 from treering.session.blobs import Blobs
 from treering.session.content import Content
 from treering.session.replica import Replica
-from treering.session.savepoint import Savepoint
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
@@ -64,7 +63,7 @@ class Reader:
         self.replica = Replica(keys, policy)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
-        self._saved: Savepoint | None = None
+        self._saved = self.replica.mark(), self.blobs.at_hand
 
     @property
     def head(self) -> str:
@@ -106,10 +105,10 @@ class Reader:
         return new or self.replica.state.end > end
 
     def save(self) -> None:
-        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.savepoint`."""
-        self._saved = Savepoint.of(self.replica, self.blobs)
+        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`."""
+        self._saved = self.replica.mark(), self.blobs.at_hand
 
     def roll_back(self) -> None:
         """Go back to the last savepoint after an interrupted call; sends no request."""
-        if self._saved is not None:
-            self._saved.give_back(self.replica, self.blobs)
+        there, self.blobs.at_hand = self._saved
+        self.replica.go_back(there)

@@ -11,9 +11,9 @@ from treering.errors import NotFoundError, UsageError
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import decode_record
 from treering.kinds import Kind
-from treering.session.basis import ANYWHERE, Wish, find_place
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
+from treering.session.position import ANYWHERE, Wish, find_place
 from treering.session.recording import Change, Recording, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -61,7 +61,7 @@ def record(
         new_ids: As for `commit`.
         here: The drafts refer to the node where the session stands.
     """
-    if writer.appender.is_unsettled:
+    if writer.appender.pending is not None:
         yield from writer.appender.settle()
     known = yield from _known(writer, drafts, new_ids=new_ids)
     seen = writer.replica.view if writer.replica.exists else None

@@ -16,9 +16,9 @@ from treering.format import values
 from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
 from treering.kinds import Kind
-from treering.session.basis import Place, in_hand
 from treering.session.content import ContextItem
 from treering.session.payload import encode_payload
+from treering.session.position import Place, in_hand
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState
 from treering.session.writer import Writer

@@ -2,16 +2,33 @@
 
 Rule 1: the state is a fold over the records, so it can be dropped and rebuilt from the registers at any time.
 Rule 2: what was read stays: a position that once had a record has that record for ever, or what an erasure left of it.
+
+Other writers. A handle that opened a session exclusively stops when it meets another writer.
+Rule 3: the handle accepts all records written before the caller opened or refreshed the session.
+Rule 4: a later record of another writer stops the handle, whichever call sees it first: an append, or a read.
+Rule 5: a stopped handle stays stopped; the caller has to open the session again.
+
+Savepoints. A call that ends with a result or an error of ours leaves a consistent handle. A call that ends in anything
+else (an interrupt, a cancellation, an error of a hook, no memory left) may have stopped between any two lines.
+Rule 6: its changes are dropped, and the handle goes back to its last savepoint.
+Rule 7: savepoints are made when a call begins, when an append is about to be sent, and when its records were folded. So
+an append that was interrupted has an unknown outcome, and is settled like any such append before the next one.
+Rule 8: going back sends no request. The state is rebuilt from the registers as last read, the context taken from the
+savepoint.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from treering import journal, session
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Policy, find_policy
-from treering.errors import CorruptError, NotFoundError
+from treering.errors import ConflictError, CorruptError, NotFoundError
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, skeleton_of
@@ -26,22 +43,61 @@ from treering.storage.requests import Steps
 if TYPE_CHECKING:
     from treering.session.index import Index
 
-Listener: TypeAlias = Callable[[list[Record]], None]
-"""Called with the new records of a read."""
+
+class Savepoint(msgspec.Struct, frozen=True):
+    """The memory of a handle at one moment. What it holds is replaced and never changed, except `lines`."""
+
+    view: View | None
+    """The registers as last read; None: there was no session yet."""
+    state: SessionState
+    """The state, if there was no session; else it is rebuilt from `view`, but for what belongs to the followed head:"""
+    follow: str | None
+    context: Context
+    context_at: str | None
+    checkpoint: Checkpoint | None
+    parent_gone: bool
+    nodes_since: int
+    lines: dict[str, bytes]
+    """Not a copy, which would cost as much as the context is long: lines are added in place, and never removed."""
+    lines_count: int
+    """How many of them there were."""
+    borrowed: frozenset[str]
+    met: bool
 
 
 class Replica:
-    """Both registers of a session as last read, the state folded from them, and the index of all records."""
+    """Both registers of a session as last read, the state folded from them, and the index of all records.
 
-    def __init__(self, keys: SessionKeys, policy: Policy | None, card: Card | None = None) -> None:
+    Args:
+        keys: The keys of the session.
+        policy: The one that the caller named.
+        card: The summary of the session, if it does not exist yet.
+        nonce: The handle's own; `Record.by` of each of its records begins with it. Empty if it only reads.
+        shared: Other writers are allowed.
+    """
+
+    def __init__(
+        self,
+        keys: SessionKeys,
+        policy: Policy | None,
+        card: Card | None = None,
+        *,
+        nonce: str = "",
+        shared: bool = True,
+    ) -> None:
         self.keys = keys
+        self.nonce = nonce
+        self._own = f"{nonce}."
+        self._shared = shared
+        self.met = False
+        """Another writer added records since the caller last looked."""
+        self.stopped: ConflictError | None = None
         self.asked_policy = policy
         """The policy that the caller named; None: that of the newest checkpoint."""
         self.known_view: View | None = None
         """The registers as last read; None if there was no session."""
         self._index: Index | None = None
         self.state = self._empty_state(card)
-        self.listener: Listener = _ignore
 
     @property
     def view(self) -> View:
@@ -112,7 +168,7 @@ class Replica:
         return self.state.end != end
 
     def absorb(self, view: View) -> list[Record]:
-        """Fold the records of `view` that the state does not have, and call the listener.
+        """Fold the records of `view` that the state does not have, and note whether another writer wrote one.
 
         Returns:
             The new records, as far as the tail reaches back.
@@ -141,7 +197,7 @@ class Replica:
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
         new += state.advance(tail.lines[max(0, covered - base) :])
         new = [record for record in new if record.at >= since]
-        self.listener(new)
+        self.met = self.met or (self.is_foreign(new) and not self._shared)  # rule: exclusive-stops
         return new
 
     def note(self, view: View) -> None:
@@ -154,18 +210,70 @@ class Replica:
         """Make `view` the registers as last read: it has the same records, and a newer snapshot."""
         self.known_view = view
 
-    def roll_back(self, view: View | None, state: SessionState) -> None:
-        """Restore the memory of a savepoint.
+    # savepoints
 
-        Args:
-            view: The registers of that time; None: there was no session.
-            state: The state of that time, if there was no session. Else it is rebuilt from the registers.
-        """
-        self.known_view, self._index = view, None
-        if view is not None:
-            state = self.decoded(view)
-            state.advance(view.fresh_lines)
+    def mark(self) -> Savepoint:
+        """Return what `go_back` needs."""
+        state = self.state
+        return Savepoint(
+            self.known_view,
+            state,
+            state.follow,
+            state.context,
+            state.context_at,
+            state.checkpoint,
+            state.parent_gone,
+            state.nodes_since,
+            state.lines,
+            len(state.lines),
+            state.borrowed,
+            self.met,
+        )
+
+    def go_back(self, there: Savepoint) -> None:
+        """Restore what `mark` returned, and drop everything else."""
+        self.known_view, self._index, self.met, state = there.view, None, there.met, there.state
+        if there.view is not None:
+            state = self.decoded(there.view)
+            state.advance(there.view.fresh_lines)
+        state.follow, state.context, state.context_at = there.follow, there.context, there.context_at
+        state.checkpoint, state.parent_gone, state.nodes_since = there.checkpoint, there.parent_gone, there.nodes_since
+        state.lines, state.borrowed = dict(list(there.lines.items())[: there.lines_count]), there.borrowed
         self.state = state
+
+    # other writers
+
+    def is_foreign(self, records: Iterable[Record]) -> bool:
+        """Whether another writer recorded some of these.
+
+        The records in the tail suffice: only an append removes records from it, so it always holds the last append.
+        """
+        return any(not record.by.startswith(self._own) for record in records)  # rule: own-is-no-conflict
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether this handle may record nothing more."""
+        return self.met or self.stopped is not None
+
+    def check(self) -> None:
+        """Stop if another writer was met.
+
+        Raises:
+            ConflictError: There was one, now or earlier; the caller has to open the session again.
+        """
+        if self.met:
+            self.stop()
+        if self.stopped is not None:
+            raise self.stopped
+
+    def stop(self, error: ConflictError | None = None) -> None:
+        """Stop this handle: it may record nothing more, because of `error` or because of another writer."""
+        self.stopped = error or ConflictError(
+            f"another writer is writing session {self.keys.session!r}",
+            kind=Kind.OVERTAKEN,
+            key=self.keys.tail,
+            remedy="open it again to continue from the other writer's records, or open it with shared=True",
+        )
 
     def decoded(self, view: View) -> SessionState:
         """The state that `latest` holds, without payloads that the tail lists as erased."""
@@ -205,7 +313,3 @@ class Replica:
     def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
         """Record lines by position, from memory where possible."""
         return (yield from journal.read.records_at(self.view, sorted(set(positions)))) if positions else {}
-
-
-def _ignore(new: list[Record]) -> None:
-    """The listener of a reader: it does nothing."""

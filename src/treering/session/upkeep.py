@@ -18,7 +18,6 @@ from treering.ids import new_nonce, now_ms
 from treering.journal.limits import ATTEMPTS_MAX, Attempts, SealSchedule
 from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
-from treering.session.fence import Fence
 from treering.session.position import Position
 from treering.session.replica import Replica
 from treering.session.state import SessionState, decode_state, encode_state, knows
@@ -39,10 +38,9 @@ SEALS_PER_MERGE_OPEN = 64  # and after that many behind an append, whose caller 
 class Upkeep:
     """Does the upkeep of one session for one handle."""
 
-    def __init__(self, replica: Replica, position: Position, fence: Fence) -> None:
+    def __init__(self, replica: Replica, position: Position) -> None:
         self._replica = replica
         self._position = position
-        self._fence = fence
         self._schedule = SealSchedule()
         self._seals = 0
         self._tail_bytes = 0
@@ -188,7 +186,8 @@ class Upkeep:
             if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):  # rule: bring-until-done
                 self._replica.state.borrowed -= missing.keys()
                 return
-            yield from self._fence.catch_up()
+            yield from self._replica.catch_up()
+            self._replica.check()
 
     # erasures and merging
 
@@ -196,7 +195,8 @@ class Upkeep:
         """Remove from `latest` what the tail lists as erased, whichever process began that erasure."""
         bury = latest_burier(self._replica.asked_policy, self._replica.keys.latest)
         view = yield from journal.erase.heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
-        self._fence.absorb(view)
+        self._replica.absorb(view)
+        self._replica.check()
 
     def finish_erasing(self) -> Steps[tuple[int, SweptBlobs]]:
         """Remove what the tail lists as erased from all other objects.
@@ -220,7 +220,8 @@ class Upkeep:
         yield from self.require_one_moment()
         where: Survey | None = yield from journal.read.survey(self._replica.keys, self._replica.view.life)
         if where is not None and where.burials:  # rule: tidy-erases
-            yield from self._fence.catch_up()
+            yield from self._replica.catch_up()
+            self._replica.check()
             yield from self.finish_erasing()
             where = None
         if everything:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Self
-
-import msgspec
+from typing import Self
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
@@ -18,23 +16,12 @@ from treering.session.appender import Appender
 from treering.session.blobs import Blobs
 from treering.session.content import Content
 from treering.session.creation import Creation
-from treering.session.fence import Fence
 from treering.session.options import Options
 from treering.session.position import Position
 from treering.session.replica import Replica
-from treering.session.savepoint import Savepoint
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
-
-
-class _Saved(msgspec.Struct, frozen=True):
-    """The saved memory of a writer."""
-
-    known: Savepoint
-    position: Any
-    appender: Any
-    met: bool
 
 
 class Writer:
@@ -55,34 +42,24 @@ class Writer:
         self.options = options
         self.claim: Callable[[], None] = lambda: None
         """Locks the session for this handle if the store has locks, or raises `SessionHeldError`."""
-        self.replica = Replica(keys, policy, card)
+        self.replica = Replica(keys, policy, card, nonce=new_nonce(), shared=options.shared)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
         self.position = Position(self.replica, self.content, shared=options.shared)
-        self.fence = Fence(new_nonce(), self.replica, shared=options.shared)
-        self.upkeep = Upkeep(self.replica, self.position, self.fence)
+        self.upkeep = Upkeep(self.replica, self.position)
         self.creation = Creation(
-            self.replica,
-            self.content,
-            self.blobs,
-            position=self.position,
-            fence=self.fence,
-            options=options,
-            card=card,
-            prepare=prepare,
+            self.replica, self.content, self.blobs, position=self.position, options=options, card=card, prepare=prepare
         )
         self.appender = Appender(
             self.replica,
             self.blobs,
             self.position,
             upkeep=self.upkeep,
-            fence=self.fence,
             creation=self.creation,
             options=options,
             save=self.save,
         )
-        self.replica.listener = self.fence.look
-        self._saved: _Saved | None = None
+        self.save()
 
     @classmethod
     def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:
@@ -126,7 +103,7 @@ class Writer:
             return
         self.creation.is_new = False
         self.upkeep.measure()
-        self.fence.accept()
+        self.replica.met = False
         self.position.follow_head()
 
     def refresh(self) -> Steps[bool]:
@@ -136,12 +113,12 @@ class Writer:
         """
         if not self.replica.exists:
             return (yield from self._open_found())
-        met, end, new = self.fence.met, self.replica.state.end, (yield from self.replica.catch_up())
+        met, end, new = self.replica.met, self.replica.state.end, (yield from self.replica.catch_up())
         stood = self.head, self.node, self.position.checkpoint_id
         self.position.follow_head()
         yield from self.position.ensure_context()
         yield from self.blobs.fetch_shown()
-        self.fence.accept()
+        self.replica.met = False
         moved = stood != (self.head, self.node, self.position.checkpoint_id)  # changes met by earlier calls count
         return met or new or moved or self.replica.state.end > end
 
@@ -158,7 +135,7 @@ class Writer:
 
     def close(self) -> Steps[None]:
         """Write `latest` so that it covers everything and the next resume has nothing to replay."""
-        if self.fence.is_closed or not self.replica.exists or self.appender.count == 0:
+        if self.replica.is_stopped or not self.replica.exists or self.appender.count == 0:
             return
         try:
             if not self.options.shared:
@@ -171,17 +148,15 @@ class Writer:
             return  # the records are safe; only a later version may cover a critical record of that version
 
     def save(self) -> None:
-        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.savepoint`."""
-        known = Savepoint.of(self.replica, self.blobs)
-        self._saved = _Saved(known, self.position.mark(), self.appender.mark(), self.fence.met)
+        """Make a savepoint, restored if the calls that follow are interrupted; see `treering.session.replica`."""
+        buffered, pending = self.appender.buffered, self.appender.pending
+        self._saved = self.replica.mark(), self.blobs.at_hand, self.position.mark(), buffered, pending
 
     def roll_back(self) -> None:
         """Go back to the last savepoint after an interrupted call; sends no request."""
-        if (saved := self._saved) is not None:
-            saved.known.give_back(self.replica, self.blobs)
-            self.position.go_back(saved.position)
-            self.appender.go_back(saved.appender)
-            self.fence.met = saved.met
+        known, self.blobs.at_hand, position, self.appender.buffered, self.appender.pending = self._saved
+        self.replica.go_back(known)
+        self.position.go_back(position)
 
 
 def _nothing() -> Steps[None]:

@@ -19,8 +19,7 @@ from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.kinds import Kind
-from treering.session.hooks import Hooks
-from treering.session.options import Options
+from treering.session.options import Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver

@@ -217,7 +217,7 @@ class TreeringSessionStore(SessionStore):
         """Close a transcript that was not used for long, unless it is in use or an append has an unknown outcome."""
         if opened.lock.acquire(blocking=False):
             try:
-                if not opened.transcript.writer.appender.is_unsettled:
+                if opened.transcript.writer.appender.pending is None:
                     self._forget(address, opened)
                     self._run(opened.transcript.close())
             except TreeringError:

@@ -8,8 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from treering.errors import UsageError
 from treering.journal.merge import Merged
-from treering.session.basis import Wish
 from treering.session.content import ContextItem
+from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.record import Appended, record
 from treering.session.recording import Change, Message, draft_of

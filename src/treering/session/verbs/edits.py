@@ -5,8 +5,8 @@ from __future__ import annotations
 from treering.checkpoint.context import Context
 from treering.errors import UsageError
 from treering.kinds import Kind
-from treering.session.basis import ANYWHERE, find_place
 from treering.session.content import Restored
+from treering.session.position import ANYWHERE, find_place
 from treering.session.record import flush, record
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer

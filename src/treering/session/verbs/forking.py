@@ -86,7 +86,8 @@ def fork(
 def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
     """Copy the records that belong to a node. They are read after the name was taken, so an erasure finds the copy."""
     yield from loader.take_name()
-    yield from writer.fence.catch_up()  # rule: fork-reads-last
+    yield from writer.replica.catch_up()  # rule: fork-reads-last
+    writer.replica.check()
     yield from writer.position.ensure_context()
     restored = yield from _restored(writer, node)
     index = yield from writer.replica.index()

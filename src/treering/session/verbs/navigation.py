@@ -13,8 +13,8 @@ from treering.checkpoint.context import Context
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
-from treering.session.basis import in_hand
 from treering.session.content import Restored
+from treering.session.position import in_hand
 from treering.session.record import flush
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer

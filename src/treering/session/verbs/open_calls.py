@@ -7,8 +7,8 @@ import msgspec
 from treering.calls import interrupted, pairing
 from treering.errors import UsageError
 from treering.kinds import Kind
-from treering.session.basis import Wish
 from treering.session.pairs import recorded, whole
+from treering.session.position import Wish
 from treering.session.reader import Readable
 from treering.session.record import Appended, flush, record
 from treering.session.writer import Writer

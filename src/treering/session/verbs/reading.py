@@ -15,11 +15,10 @@ from treering.format.record import Skeleton, decode_record, read_brief, skeleton
 from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
 from treering.kinds import Kind
-from treering.session.agent_state import decoded_manager, decoded_state, erased_state
 from treering.session.content import ContextItem
 from treering.session.index import Index
 from treering.session.pairs import whole
-from treering.session.payload import decode_payload
+from treering.session.payload import decode_payload, decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable
 from treering.storage.effects import Items, Pause, Stream
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
