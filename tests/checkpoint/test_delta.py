@@ -15,7 +15,7 @@ from treering.checkpoint import delta
 from treering.checkpoint.checkpoint import Checkpoint, chain_of, decode_checkpoint, encode_checkpoint
 from treering.checkpoint.context import Context, Item, ItemForm, encode_items
 from treering.checkpoint.delta import apply_body, diff, needs, outweighs, resolve, write, write_steps
-from treering.checkpoint.policies.default import DEFAULT_POLICY
+from treering.checkpoint.policies import DEFAULT_POLICY
 from treering.errors import CorruptError, UsageError
 from treering.format import record
 from treering.format.record import Record

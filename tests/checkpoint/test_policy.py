@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from tests.checkpoint.records import skeleton
 
 from treering.checkpoint.context import Context, Item, replace, without
-from treering.checkpoint.policies.default import DEFAULT_POLICY, DefaultPolicy
+from treering.checkpoint.policies import DEFAULT_POLICY, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen, find_policy, register_policy, register_view, render
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton

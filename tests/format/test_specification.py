@@ -203,7 +203,7 @@ def test_fields_on_the_page() -> None:
         record.RECORD_BYTES_MAX,
         record.BRIEF_BYTES_MAX,
         register.REGISTER_BYTES_MAX,
-        register.room(),
+        register.ROOM_BYTES,
         register.CARD_BYTES_MAX,
         register.FIRST_PROMPT_BYTES_MAX,
         segment.FRAME_BYTES,

@@ -18,11 +18,11 @@ from msgspec import Struct
 import treering
 from treering.api.store import Store
 from treering.checkpoint.body import Body, Whole
-from treering.checkpoint.policies.default import _CHANGES, DefaultPolicy
+from treering.checkpoint.policies import _CHANGES, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen
 from treering.format.paths import SessionKeys
 from treering.format.register import decode_latest
-from treering.session.state import StateLine
+from treering.session.snapshot import StateLine
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from treering.api.async_session import AsyncSession
 from treering.api.async_view import AsyncView
 from treering.api.awaiting import AsyncOpening, AwaitingStore
-from treering.session.state import DEFAULT_POLICY
+from treering.session.snapshot import DEFAULT_POLICY
 from treering.store.place import open_place
 
 if TYPE_CHECKING:

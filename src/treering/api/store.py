@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from treering.api.blocking import BlockingStore
 from treering.api.session import Session
 from treering.api.view import View
-from treering.session.state import DEFAULT_POLICY
+from treering.session.snapshot import DEFAULT_POLICY
 from treering.store.place import open_place
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from treering.kinds import Kind
 from treering.session import verbs
 from treering.session.options import Options
 from treering.session.reader import Reader
-from treering.session.state import DEFAULT_POLICY
+from treering.session.snapshot import DEFAULT_POLICY
 from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Perform, Performer, Stream, on
 from treering.storage.requests import Steps

@@ -190,12 +190,15 @@ def _settled(parent: Checkpoint | None, new: Checkpoint, context_bytes: int = 0)
         key: parent.origins[key] if parent is not None and state.get(key) == value else new.id
         for key, value in new.state.items()
     }
+    kept = [key for key, origin in origins.items() if origin != new.id]  # first, as when the record is read
+    order = {key: new.state[key] for key in kept} | new.state
     manager = None if new.manager == _NULL else new.manager
     manager_at = new.id
     if parent is not None and parent.manager == manager:
         manager_at = parent.manager_at or new.id
     return msgspec.structs.replace(
         new,
+        state=order,
         manager=manager,
         manager_at=None if manager is None else manager_at,
         origins=origins,

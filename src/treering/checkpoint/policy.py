@@ -22,7 +22,7 @@ from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 
 _DEFAULTS: Final = frozenset({"default", "summary", "branch_summary", "custom_message"})
-"""First words of the names that `treering.checkpoint.policies.default` registers."""
+"""First words of the names that `treering.checkpoint.policies` registers."""
 _FIRST_WORD: Final = re.compile(r"[a-z_]*")
 
 
@@ -146,7 +146,7 @@ def _load_family(name: str) -> None:
     first = _FIRST_WORD.match(name)
     word = first[0] if first else ""
     if word in _DEFAULTS:
-        import_module("treering.checkpoint.policies.default")
+        import_module("treering.checkpoint.policies")
     else:
         for load in _LOADERS:
             load(word)

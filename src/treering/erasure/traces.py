@@ -12,7 +12,7 @@ from treering.format.record import Record, Skeleton, decode_record, read_brief, 
 from treering.journal.read import read_lines, skeletons
 from treering.kinds import Kind
 from treering.session.index import Index
-from treering.session.tally import CARD, EXTRA, FACTS, first_prompt
+from treering.session.state import CARD, EXTRA, FACTS, first_prompt
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 

@@ -51,6 +51,8 @@ RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
 CARD_BYTES_MAX: Final = 8192
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
+ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
+"""Most bytes of the records in a tail, and of the body of `latest`."""
 
 _CARD_CONTENT_BYTES_MAX: Final = 64 * 1024
 
@@ -214,11 +216,6 @@ def header_bytes(header: TailHeader) -> int:
 def _decode_header(data: bytes, *, key: str) -> TailHeader:
     header = _decode_with_acts(data, _header_decoder, key=key)
     return replace(header, unknown=unknown_in(data, TailHeader, "treering", "type", "_c") or UNSET)
-
-
-def room() -> int:
-    """Bytes that the records of a tail may have, and the body of `latest`."""
-    return REGISTER_BYTES_MAX - RESERVE_BYTES
 
 
 def encode_tail(tail: Tail, *, compressed: bool) -> bytes:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from treering.checkpoint.context import Context
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Policy, Seen, find_policy, render
 from treering.errors import UsageError
 from treering.format import values

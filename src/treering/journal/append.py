@@ -24,10 +24,11 @@ import msgspec
 from msgspec import UNSET
 
 from treering.errors import PoisonedError, UsageError
+from treering.format import register as registers
 from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
-from treering.format.register import Tail, room
+from treering.format.register import Tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX, Attempts
 from treering.journal.read import record_at
 from treering.journal.register import Lost, Swapped, TailRegister, swap_all
@@ -163,7 +164,7 @@ def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) 
     register = TailRegister(view.keys)
     kept = view.unsealed_lines  # rule: drop-sealed-only, keep-unsealed
     joined = Lines(kept, lines)
-    if joined.size > room():  # rule: seal-when-full
+    if joined.size > registers.ROOM_BYTES:  # rule: seal-when-full
         raise _too_large(view.keys, kept, lines)
     if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined)
@@ -187,8 +188,8 @@ def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:
         UsageError: These lines are too much for one append.
     """
     size = sum(map(len, lines))
-    sent = len(compress(b"".join(lines))) if APPEND_BYTES_MAX < size <= room() and not keys.appends else 0
-    if size > room() or sent > APPEND_BYTES_MAX:
+    sent = len(compress(b"".join(lines))) if APPEND_BYTES_MAX < size <= registers.ROOM_BYTES and not keys.appends else 0
+    if size > registers.ROOM_BYTES or sent > APPEND_BYTES_MAX:
         raise _too_large(keys, (), lines)
 
 
@@ -197,7 +198,7 @@ def _too_large(keys: SessionKeys, kept: Sequence[bytes], lines: Sequence[bytes])
     if kept:
         return UsageError("the tail is full", kind=Kind.TAIL_FULL, key=keys.tail, remedy="seal first")
     return UsageError(
-        f"too much for one append. records={len(lines)}, bytes={sum(map(len, lines))}, max={room()}, "
+        f"too much for one append. records={len(lines)}, bytes={sum(map(len, lines))}, max={registers.ROOM_BYTES}, "
         f"max_compressed={APPEND_BYTES_MAX}",
         kind=Kind.APPEND_TOO_LARGE,
         key=keys.tail,

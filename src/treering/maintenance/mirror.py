@@ -37,7 +37,8 @@ from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.reader import Reader
-from treering.session.state import encode_state, knows
+from treering.session.snapshot import encode_state
+from treering.session.state import knows
 from treering.storage.effects import Job, on
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all

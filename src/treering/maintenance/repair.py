@@ -34,7 +34,8 @@ from treering.kinds import Kind
 from treering.maintenance.salvage import RepairLoss, Salvage
 from treering.session.loader import Loader
 from treering.session.replay import Replay
-from treering.session.state import SessionState, decode_state
+from treering.session.snapshot import decode_state
+from treering.session.state import SessionState
 from treering.storage.effects import Job, on
 from treering.storage.requests import Driver, Found, Get, Steps
 from treering.storage.run import found_in
@@ -246,7 +247,7 @@ class _Mender:
             name for name in index.checkpoints if not self._checkpoints.restores(name, index.all_checkpoints)
         )
         for name in broken:
-            new = self.loader.state.new_id()
+            new = self.loader.state.clock.new()
             yield from self.loader.add(Record(at=0, by="", type="edit", kind="prune", id=new, target=name))
         if broken:
             message = f"{len(broken)} of {listed} cannot be restored any more, and are out of the lists"
@@ -275,7 +276,7 @@ class _Mender:
         if kind == "drop" and head not in self.loader.state.heads.heads:
             return
         brief = msgspec.Raw(b'{"current":false}') if kind == "checkout" else msgspec.Raw(b"{}")
-        new = self.loader.state.new_id()
+        new = self.loader.state.clock.new()
         yield from self.loader.add(
             Record(at=0, by="", type="head", kind=kind, id=new, head=head, target=node, brief=brief)
         )

@@ -24,7 +24,7 @@ from treering.journal.view import View
 from treering.kinds import Kind
 from treering.search.texts import SAID_CHARACTERS_MAX, texts_of
 from treering.session.payload import decode_payload
-from treering.session.tally import Tally
+from treering.session.state import Tally
 from treering.storage.requests import ABSENT, Answer, Get, Steps, Unchanged, Version
 from treering.storage.run import found_in
 from treering.transcript.annotations import Annotations

@@ -27,7 +27,7 @@ from treering.session.creation import Creation
 from treering.session.options import Options
 from treering.session.position import Mark, Position
 from treering.session.replica import Replica
-from treering.session.room import require_card, require_room
+from treering.session.snapshot import require_card, require_room
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -120,7 +120,7 @@ class Appender:
         """
         self._replica.check()
         if not self._replica.exists:
-            self._upkeep.trust((yield from self._creation.create(records)))
+            yield from self._creation.create(records)
         yield from self._upkeep.require_one_moment()
         if self.pending is not None:
             yield from self.settle()
@@ -161,7 +161,7 @@ class Appender:
             ConflictError: Another writer holds this session; nothing of ours was written.
             UnavailableError: The store did not answer. The records may be in the journal; the next call finds out.
         """
-        if not self._upkeep.may_write or self.pending is not None or self._replica.is_stopped:
+        if self.pending is not None or not self._replica.may_append:
             yield from self._make_ready(plan)
         attempts = Attempts(self._replica.keys.tail)
         while attempts.another():
@@ -270,7 +270,7 @@ class Appender:
             state.follow = planned.head
         if isinstance(outcome, journal.append.Landed):
             self._upkeep.count(outcome)
-        foreign = self._fold(outcome)
+        foreign = self._fold(outcome, planned.made)
         if landed and planned.made is not None and planned.caught_up:
             self._position.stand_on(planned.made)
         if moved:
@@ -282,13 +282,13 @@ class Appender:
         if not landed:
             self._replica.check()
 
-    def _fold(self, outcome: Landed | Overtaken) -> bool:
+    def _fold(self, outcome: Landed | Overtaken, made: Checkpoint | None) -> bool:
         """Fold the new records; true if another writer recorded some of them."""
         state, view = self._replica.state, outcome.view
         end = state.end
         if isinstance(outcome, journal.append.Landed) and outcome.records and end == outcome.first:
             for record, line in zip(outcome.records, outcome.lines, strict=True):
-                state.apply(record, line)
+                state.apply(record, line, made=made)
             self._replica.note(view)
             return False
         new = self._replica.absorb(view)

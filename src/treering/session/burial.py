@@ -16,7 +16,8 @@ from treering.checkpoint.policy import Policy
 from treering.format.erasure import Burials, Erasure
 from treering.format.record import decode_record
 from treering.format.register import Latest
-from treering.session.state import SessionState, decode_state, encode_state
+from treering.session.snapshot import decode_state, encode_state
+from treering.session.state import SessionState
 
 if TYPE_CHECKING:
     from treering.journal.erase import Bury

@@ -15,8 +15,8 @@ from treering.session.content import Content
 from treering.session.options import Options
 from treering.session.position import Position
 from treering.session.replica import Replica
-from treering.session.state import SessionState, encode_state
-from treering.session.tally import announced
+from treering.session.snapshot import encode_state
+from treering.session.state import SessionState, announced
 from treering.storage.requests import Steps
 
 
@@ -64,14 +64,11 @@ class Creation:
         self._replica.met = False
         self._position.follow_head()
 
-    def create(self, records: Sequence[Record]) -> Steps[str]:
-        """Create the session.
+    def create(self, records: Sequence[Record]) -> Steps[None]:
+        """Create the session, or go on in the one that another writer created.
 
         Args:
             records: The records to come; the summary in lists is made of them.
-
-        Returns:
-            The generation that this handle created; empty if another writer did.
 
         Raises:
             ConflictError: Another writer created it, and this handle is exclusive.
@@ -88,7 +85,7 @@ class Creation:
                 yield from self._content.complete()
                 self.is_new = self._replica.view.life in self._lives
                 self._position.keep_head()  # still before the first node, beside the nodes of the other writer
-                return ""
+                return
             view = yield from resume(keys)
             if view.life not in self._lives:
                 self._replica.stop(error)
@@ -98,4 +95,4 @@ class Creation:
             self._replica.check()
         self._replica.begin(view)
         self._position.follow_head()
-        return view.life if view.life in self._lives else ""
+        self._replica.is_sound = view.life in self._lives

@@ -32,8 +32,8 @@ from treering.session.payload import blobs_in, encode_payload
 from treering.session.reader import Readable
 from treering.session.recording import checkpoint_records
 from treering.session.redaction import Redaction
-from treering.session.room import require_card
-from treering.session.state import SessionState, encode_state
+from treering.session.snapshot import encode_state, require_card
+from treering.session.state import SessionState
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
 from treering.transcript.node import HERE, Draft
@@ -117,7 +117,7 @@ class Loader:
         body, large = encode_payload(draft)
         for digest, data in large.items():
             yield from self.add_blob(digest, data)
-        identifier = draft.id or self.state.new_id()
+        identifier = draft.id or self.state.clock.new()
         timed = draft.time_ms is not None or time_of(identifier) is not None
         yield from self._put(
             Record(
@@ -144,14 +144,14 @@ class Loader:
             yield from self._add_checkpoint(above, new, held.time_ms)
 
     def _add_checkpoint(self, parent: Checkpoint | None, new: Checkpoint, time_ms: int) -> Steps[None]:
-        _, records = checkpoint_records(parent, new, self.state.new_id, time_ms=time_ms or None)
+        _, records = checkpoint_records(parent, new, self.state.clock.new, time_ms=time_ms or None)
         for record in records:
             yield from self.add(record)
 
     def _named(self, kept: Checkpoint, head: str, parent: str | None) -> Checkpoint:
         return msgspec.structs.replace(
             kept,
-            id=kept.id or self.state.new_id(),
+            id=kept.id or self.state.clock.new(),
             parent=parent,
             head=head,
             time_ms=kept.time_ms or now_ms(),
@@ -195,7 +195,7 @@ class Loader:
         context = kept.context if kept else self.policy.build(self._visible_path(node), self.index.graph)
         yield from self.add(
             Record(
-                at=0, by="", type="head", kind="checkout", id=self.state.new_id(), head=head, target=node,
+                at=0, by="", type="head", kind="checkout", id=self.state.clock.new(), head=head, target=node,
                 brief=Raw(b'{"by":"load"}'),  # no navigation: branches beside the path were not left behind
             )
         )  # fmt: skip

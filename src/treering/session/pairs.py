@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from treering.calls import pairing
-from treering.checkpoint.policies.walk import Walk, sent
+from treering.checkpoint.policies import Walk, sent
 from treering.errors import UsageError
 from treering.format.erasure import Erased
 from treering.kinds import Kind

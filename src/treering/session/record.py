@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import msgspec
@@ -64,36 +64,48 @@ def record(
     if writer.appender.pending is not None:
         yield from writer.appender.settle()
     known = yield from _known(writer, drafts, new_ids=new_ids)
-    seen = writer.replica.view if writer.replica.exists else None
+    seen = writer.replica.known_view
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
     elif writer.appender.holds_back(drafts, ends_turn=changed is not None):
-        if writer.options.redaction is not None:
-            drafts = [writer.options.redaction.draft(draft) for draft in drafts]
-        require_storable(drafts)  # before they are buffered, redacted: a draft that is refused must not wait for ever
-        if here:
-            drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
-        new = [
-            draft if draft.id else msgspec.structs.replace(draft, id=writer.replica.state.new_id()) for draft in drafts
-        ]
-        writer.appender.buffered += tuple([draft for draft in new if draft.id not in known])
-        return (yield from _added_before(writer, new))
+        return (yield from _held_back(writer, drafts, known, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
 
     def plan() -> Steps[Recording]:
         nonlocal known
-        if seen is not None and writer.replica.view is not seen:  # some of it may be recorded by now
+        if seen is not None and writer.replica.known_view is not seen:  # some of it may be recorded by now
             yield from writer.position.ensure_context()
             known = yield from _known(writer, drafts, new_ids=new_ids)
         return (yield from _plan(writer, drafts, changed, known, wish, here=here))
 
-    done = yield from _written(writer, plan)
+    try:
+        done = yield from writer.appender.write(plan)
+    except UsageError as error:
+        if error.kind != Kind.APPEND_TOO_LARGE or not writer.appender.buffered:
+            raise
+        yield from flush(writer)  # what is buffered goes first
+        done = yield from writer.appender.write(plan)
     heads, last = {each.id: each.head for each in done.records}, done.ids[-1] if done.ids else ""
     head = heads.get(last, "") if not last or last in heads else (yield from _head_of(writer, last))
     checkpoint = done.made.id if done.made else None
     return Appended(nodes=tuple(done.ids), head=head or done.head, checkpoint=checkpoint)
+
+
+def _held_back(
+    writer: Writer, drafts: Sequence[Draft], known: Collection[str | None], *, here: bool
+) -> Steps[Appended]:
+    """Buffer drafts, redacted, which a later append records; one that would be refused then is refused now."""
+    if writer.options.redaction is not None:
+        drafts = [writer.options.redaction.draft(draft) for draft in drafts]
+    require_storable(drafts)
+    if here:
+        drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
+    new_id = writer.replica.state.clock.new
+    drafts = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
+    writer.appender.buffered += tuple([draft for draft in drafts if draft.id not in known])
+    return (yield from _added_before(writer, drafts))
 
 
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
@@ -109,17 +121,6 @@ def _head_of(writer: Writer, node: str) -> Steps[str]:
         if node in index.graph:
             return index.graph.node(node).head or writer.position.head
     return writer.position.head
-
-
-def _written(writer: Writer, plan: Callable[[], Steps[Recording]]) -> Steps[Recording]:
-    """Record a plan together with the buffered drafts; these go first where all is too much for one append."""
-    try:
-        return (yield from writer.appender.write(plan))
-    except UsageError as error:
-        if error.kind != Kind.APPEND_TOO_LARGE or not writer.appender.buffered:
-            raise
-    yield from flush(writer)
-    return (yield from writer.appender.write(plan))
 
 
 def _plan(
@@ -138,12 +139,13 @@ def _plan(
     """
     if not writer.position.is_known:
         yield from writer.position.ensure_context()
+    ends = changed is not None or writer.options.schedule.watches_appends
     place = yield from find_place(
         writer,
         wish,
         says_state=changed is not None and changed.says_something,
         adds_nodes=any(draft.type == "node" for draft in (*writer.appender.buffered, *drafts) if draft.id not in known),
-        ends=changed is not None or writer.options.schedule.watches_appends,
+        ends=ends,
     )
     recording = Recording(writer, place)
     if recording.begins_head:
@@ -162,8 +164,9 @@ def _plan(
     if wanted is not None and own and recording.context is not None:
         recording.context = in_order(recording.context, [node_of(item) for item in wanted], own)
     if recording.compacts and recording.own_head and (yield from compacted(writer, recording, place)):
-        changed = msgspec.structs.replace(changed or Change(), navigated=True)
-    recording.end(changed)
+        changed, ends = msgspec.structs.replace(changed or Change(), navigated=True), True
+    if ends:
+        recording.end(changed)
     return recording
 
 
@@ -189,29 +192,18 @@ def flush(writer: Writer) -> Steps[None]:
 
 def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:
     """Ids of the drafts that are recorded or buffered already; `_require_sound` refuses bad ids."""
-    chosen, named = _mentioned(writer, drafts)
-    if new_ids:  # one may have come again after a call that had no answer
-        chosen = [draft for draft in chosen if draft.id in writer.replica.state.lines]
-    return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
-
-
-def _mentioned(writer: Writer, drafts: Sequence[Draft]) -> tuple[list[Draft], set[str]]:
-    """The drafts that choose an id, and the ids they refer to that are not known to exist."""
-    chosen: list[Draft] = []
+    lines = writer.replica.state.lines
+    # With `new_ids` an id may still have come again after a call that had no answer.
+    chosen = [draft for draft in drafts if draft.id is not None and (draft.id in lines or not new_ids)]
     named: set[str] = set()
     for draft in drafts:
-        if draft.id is not None:
-            chosen.append(draft)
-        if isinstance(draft.parent, str):
-            named.add(draft.parent)
-        if draft.target is not None:
-            named.add(draft.target)
+        named |= {name for name in (draft.parent, draft.target) if isinstance(name, str)}
         if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
             named.add(str(draft.brief["kept"]))
     if named:
         here = {writer.position.node, *(draft.id for draft in (*drafts, *writer.appender.buffered))}
-        named -= writer.replica.state.lines.keys() | here
-    return chosen, named
+        named -= lines.keys() | here
+    return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
 
 
 def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> Steps[set[str]]:

@@ -23,7 +23,7 @@ from treering.session.redaction import Redaction
 from treering.session.state import SessionState
 from treering.session.writer import Writer
 from treering.transcript.heads import Heads
-from treering.transcript.node import HERE, Draft, Here, user
+from treering.transcript.node import HERE, Draft, Here
 
 Message = Draft | Mapping[str, Any] | str
 """What `append` takes: a draft, a message as a JSON object with a role, or text from the user."""
@@ -123,7 +123,7 @@ class Recording:
             self.blobs |= large
         identifier, time = draft.id, draft.time_ms
         if identifier is None:
-            identifier = self.state.new_id()
+            identifier = self.state.clock.new()
         elif time is None and time_of(identifier) is None:
             time = now_ms()
         parent, head = self._place_node(identifier, draft.parent) if draft.type == "node" else (None, "")
@@ -176,25 +176,22 @@ class Recording:
     def _add_head(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         self.records.append(
             Record(
-                at=0, by="", type="head", kind=kind, id=self.state.new_id(), head=head, target=node,
+                at=0, by="", type="head", kind=kind, id=self.state.clock.new(), head=head, target=node,
                 brief=Raw(values.encode(dict(brief))) if brief else EMPTY,
             )
         )  # fmt: skip
 
     def forget(self, head: str) -> None:
         """Record that a head is dropped."""
-        self.records.append(Record(at=0, by="", type="head", kind="drop", id=self.state.new_id(), head=head))
+        self.records.append(Record(at=0, by="", type="head", kind="drop", id=self.state.clock.new(), head=head))
 
     def give_up(self, checkpoint: str) -> None:
         """Record that a checkpoint is pruned."""
-        self.records.append(_given_up(checkpoint, self.state.new_id()))
+        self.records.append(_given_up(checkpoint, self.state.clock.new()))
 
     def end(self, changed: Change | None) -> None:
         """Record a checkpoint if `changed` has content to keep, or the schedule makes one due."""
-        schedule = self.writer.options.schedule
-        if changed is None and not schedule.watches_appends:
-            return
-        due = schedule.due(
+        due = self.writer.options.schedule.due(
             now_ms=now_ms(),
             nodes_since=self.state.nodes_since + self._nodes,
             last_ms=self.checkpoint.time_ms if self.checkpoint else None,
@@ -233,7 +230,7 @@ class Recording:
         if change.manager is not UNSET:
             manager = values.encode(change.manager)
         new = Checkpoint(
-            id=self.state.new_id(),
+            id=self.state.clock.new(),
             parent=parent.id if parent else None,
             head=self.head,
             node=self.node,
@@ -246,7 +243,7 @@ class Recording:
             metadata=dict(change.metadata),
             time_ms=now_ms(),
         )
-        made, records = checkpoint_records(parent, new, self.state.new_id, navigated=change.navigated)
+        made, records = checkpoint_records(parent, new, self.state.clock.new, navigated=change.navigated)
         if wanted or len(records) == 1:
             self.made = self.checkpoint = made
             self.records += records
@@ -338,7 +335,7 @@ def draft_of(message: Message) -> Draft:
     if isinstance(message, Draft):
         return message
     if isinstance(message, str):
-        return user(message)
+        message = {"role": "user", "content": message}
     if isinstance(message, Mapping):
         role = message.get("role")
         return Draft(role=role if isinstance(role, str) else "", payload=dict(message))

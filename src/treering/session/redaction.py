@@ -24,7 +24,7 @@ from treering.format.blobs import is_signed, read_base64
 from treering.format.register import Card
 from treering.kinds import Kind
 from treering.messages import signed_fields
-from treering.session.tally import ORIGIN
+from treering.session.state import ORIGIN
 from treering.transcript.node import Draft
 
 

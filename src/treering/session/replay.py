@@ -13,7 +13,8 @@ import msgspec
 from treering.errors import TreeringError
 from treering.format.record import decode_record
 from treering.format.register import Latest
-from treering.session.state import SessionState, decode_state
+from treering.session.snapshot import decode_state
+from treering.session.state import SessionState
 
 # Fields of the card that only records determine, whatever the session was created or loaded with.
 _COUNTED = ("nodes", "messages", "checkpoints", "head", "node")

@@ -37,7 +37,8 @@ from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.burial import bury_state
-from treering.session.state import DEFAULT_POLICY, UNKNOWN, SessionState, decode_state
+from treering.session.snapshot import DEFAULT_POLICY, decode_state
+from treering.session.state import UNKNOWN, SessionState
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Replica:
         self.met = False
         """Another writer added records since the caller last looked."""
         self.stopped: ConflictError | None = None
+        self.is_sound = False
+        """Registers and segments were checked to be of one moment, or this handle created the session."""
         self.asked_policy = policy
         """The policy that the caller named; None: that of the newest checkpoint."""
         self.known_view: View | None = None
@@ -130,7 +133,8 @@ class Replica:
     @property
     def burials(self) -> Burials:
         """Which records were erased, as of the last read."""
-        return self.known_view.burials if self.known_view is not None else NONE
+        header = self.known_view.tail.header if self.known_view is not None else None
+        return header.burials if header is not None and (header.erased or header.erasures) else NONE
 
     # reads of the registers
 
@@ -146,6 +150,7 @@ class Replica:
     def begin(self, view: View) -> None:
         """Replace everything in memory by what `view` holds."""
         # rule: new-index
+        self.is_sound = False
         self.known_view, self._index = view, None  # the index may be of a generation that was deleted meanwhile
         self.state = self.decoded(view)
         self.absorb(view)
@@ -201,10 +206,10 @@ class Replica:
         return new
 
     def note(self, view: View) -> None:
-        """Make `view` the registers as last read; extends the index, if there is one, from the tail."""
+        """Make `view` the registers as last read; the index takes in its records when it is asked for."""
+        if self._index is not None and self._index.end < view.tail.header.base:
+            self._index = self._extended(self._index, self.view)
         self.known_view = view
-        if self._index is not None:
-            self._index = self._extended(self._index, view)
 
     def replace(self, view: View) -> None:
         """Make `view` the registers as last read: it has the same records, and a newer snapshot."""
@@ -251,9 +256,9 @@ class Replica:
         return any(not record.by.startswith(self._own) for record in records)  # rule: own-is-no-conflict
 
     @property
-    def is_stopped(self) -> bool:
-        """Whether this handle may record nothing more."""
-        return self.met or self.stopped is not None
+    def may_append(self) -> bool:
+        """The session exists, was checked, and no other writer stopped this handle."""
+        return self.is_sound and self.known_view is not None and not self.met and self.stopped is None
 
     def check(self) -> None:
         """Stop if another writer was met.
@@ -292,6 +297,8 @@ class Replica:
         """The skeleton of the whole session, read once and then kept up to date; empty before its first record."""
         if self.known_view is None:
             return session.index.Index()
+        if self._index is not None:
+            self._index = self._extended(self._index, self.known_view)
         while self._index is None:
             _, rows = yield from journal.read.skeletons(self.keys, self.view.life)
             self._index = self._extended(session.index.Index(rows[: self.view.end]), self.view)

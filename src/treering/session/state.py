@@ -4,30 +4,37 @@ Rule 1: the fold is deterministic. Folding all records from the start, or the la
 gives the same state; so any process may write `latest`.
 Rule 2: the context follows one head. A node that does not continue it, or a head that moved without a checkpoint,
 leaves the context unknown (`adrift`) until a full checkpoint or the graph determines it. It is never guessed.
+
+A part of it is the card, the summary that lists show: counts, times, title, model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw
 
-from treering.checkpoint.body import Body, read_form, write_form
-from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
-from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items, replace, without
+from treering.checkpoint.body import Body, write_form
+from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import apply_body
-from treering.checkpoint.policies import default
-from treering.checkpoint.policy import Policy, find_policy
-from treering.errors import CorruptError, NotFoundError, UsageError
-from treering.format import values
-from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of, skeleton_of_record
-from treering.format.register import Card, Latest, room
+from treering.checkpoint.policy import Policy
+from treering.errors import CorruptError, NotFoundError
+from treering.format.erasure import Erased
+from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
+from treering.format.register import Card, one_line
+from treering.format.stub import NOTE
+from treering.format.values import fields_of
+from treering.ids import IdClock
 from treering.kinds import Kind
-from treering.session.tally import Tally, recorded
-from treering.transcript.heads import Heads, decode_heads
+from treering.messages import without_reminders
+from treering.session.payload import decode_payload, preview_payload
+from treering.transcript.heads import Heads
 
-DEFAULT_POLICY = default.DEFAULT_POLICY.name  # imported early, so that resuming loads no code
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
 
@@ -37,31 +44,27 @@ def knows(record: Record) -> bool:
     return record.type in _KNOWN_TYPES and (record.type != "edit" or record.kind in _KNOWN_EDITS)
 
 
-class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """First body line of `latest`: everything except the records."""
+_UNNAMED = frozenset({b"{}", b'{"full":true}'})
+"""Briefs of checkpoints without a label and the like."""
+# No node has this id, so a context at it never belongs to a head.
+UNKNOWN = "?"
 
-    type: str = "state"
-    heads: dict[str, object] = {}
-    checkpoint: Raw | UnsetType = UNSET
-    """The newest checkpoint of the current head, as a full one."""
-    context: list[str | ItemForm] | None = None
-    """Items of the working context; None: those of the checkpoint."""
-    settings: Raw | UnsetType = UNSET
-    """The further parts of `context`."""
-    context_at: str | None = None
-    nodes_since: int = 0
-    parent_gone: bool = False
-    usage: dict[str, int | float] = {}
-    last_usage: dict[str, int | float] = {}
-    places: list[int] = []
-    """Positions of the context's records that are left out, in the order of its nodes; -1: unknown."""
-    policy: str = ""
-    """Set where there is no room for the context and the checkpoint: the policy that extends the context."""
+# Fields of the card that notes about the whole session set.
+FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
+ORIGIN = "origin"
+"""Kind of the note that names the file a session was imported from, and how much of it was read."""
+UPKEEP = {("edit", "prune"), ("note", ORIGIN)}
+"""Records that do not count as activity: upkeep does not change when a session was last active."""
+CARD = "card"
+"""Kind of the note whose payload is merged into the further facts on the card: objects by name, field by field.
 
-
-_PLACE_BYTES = 17  # of a position and a comma
-
-_STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
+`fields` in its brief names them, as `name/field`, so that they can be removed when the note is erased."""
+EXTRA = "extra/"
+"""Prefix of these names among the fields of the card."""
+told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
+"""Fields that the stored card must show at once; counts and times may lag behind."""
+_NOTHING_YET: dict[str, Any] = {"first_prompt": "", "nodes": 0, "messages": 0, "checkpoints": 0}
+"""The values of a session without a record."""
 
 
 class SessionState:
@@ -69,6 +72,8 @@ class SessionState:
 
     def __init__(self, card: Card, policy: Policy) -> None:
         self._tally = Tally(card)
+        self.clock = self._tally.clock
+        """Makes ids greater than those of all records folded so far."""
         self.policy = policy
         self.end = card.born
         """One past the last record folded."""
@@ -104,10 +109,6 @@ class SessionState:
     def tells_more_than(self, card: Card) -> bool:
         """Whether `card` lacks a field that lists must show at once."""
         return self._tally.tells_more_than(card)
-
-    def new_id(self) -> str:
-        """A new id, greater than those of all records folded so far."""
-        return self._tally.clock.new()
 
     def take_back(self, facts: Collection[str]) -> None:
         """Remove erased facts from the card."""
@@ -153,13 +154,16 @@ class SessionState:
             self.apply(record, line)
         return records
 
-    def apply(self, record: Record, line: bytes, skeleton: Skeleton | None = None) -> None:
+    def apply(
+        self, record: Record, line: bytes, skeleton: Skeleton | None = None, *, made: Checkpoint | None = None
+    ) -> None:
         """Fold the record at position `end`.
 
         Args:
             record: The record.
             line: Its line.
             skeleton: Its skeleton, if the caller has it.
+            made: A checkpoint made just now, which need not be read from its record.
 
         Raises:
             CorruptError: It is at another position.
@@ -173,7 +177,7 @@ class SessionState:
         elif record.type == "head":
             self._move(skeleton)
         elif record.type == "checkpoint":
-            self._checkpoint(record, skeleton)
+            self._checkpoint(record, skeleton, made)
         elif record.type == "note" and record.kind == "usage":
             self._add_usage(skeleton)
         elif record.type == "edit":
@@ -223,12 +227,16 @@ class SessionState:
         if not self.lines.keys() <= shown:
             self.lines = {node: line for node, line in self.lines.items() if node in shown}
 
-    def _checkpoint(self, record: Record, skeleton: Skeleton) -> None:
+    def _checkpoint(self, record: Record, skeleton: Skeleton, made: Checkpoint | None) -> None:
         if skeleton.head != self.head:
             return
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None
+        at_hand = made is not None and made.id == record.id and (parent is not None or made.parent is None)
         try:
-            self.checkpoint = apply_body(parent, record, self.held_record)
+            if made is not None and at_hand and skeleton.brief in _UNNAMED:
+                self.checkpoint = msgspec.structs.replace(made, time_ms=skeleton.time)
+            else:  # what a caller names a checkpoint with may be in objects that the caller changes
+                self.checkpoint = apply_body(parent, record, self.held_record)
         except (NotFoundError, CorruptError):
             # A delta over a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
             # records, and raises if they are damaged.
@@ -282,117 +290,138 @@ class SessionState:
             self.context = replace(self.context, {target: bytes(record.body)})
 
 
-# No node has this id, so a context at it never belongs to a head.
-UNKNOWN = "?"
+class Tally:
+    """A fold over records, kept in counters because making a new card for each record would cost more."""
+
+    def __init__(self, card: Card) -> None:
+        self._card = card
+        self._nodes = card.nodes
+        self._messages = card.messages
+        self._checkpoints = card.checkpoints
+        self._updated = card.updated
+        self._max_id = card.max_id
+        self.clock = IdClock()
+        """Makes ids greater than those of all folded records."""
+        self.clock.observe(card.max_id)
+
+    def card(self, heads: Heads) -> Card:
+        """The card as of now."""
+        return msgspec.structs.replace(
+            self._card,
+            nodes=self._nodes,
+            messages=self._messages,
+            checkpoints=self._checkpoints,
+            updated=self._updated,
+            max_id=self._max_id,
+            head=heads.current,
+            node=heads.tip,
+        )
+
+    def tells_more_than(self, card: Card) -> bool:
+        """Whether `card` lacks a field that lists must show at once."""
+        return told_at_once(self._card) != told_at_once(card)
+
+    def add(self, skeleton: Skeleton, record: Record) -> None:
+        """Fold the next record."""
+        if skeleton.type == "node":
+            self._nodes += 1
+            if skeleton.kind == "message":
+                self._messages += 1
+                if not self._card.first_prompt and skeleton.role == "user":
+                    self._set({"first_prompt": first_prompt(bytes(record.body))})
+            elif skeleton.kind == "model_change":
+                brief = read_brief(skeleton)
+                self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
+        elif skeleton.type == "checkpoint":
+            self._checkpoints += 1
+        elif skeleton.type == "note":
+            self._add_note(skeleton, record)
+        if (skeleton.type, skeleton.kind) not in UPKEEP:
+            self._updated = max(self._updated, skeleton.time)
+        if record.time is None and record.id > self._max_id:  # an id made here: only such ids contain the time
+            self._max_id = record.id
+            self.clock.observe(record.id)
+
+    def _add_note(self, skeleton: Skeleton, record: Record) -> None:
+        if skeleton.kind in FACTS:
+            brief = read_brief(skeleton)
+            self._set({name: brief[name] or "" for name in FACTS[skeleton.kind] if name in brief})
+        elif skeleton.kind == ORIGIN:
+            self._originate(decode_payload(bytes(record.body), {}))
+        elif skeleton.kind == CARD:
+            facts = decode_payload(bytes(record.body), {})
+            if isinstance(facts, Erased):
+                fields = read_brief(skeleton).get("fields")
+                self.take_back([f"{EXTRA}{field}" for field in fields] if isinstance(fields, list) else ())
+            else:
+                self._join(facts)
+
+    def take_back(self, facts: Collection[str]) -> None:
+        """Let the card say nothing that was erased."""
+        for fact in facts:
+            if fact.startswith(EXTRA):
+                name, _, field = fact.removeprefix(EXTRA).partition("/")
+                self._join({name: {field: None}})
+            else:
+                self._set({fact: NOTE if fact == "first_prompt" else ""})
+
+    def _originate(self, facts: object) -> None:
+        """Take from the imported file when it was last active, and its parent.
+
+        A copy under another name has the note as well, but was not imported from that file.
+        """
+        if not isinstance(facts, dict) or facts.get("session") != self._card.session:
+            return
+        self._set({"extra": {**self._card.extra, ORIGIN: facts}})
+        if isinstance(active := facts.get("active_ms"), int):
+            self._updated = active
+        if isinstance(parent := facts.get("parent_session"), str):
+            self._set({"parent_session": parent})
+
+    def _join(self, facts: object) -> None:
+        """Merge into the further facts; null removes a field."""
+        extra = dict(self._card.extra)
+        for name, fields in fields_of(facts).items():
+            joined = fields_of(extra.get(name)) | fields_of(fields)
+            extra[name] = {field: value for field, value in joined.items() if value is not None}
+        self._set({"extra": extra})
+
+    def _set(self, facts: dict[str, object]) -> None:
+        self._card = msgspec.structs.replace(self._card, **facts)
 
 
-def encode_state(state: SessionState) -> tuple[bytes, ...]:
-    """Body of `latest`: the state line, then the record lines that its context needs.
-
-    If there is no room, the oldest records are left out; or all of them, with the context and the checkpoint. Readers
-    get these from the journal.
-    """
-    left = room() - len(line := _state_line(state))
-    if left < 0:  # rule: carry-the-least
-        return (encode_adrift(state),)
-    if not state.lacks_lines and sum(map(len, state.lines.values())) <= left:
-        return (line, *state.lines.values())
-    return _encode_in_part(state, left)
+def announced(card: Card, records: Iterable[Record]) -> Card:
+    """The card of a session to be created with these records, so that it never lists as empty."""
+    tally = Tally(card)
+    for record in records:
+        tally.add(skeleton_of_record(record, 0), record)
+    told = tally.card(Heads())
+    return msgspec.structs.replace(card, **{name: getattr(told, name) for name in _NOTHING_YET})
 
 
-def _encode_in_part(state: SessionState, left: int) -> tuple[bytes, ...]:
-    """The body without the oldest records of the context; it lists their positions."""
-    shown = dict.fromkeys(state.context.nodes)
-    left -= _PLACE_BYTES * len(shown)
-    kept: dict[str, bytes] = {}
-    for node, line in reversed(state.lines.items()):
-        if (left := left - len(line)) < 0:  # rule: carry-what-fits
-            break
-        kept[node] = line
-    places = [_place_of(state, node) for node in shown if node not in kept]
-    known = max(places, default=-1) >= 0
-    return (_state_line(state, places if known else ()), *reversed(kept.values()))
+def recorded(card: Card) -> Card:
+    """The fields of a card that records determine; empty for a card without records, which may announce lost ones."""
+    return card if card.covers else msgspec.structs.replace(card, **_NOTHING_YET)  # rule: announce-nothing
 
 
-def _place_of(state: SessionState, node: str) -> int:
-    line = state.lines.get(node)
-    return state.places.get(node, -1) if line is None else skeleton_of(line).at
+def first_prompt(body: bytes) -> str:
+    """The text a user typed in a message, on one line, cut at a whole character to the size a card allows."""
+    payload = preview_payload(body)
+    if isinstance(payload, Erased):
+        return NOTE
+    text = _text(payload.get("content") if isinstance(payload, dict) else payload) or _said(payload)
+    return one_line(without_reminders(text))
 
 
-def encode_adrift(state: SessionState) -> bytes:
-    """The smallest body of `latest`: only what is needed to read the rest from the journal."""
-    line = StateLine(
-        heads=state.heads.encode(),
-        context_at=UNKNOWN,
-        nodes_since=state.nodes_since,
-        parent_gone=state.parent_gone,
-        usage=state.usage,
-        last_usage=state.last_usage,
-        policy=state.policy.name,
-    )
-    return write_form(line) + b"\n"
+def _said(payload: object) -> str:
+    """The text of a message in the format of a program whose sessions are imported."""
+    from treering.transcript.parts import parts_of  # who resumes a session does not look for its first prompt
+
+    return " ".join(part.text for part in parts_of(payload) if part.kind == "text")
 
 
-def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
-    newest = state.checkpoint
-    same = newest is not None and newest.context == state.context
-    line = StateLine(
-        heads=state.heads.encode(),
-        checkpoint=Raw(encode_checkpoint(newest)) if newest else UNSET,
-        context=None if same else [*encode_items(state.context.items)],
-        settings=UNSET if same else Raw(values.encode(state.context.settings)),
-        context_at=state.context_at,
-        nodes_since=state.nodes_since,
-        parent_gone=state.parent_gone,
-        usage=state.usage,
-        last_usage=state.last_usage,
-        places=[*places],
-        policy=state.policy.name if newest is None and state.context_at == UNKNOWN else "",
-    )
-    return write_form(line) + b"\n"
-
-
-def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionState:
-    """The state that `latest` holds.
-
-    Args:
-        latest: The register.
-        policy: Extends the context; None: the one that made the newest checkpoint, or the default if that is unknown.
-        key: For messages.
-
-    Raises:
-        CorruptError: Its body was not written by `encode_state`.
-    """
-    state = SessionState(recorded(latest.card), policy or find_policy(DEFAULT_POLICY))
-    state.end = latest.card.covers
-    if not latest.lines:
-        return state
-    line = read_form(latest.lines[0], _STATE_LINE)
-    state.heads = decode_heads(line.heads)
-    state.checkpoint = None if isinstance(line.checkpoint, UnsetType) else decode_checkpoint(line.checkpoint)
-    if policy is None and (name := state.checkpoint.policy if state.checkpoint else line.policy):
-        state.policy = _remembered(name) or state.policy
-    state.context = _decode_context(line, state.checkpoint)
-    state.context_at = line.context_at
-    state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
-    state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
-    state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
-    if line.places:
-        missing = [node for node in dict.fromkeys(state.context.nodes) if node not in state.lines]
-        state.places = {node: at for node, at in zip(missing, line.places, strict=False) if at >= 0}
-    return state
-
-
-def _remembered(policy: str) -> Policy | None:
-    """The policy of a stored context, if it is built in or registered in this process."""
-    try:
-        return find_policy(policy)
-    except UsageError:
-        return None
-
-
-def _decode_context(line: StateLine, checkpoint: Checkpoint | None) -> Context:
-    if line.context is None:
-        return checkpoint.context if checkpoint else Context()
-    settings = {} if isinstance(line.settings, UnsetType) else values.decode(line.settings)
-    return Context(decode_items(line.context), settings if isinstance(settings, dict) else {})
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, Sequence) and not isinstance(content, bytes) else [content]
+    return " ".join(part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str))

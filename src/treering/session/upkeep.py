@@ -20,7 +20,8 @@ from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
 from treering.session.position import Position
 from treering.session.replica import Replica
-from treering.session.state import SessionState, decode_state, encode_state, knows
+from treering.session.snapshot import decode_state, encode_state
+from treering.session.state import SessionState, knows
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
@@ -47,18 +48,6 @@ class Upkeep:
         self._latest_bytes = 0
         self._card_ms = 0
         """When this handle last wrote the card, or tried to."""
-        self._sound_life = ""
-        """The generation whose registers and segments were checked to be of one moment."""
-
-    @property
-    def may_write(self) -> bool:
-        """Registers and segments of the session were checked to be of one moment."""
-        view = self._replica.known_view
-        return view is not None and view.life == self._sound_life
-
-    def trust(self, life: str) -> None:
-        """Skip the check of registers and segments for a generation that this handle created just now."""
-        self._sound_life = life
 
     def require_one_moment(self) -> Steps[None]:
         """Check once, before the first write: refuse to write to a session that was restored or copied in parts.
@@ -66,9 +55,9 @@ class Upkeep:
         Raises:
             CorruptError: Registers and segments are of two moments.
         """
-        if not self.may_write:
+        if not self._replica.is_sound:
             yield from journal.moment.require_one_moment(self._replica.view)
-            self._sound_life = self._replica.view.life
+            self._replica.is_sound = True
 
     # costs
 

@@ -135,7 +135,7 @@ class Writer:
 
     def close(self) -> Steps[None]:
         """Write `latest` so that it covers everything and the next resume has nothing to replay."""
-        if self.replica.is_stopped or not self.replica.exists or self.appender.count == 0:
+        if self.appender.count == 0 or not self.replica.exists or self.replica.met or self.replica.stopped is not None:
             return
         try:
             if not self.options.shared:

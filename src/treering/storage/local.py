@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import threading
 from collections.abc import Iterator
@@ -203,7 +204,7 @@ class LocalDriver:
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
         """Give the temporary file its name if the condition holds; for a log, durably."""
         with local_lock.open_lock(folder) as lock:
-            local_lock.take_lock(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             if put.expect is not None and (
                 refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder))
             ):
@@ -250,7 +251,7 @@ class LocalDriver:
         except FileNotFoundError:
             return None  # and no lock file is left where nothing is
         with local_lock.open_lock(folder) as lock:
-            local_lock.take_lock(lock)
+            fcntl.flock(lock, fcntl.LOCK_EX)
             current = self._version(key, folder)
             if current != ABSENT:
                 if refused := rules.mismatch(key, expect, current):

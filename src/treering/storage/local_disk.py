@@ -202,18 +202,6 @@ def write(fd: int, data: bytes) -> None:
         done += os.write(fd, memoryview(data)[done:])
 
 
-def write_at(fd: int, data: bytes, offset: int, needed: int) -> int:
-    """Write the first `needed` bytes of `data` at `offset`, and the rest if the same call takes them.
-
-    Returns:
-        How many were written; one call of the system unless it accepts less than is needed.
-    """
-    done = os.pwrite(fd, data, offset)
-    while done < needed:
-        done += os.pwrite(fd, memoryview(data)[done:], offset + done)
-    return done
-
-
 def link_of(link: str) -> str:
     """Return where a link leads; empty where there is none.
 

@@ -75,7 +75,7 @@ class FolderLock(FileIO):
 def open_lock(folder: int) -> FolderLock:
     """Open the lock file of a folder, and create it if needed; closing it releases the lock.
 
-    Meant for a `with` whose block begins with `take_lock`. Leaving such a block is one step of the interpreter's own;
+    Meant for a `with` whose block begins by taking it. Leaving such a block is one step of the interpreter's own;
     the exit of a context manager written in Python can be interrupted before it gives the lock back.
     """
     return FolderLock(local_disk.open_file(folder, LOCK_NAME, os.O_RDWR | os.O_CREAT), "r+")
@@ -95,11 +95,6 @@ def open_lock_to_read(folder: int) -> FolderLock | None:
             if flags == os.O_RDONLY or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
     return None
-
-
-def take_lock(lock: FileIO) -> None:
-    """Wait for the lock."""
-    fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def try_share_lock(lock: FileIO) -> bool:

@@ -74,7 +74,7 @@ class LocalLogs:
         for _ in range(_REOPENS_MAX):
             log = self._keep(request.key)
             with log.mutex:
-                if log.is_open and (answer := self._append_locked(log, request)):
+                if log.fd >= 0 and (answer := self._append_locked(log, request)):
                     return answer
             self._drop(request.key, log)
         return UnavailableError("other processes keep replacing the log", kind=Kind.BUSY, key=request.key)
@@ -179,7 +179,7 @@ class LocalLogs:
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
         try:
-            local_lock.take_lock(log.lock)  # in here, since an interrupt may strike as soon as it is taken
+            fcntl.flock(log.lock, fcntl.LOCK_EX)  # in here, since an interrupt may strike as soon as it is taken
             if not log.has_its_name():
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
@@ -271,7 +271,9 @@ class LocalLogs:
         if end > log.size:
             data += bytes(_room(end))
         try:
-            done = local_disk.write_at(log.fd, data, log.length, len(request.data))
+            done = os.pwrite(log.fd, data, log.length)
+            while done < len(request.data):  # the room behind the lines may be missing
+                done += os.pwrite(log.fd, memoryview(data)[done:], log.length + done)
         except OSError as error:
             return self._take_back(log, request) or local_disk.explain(error, request.key)
         try:
@@ -321,8 +323,8 @@ class _Log:
         self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
         folder = local_disk.open_folder(root, folders)
         try:
-            self._place = _identity(os.fstat(folder))
-            self.fd = local_disk.open_file(folder, name, os.O_RDWR)
+            self._place = os.fstat(folder)
+            self.fd = local_disk.open_file(folder, name, os.O_RDWR)  # -1 once another thread closed it
             try:
                 self.lock = local_lock.open_lock(folder)
             except OSError:
@@ -340,11 +342,6 @@ class _Log:
         self.size = 0
         """Of the file, with the room behind them."""
 
-    @property
-    def is_open(self) -> bool:
-        """False once another thread closed it."""
-        return self.fd >= 0
-
     def has_its_name(self) -> bool:
         """Tell whether the log is still the file that we opened.
 
@@ -354,8 +351,8 @@ class _Log:
         """
         if self._linked_to and self.version != ABSENT:
             same_name = local_disk.link_of(self._link) == self._linked_to
-            return same_name and _identity(os.stat(self.folder)) == self._place
-        return _identity(os.stat(self.path, follow_symlinks=False)) == _identity(os.fstat(self.fd))
+            return same_name and os.path.samestat(os.stat(self.folder), self._place)
+        return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
 
     def is_as_left(self) -> bool:
         """Whether no process changed its length since our last append."""
@@ -391,7 +388,7 @@ class _Log:
     def close(self) -> None:
         """Close both descriptors, once no thread uses them."""
         with self.mutex:
-            if self.is_open:
+            if self.fd >= 0:
                 fd, self.fd = self.fd, -1  # before it is closed: a second close could hit another file of that number
                 self.lock.close()
                 os.close(fd)
@@ -475,10 +472,6 @@ def _ends_at(fd: int, version: Version) -> bool:
     digest, length = rules.split_version(version) or ("", 0)
     same = digest == rules.first_line_digest(local_disk.read(fd, 0, local_disk.FIRST_LINE_GUESS))
     return same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0")
-
-
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
 
 
 def _first_line(fd: int) -> bytes:

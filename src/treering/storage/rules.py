@@ -38,7 +38,7 @@ def refusal(request: Request, *, appends: bool) -> UsageError | None:
     """Return why a driver must not even try `request`, or None if it is well formed."""
     match request:
         case Append():
-            return _append_refusal(request, appends=appends) or _key_refusal(request.key)
+            return _append_refusal(request, appends=appends)
         case Get():
             return _key_refusal(request.key) or _range_refusal(request)
         case Put():
@@ -80,7 +80,8 @@ def _append_refusal(append: Append, *, appends: bool) -> UsageError | None:
         return UsageError("a log takes complete lines without NUL bytes only", kind=Kind.APPEND, key=append.key)
     if append.expect == ABSENT:
         return UsageError("a log is created by a put, with its first line", kind=Kind.APPEND, key=append.key)
-    return None
+    fault = _key_fault(append.key)
+    return UsageError(fault, kind=Kind.KEY, key=append.key) if fault else None
 
 
 def _list_refusal(request: List) -> UsageError | None:

@@ -13,7 +13,7 @@ from treering.format.paths import SessionKeys
 from treering.format.record import decode_record
 from treering.session.loader import Loader, copy_blobs
 from treering.session.reader import Readable
-from treering.session.tally import ORIGIN
+from treering.session.state import ORIGIN
 from treering.session.verbs.reading import read_all
 from treering.session.writer import Writer
 from treering.storage.effects import Job, call, on

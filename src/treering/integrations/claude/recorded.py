@@ -48,7 +48,7 @@ class Recorded:
         return len(self._rows)
 
     def _new_id(self) -> str:
-        return self._writer.replica.state.new_id()
+        return self._writer.replica.state.clock.new()
 
     def catch_up(self) -> None:
         """Add the entries recorded since the last call."""

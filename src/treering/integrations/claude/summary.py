@@ -14,7 +14,7 @@ from claude_agent_sdk import SessionKey, SessionStoreEntry, SessionSummaryEntry,
 
 from treering.format import values
 from treering.integrations.claude.recorded import Entry
-from treering.session.tally import CARD
+from treering.session.state import CARD
 from treering.transcript.node import Draft
 
 FACTS: Final = "claude"

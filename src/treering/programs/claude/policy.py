@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from treering.checkpoint.context import Context
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, Sent, register_policy, register_view
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of

@@ -21,7 +21,7 @@ from treering.format.values import fields_of
 from treering.ids import time_of
 from treering.session.payload import decode_payload, decode_source
 from treering.session.reader import Readable
-from treering.session.tally import ORIGIN
+from treering.session.state import ORIGIN
 from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft

@@ -39,7 +39,7 @@ from treering.programs.evva.read import (
     put_together,
 )
 from treering.session.reader import Readable
-from treering.session.tally import ORIGIN
+from treering.session.state import ORIGIN
 from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from treering.checkpoint.context import Context
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
 from treering.format import values
 from treering.format.record import Skeleton, read_brief

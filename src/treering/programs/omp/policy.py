@@ -32,7 +32,7 @@ from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, register_policy
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import fields_of

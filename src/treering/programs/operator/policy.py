@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Seen, register_policy, register_view
 from treering.format import values
 from treering.format.record import Skeleton

@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from treering.checkpoint.context import Context, Item
-from treering.checkpoint.policies.walk import Walk
+from treering.checkpoint.policies import Walk
 from treering.checkpoint.policy import Recorded, Seen, register_policy, register_view
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import fields_of

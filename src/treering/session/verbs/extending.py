@@ -45,7 +45,7 @@ def record_foreign(writer: Writer, drafts: Sequence[Draft], side: SideHead | Non
         for draft in drafts:
             recording.draft(draft)
         if side is not None:
-            recording.records.append(_standing(side, writer.replica.state.new_id()))
+            recording.records.append(_standing(side, writer.replica.state.clock.new()))
         return recording
 
     yield from writer.appender.write(plan)
@@ -202,9 +202,9 @@ class _Foreign(Recording):
         if draft.type != CHECKPOINT:
             return super().draft(draft, here=here)
         made = checkpoint_of(draft, self.writer.options.redaction)
-        name, policy = made.id or self.state.new_id(), self.writer.replica.policy.name
+        name, policy = made.id or self.state.clock.new(), self.writer.replica.policy.name
         made = msgspec.structs.replace(made, id=name, policy=policy)
-        self.records += checkpoint_records(None, made, self.state.new_id, time_ms=made.time_ms or None)[1]
+        self.records += checkpoint_records(None, made, self.state.clock.new, time_ms=made.time_ms or None)[1]
         return name
 
     def _place_node(self, node: str, parent: str | Here | None) -> tuple[str | None, str]:  # noqa: ARG002
