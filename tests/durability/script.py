@@ -32,12 +32,14 @@ def plan(seed: int, length: int) -> tuple[list[Operation], list[Oracle]]:
         "seal",
         "append",
         "rewind",
-        "append",
         "seal",
+        "close",
         "optimize",
         "checkout",
         "commit",
         "branch",
+        "append",
+        "seal",
     ]
     operations: list[Operation] = []
     stages = [Oracle()]
@@ -45,10 +47,10 @@ def plan(seed: int, length: int) -> tuple[list[Operation], list[Oracle]]:
         number = len(operations)
         operation = draw(rng, stages[-1], f"{seed}.{number}")
         wanted = forced[number] if number < len(forced) else operation[0]
-        while operation[0] != wanted:
+        while operation[0] != wanted and wanted not in REOPENINGS:
             operation = draw(rng, stages[-1], f"{seed}.{number}")
         if number % 7 == 6:
-            operation = (rng.choice(sorted(REOPENINGS)), {})
+            operation = (wanted if wanted in REOPENINGS else rng.choice(sorted(REOPENINGS)), {})
             after = stages[-1]
         else:
             after = stages[-1].copy()

@@ -27,10 +27,12 @@ def run(disk: Disk, seed: int) -> list[Any]:
     operations, stages = plan(seed, LENGTH)
     with installed(disk):
         player = Player(disk)
-        for operation in operations:
+        for before, operation in zip([("", {}), *operations], operations, strict=False):
             player.play(operation)
             disk.acknowledge()
             assert disk.unsynced() == [], operation[0]
+            if (before[0], operation[0]) == ("seal", "close"):
+                assert not player.session._reader.replica.view.tail.lines
         player.kill()
     return stages
 

@@ -8,14 +8,15 @@ import msgspec
 import pytest
 from tests.session.at_rest import Paused, holding
 from tests.session.backends import kill, memory_backend
-from tests.session.faults import Meeting, Unreliable, latest_write, says, tail_write
+from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, tail_write
 
 from treering.api.store import Store
-from treering.errors import NotFoundError
+from treering.errors import ConflictError, NotFoundError
 from treering.format.erasure import Erasure
 from treering.format.paths import SessionKeys
 from treering.journal.erase import fence
 from treering.journal.resume import resume
+from treering.session import upkeep
 from treering.session.verbs import forking
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
@@ -247,9 +248,13 @@ def test_what_was_put_off_and_is_about_nothing_any_more_does_not_wait_for_ever()
     assert {"role": "user", "content": "c"} in [row.node.payload for row in store.view("s").history().rows]
 
 
+@pytest.mark.parametrize("tidies", [False, True])
 @pytest.mark.parametrize("erases", [False, True])
-def test_an_exclusive_handle_goes_on_beside_one_that_only_seals_and_erases(*, erases: bool) -> None:
-    """Neither is an append, nor is it one that the handle itself writes the log anew to settle an unknown outcome."""
+def test_an_exclusive_handle_goes_on_beside_one_that_only_seals_and_erases(
+    monkeypatch: pytest.MonkeyPatch, *, erases: bool, tidies: bool
+) -> None:
+    """None is an append: nor is it one that its own records leave the tail before it knows that they are there."""
+    monkeypatch.setattr(upkeep, "SEALED_BYTES_DROP", 1)
     place = Unreliable(appends=True)
     other = place.sound.session("s", shared=True)
     one = other.append("one").node
@@ -257,9 +262,35 @@ def test_an_exclusive_handle_goes_on_beside_one_that_only_seals_and_erases(*, er
     kill(other)
     session = place.store.session("s")
     kill(session)
-    place.fails(Fault.BEFORE, lambda: session.append("in doubt"))
+    place.fails(Fault.AFTER if tidies else Fault.BEFORE, lambda: session.append("in doubt"))
+    other.refresh()
     other.seal()
     if erases:
         other.erase(one)
+    if tidies:
+        other.optimize(everything=True)
+        assert not other._reader.replica.view.tail.lines
     session.append("three")
-    assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["two", "three"]
+    between = ["in doubt"] * tidies
+    assert says(session)[1:] == says(place.sound.view("s"))[1:] == ["two", *between, "three"]
+
+
+@pytest.mark.parametrize("in_doubt", [False, True])
+def test_an_exclusive_handle_stops_where_others_left_nothing_in_the_tail(
+    monkeypatch: pytest.MonkeyPatch, *, in_doubt: bool
+) -> None:
+    """What somebody else recorded is sealed and dropped before the handle looks again; its own append may be, too."""
+    monkeypatch.setattr(upkeep, "SEALED_BYTES_DROP", 1)
+    place = Unreliable()
+    session = place.store.session("s")
+    session.append("one")
+    kill(session)
+    if in_doubt:
+        place.fails(Fault.AFTER, lambda: session.append("in doubt"))
+    with place.sound.session("s") as other:
+        other.append("two")
+        other.seal()
+    assert not run(resume(SessionKeys("", "s", appends=False)), place.memory).tail.lines
+    with pytest.raises(ConflictError):
+        session.append("three")
+    assert recorded(place.sound.view("s")) == ["one", *(["in doubt"] * in_doubt), "two"]

@@ -71,12 +71,10 @@ RULES = (
         value("() if view.sealed > view.tail.header.base else view.tail.lines"),
     ),
     Rule(
-        "drop-in-append",
-        "Nothing but an append drops anything: a base that rose tells that somebody appended.",
-        value(
-            "(msgspec.structs.replace(view.tail.header, base=view.end - len(view.unsealed_lines)), view.unsealed_lines)"
-        ),
-        ERASURES,
+        "see-what-is-dropped",
+        "What was dropped before a handle saw it is somebody else's, unless the mark of the base is its own.",
+        never(),
+        SESSION,
         test="tests/session/test_rare_meetings.py",
     ),
     Rule(

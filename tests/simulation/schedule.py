@@ -16,7 +16,7 @@ from treering.errors import CorruptError
 from treering.format import blobs
 from treering.format.paths import SessionKeys
 from treering.journal import append, limits, merge
-from treering.session import loader
+from treering.session import loader, upkeep
 from treering.storage.requests import Steps
 
 STEPS_MAX = 20_000  # a schedule normally takes a few hundred
@@ -354,6 +354,7 @@ def small() -> Iterator[None]:
         (limits, "TAIL_BYTES_SEAL", 2000),
         (loader, "SEGMENT_BYTES", 400),
         (limits, "LOG_BYTES_SEAL", 2000),
+        (upkeep, "SEALED_BYTES_DROP", 1),
         (limits, "APPENDS_PER_SEAL_MIN", 2),
         (blobs, "BASE64_BYTES_MIN", 64),
     )

@@ -2,8 +2,9 @@
 
 Rule 1: an append swaps the tail it saw. A write in between makes it fail; nothing is overwritten.
 Rule 2: in the same request it drops sealed records from the tail, those in segments, and nothing else. Records that
-`latest` merely covers stay: closing covers without sealing. Only appends drop records, so a higher base shows that
-another writer appended.
+`latest` merely covers stay: closing covers without sealing. If no append follows a seal, `drop_sealed` does the same.
+The mark of the new base identifies the append in front of it, so a writer that did not see the dropped records knows
+whether they were its own.
 Rule 3: a refusal proves nothing, since clients re-send after a lost reply, and a success of ours comes back as a
 conflict. Read the position the records were meant for, in the tail or in the segment that covers it. The working
 context proves nothing either; it is bounded.
@@ -156,6 +157,20 @@ def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
         return None
     tail = Tail(header=msgspec.structs.replace(view.tail.header, nonce=nonce), lines=view.tail.lines)
     outcome = yield from register.swap(tail, expect=view.tail_version)
+    return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
+
+
+def drop_sealed(view: View, nonce: str) -> Steps[View | None]:
+    """Rewrite the tail without the records that are in segments; None if another writer changed it first.
+
+    Args:
+        view: The registers as last read.
+        nonce: Names the tail.
+
+    Raises:
+        UnavailableError: The store did not answer; the tail may be rewritten now, later, or never. Nothing is lost.
+    """
+    outcome, tail = yield from _write(view, (), nonce, in_place=False)
     return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
 
 

@@ -75,7 +75,7 @@ def fence(view: View, erasure: Erasure, *, nonce: str) -> Steps[View | None]:
 
 
 def _fenced(view: View, erasure: Erasure, nonce: str) -> Tail:
-    header, lines = view.tail.header, view.tail.lines  # rule: drop-in-append
+    header, lines = view.tail.header, view.tail.lines
     act = msgspec.structs.replace(erasure, epoch=header.epoch + 1)
     erased = (*header.erased, *((at, act.epoch) for at in sorted({at for at, _ in act.records})))
     erasures = (*header.burials.erasures, act)

@@ -17,6 +17,9 @@ APPEND_BYTES_MAX = 16 * 1024 * 1024
 TAIL_BYTES_SEAL = TAIL_BYTES_MAX // 2
 # Local disks re-upload nothing; the tail is bounded only by what resume should have to read.
 LOG_BYTES_SEAL = 1024 * 1024
+# Sealed records stay in the tail until the next append. If none follows, they are worth a write of their own from here
+# on: below it, a disk gains a few blocks and a resume a few packets.
+SEALED_BYTES_DROP = 64 * 1024
 # Sealing costs two requests. At least this many appends between two seals keep it within 1.2 requests an append.
 APPENDS_PER_SEAL_MIN = 10
 # A merge reads its inputs whole, so this bounds its memory (decompressed, about six times as much).

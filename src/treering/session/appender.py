@@ -224,7 +224,7 @@ class Appender:
     def _append(self, planned: Planned) -> Steps[Landed | Overtaken]:
         self.count += 1
         view = self._replica.view
-        by = f"{self._replica.nonce}.{self.count}.{view.end}"
+        by = self._replica.sent = f"{self._replica.nonce}.{self.count}.{view.end}"
         # until there is an answer, even if the caller gives up
         self.pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
         self.buffered = self.buffered[len(planned.buffered) :]
@@ -291,10 +291,10 @@ class Appender:
                 state.apply(record, line, made=made)
             self._replica.note(view)
             return False
-        new = self._replica.absorb(view)
-        late = {record.id for record in new}
+        news = self._replica.absorb(view)
+        late = {record.id for record in news.records}
         self.buffered = tuple([draft for draft in self.buffered if draft.id not in late])
-        return self._replica.is_foreign(new)
+        return news.foreign
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
         """Whether the options of this session have `drafts` buffered for now."""

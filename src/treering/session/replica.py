@@ -19,7 +19,7 @@ savepoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,7 +31,7 @@ from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import ConflictError, CorruptError, NotFoundError
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
-from treering.format.record import Record, decode_record, skeleton_of
+from treering.format.record import Record, decode_record, mark_of, skeleton_of
 from treering.format.register import Card
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -66,6 +66,15 @@ class Savepoint(msgspec.Struct, frozen=True):
     met: bool
 
 
+class News(msgspec.Struct, frozen=True):
+    """What a read of the registers showed that was not known before."""
+
+    records: list[Record]
+    """The new records, as far as the tail reaches back."""
+    foreign: bool
+    """Another writer recorded some of what is new."""
+
+
 class Replica:
     """Both registers of a session as last read, the state folded from them, and the index of all records.
 
@@ -88,6 +97,8 @@ class Replica:
     ) -> None:
         self.keys = keys
         self.nonce = nonce
+        self.sent = ""
+        """`Record.by` of the last append that this handle sent, whatever became of it."""
         self._own = f"{nonce}."
         self._shared = shared
         self.met = False
@@ -172,11 +183,8 @@ class Replica:
         self.absorb(view)
         return self.state.end != end
 
-    def absorb(self, view: View) -> list[Record]:
+    def absorb(self, view: View) -> News:
         """Fold the records of `view` that the state does not have, and note whether another writer wrote one.
-
-        Returns:
-            The new records, as far as the tail reaches back.
 
         Raises:
             CorruptError: Records are gone.
@@ -202,8 +210,9 @@ class Replica:
         new = [decode_record(line, key=self.keys.tail) for line in tail.lines[max(0, since - base) : covered - base]]
         new += state.advance(tail.lines[max(0, covered - base) :])
         new = [record for record in new if record.at >= since]
-        self.met = self.met or (self.is_foreign(new) and not self._shared)  # rule: exclusive-stops
-        return new
+        foreign = self._is_foreign(new, view.mark_at(base) if since < base else None)
+        self.met = self.met or (foreign and not self._shared)  # rule: exclusive-stops
+        return News(new, foreign)
 
     def note(self, view: View) -> None:
         """Make `view` the registers as last read; the index takes in its records when it is asked for."""
@@ -248,11 +257,16 @@ class Replica:
 
     # other writers
 
-    def is_foreign(self, records: Iterable[Record]) -> bool:
-        """Whether another writer recorded some of these.
+    def _is_foreign(self, records: Sequence[Record], dropped: str | None) -> bool:
+        """Whether another writer recorded something new.
 
-        The records in the tail suffice: only an append removes records from it, so it always holds the last append.
+        Args:
+            records: What is new in the tail.
+            dropped: The mark behind new records that were dropped from the tail before this read; None if there are
+                none. Of the handle's own they can only be its last append, which began where its knowledge ends.
         """
+        if dropped is not None and dropped != mark_of(self.sent):  # rule: see-what-is-dropped
+            return True
         return any(not record.by.startswith(self._own) for record in records)  # rule: own-is-no-conflict
 
     @property

@@ -13,9 +13,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from treering import journal
+from treering.errors import TreeringError
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
-from treering.journal.limits import ATTEMPTS_MAX, Attempts, SealSchedule
+from treering.journal.limits import ATTEMPTS_MAX, SEALED_BYTES_DROP, Attempts, SealSchedule
 from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
 from treering.session.position import Position
@@ -117,6 +118,23 @@ class Upkeep:
         self._seals += 1
         self._tail_bytes = 0 if self._replica.view.sealed == self._replica.view.end else self._tail_bytes
 
+    def drop_sealed(self) -> Steps[None]:
+        """Rewrite the tail if it holds many records that are in segments: nobody is about to append.
+
+        Nothing depends on it, and the next append drops them anyway; so it does not fail.
+        """
+        view = self._replica.view
+        sealed = view.tail.lines[: max(0, view.sealed - view.tail.header.base)]
+        stored_bytes = sum(map(len, sealed)) // (1 if self._replica.keys.appends else 4)  # as in `measure`
+        if view.torn or stored_bytes < SEALED_BYTES_DROP:
+            return
+        try:
+            dropped = yield from journal.append.drop_sealed(view, new_nonce())
+        except TreeringError:
+            return
+        if dropped is not None:
+            self._replica.note(dropped)
+
     def cover(self, *, seal: bool, again: bool = False, lines: Mapping[str, bytes] | None = None) -> Steps[bool]:
         """Write `latest` so that it covers the tail, and add `lines` to it; see `treering.journal.cover`.
 
@@ -216,6 +234,8 @@ class Upkeep:
         if everything:
             yield from journal.purge.sweep_folders(self._replica.keys, nonce=new_nonce())
         self._seals = 0
+        if everything:
+            yield from self.drop_sealed()
         return (yield from journal.merge.optimize(self._replica.keys, new_nonce, everything=everything, where=where))
 
     def should_optimize(self, *, quiet: bool) -> bool:

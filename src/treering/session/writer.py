@@ -144,6 +144,8 @@ class Writer:
                 yield from self.upkeep.renew_card()
             if self.upkeep.should_optimize(quiet=True):
                 yield from self.upkeep.optimize()
+            if self.appender.pending is None:
+                yield from self.upkeep.drop_sealed()
         except (SessionDeletedError, FormatVersionError):
             return  # the records are safe; only a later version may cover a critical record of that version
 

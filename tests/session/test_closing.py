@@ -1,0 +1,178 @@
+"""What a session leaves behind when it is closed: each record once, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.budgets.texts import texts
+from tests.session.backends import KINDS, Backend, backend_of, kill, memory_backend
+from tests.session.faults import Meeting, Unreliable, recorded, says, tail_write
+
+from treering.api.store import Store
+from treering.session import upkeep
+from treering.storage.faulty import Fault
+from treering.storage.memory import MemoryDriver
+from treering.store.place import Place
+
+LONG = texts(400, 3000)
+"""More than a tail takes before it is sealed."""
+HEADER_BYTES_MAX = 400
+SEALED_BYTES = 200_000  # at least, compressed or not
+
+
+@pytest.fixture(params=KINDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """A place for sessions."""
+    return backend_of(request.param, tmp_path / "store")
+
+
+def tail_bytes(backend: Backend) -> int:
+    """Size of the tail of the session `s`."""
+    (size,) = (len(data) for key, data in backend.snapshot().items() if key.endswith(("tail.jsonl", "tail.jsonl.zst")))
+    return size
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_closed_session_keeps_what_is_sealed_once(backend: Backend, *, shared: bool) -> None:
+    """Its tail is a header, resuming reads no sealed record, and it goes on as ever."""
+    with backend.store().session("s", shared=shared) as session:
+        session.commit(LONG, context=[])
+        session.seal()
+        assert tail_bytes(backend) > SEALED_BYTES
+    assert tail_bytes(backend) < HEADER_BYTES_MAX
+    store, counts = backend.counted()
+    view = store.view("s")
+    latest = backend.snapshot()["latest/s.jsonl.zst"]
+    assert (counts.counts, counts.bytes_down - len(latest) < HEADER_BYTES_MAX) == ({"Get": 2}, True)
+    assert recorded(view) == LONG
+    with store.session("s", shared=shared) as session:
+        session.append("next")
+        assert len(session.path()) == len(LONG) + 1
+    assert recorded(store.view("s")) == [*LONG, "next"]
+    assert store.verify("s") == []
+
+
+def test_what_is_not_sealed_stays_in_the_tail(backend: Backend) -> None:
+    """A tail of sealed and unsealed records keeps the unsealed ones."""
+    session = backend.store().session("s", shared=True)
+    session.commit(LONG[:250], context=[])
+    other = backend.store().session("s", shared=True)
+    other.append("unsealed")
+    session.seal()  # as far as it knows
+    other.refresh()
+    view = other._reader.replica.view
+    assert (view.tail.header.base, len(view.unsealed_lines)) == (0, 1)
+    other.close()
+    view = other._reader.replica.view
+    assert view.tail.lines == view.unsealed_lines
+    assert tail_bytes(backend) < 2 * HEADER_BYTES_MAX
+    assert recorded(backend.store().view("s")) == [*LONG[:250], "unsealed"]
+    kill(session)
+
+
+def test_a_few_sealed_records_wait_for_the_next_append() -> None:
+    """They would not be worth a write of their own: closing is one request, as it is without a seal."""
+    store, counts = memory_backend().counted()
+    for seals in (False, True):
+        with store.session("s") as session:
+            session.append("one", "two")
+            if seals:
+                session.seal()
+            counts.reset()
+        assert counts.total == 1 - seals
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_close_costs_one_write_more_where_much_is_sealed(kind: str, tmp_path: Path) -> None:
+    """One conditional write of a header, and nothing is read or listed."""
+    store, counts = backend_of(kind, tmp_path / "store").counted()
+    session = store.session("s")
+    session.commit(LONG, context=[])
+    session.seal()
+    counts.reset()
+    session.close()
+    assert (counts.counts, counts.bytes_up < HEADER_BYTES_MAX) == ({"Put": 1}, True)
+
+
+def test_a_handle_that_recorded_nothing_drops_nothing(backend: Backend) -> None:
+    """Opening and closing a session whose process was killed writes nothing; `optimize(everything=True)` drops."""
+    session = backend.store().session("s")
+    session.commit(LONG, context=[])
+    session.seal()
+    kill(session)
+    before = backend.snapshot()
+    backend.store().session("s").close()
+    assert {key: data for key, data in backend.snapshot().items() if "lock" not in key and "hold" not in key} == {
+        key: data for key, data in before.items() if "lock" not in key and "hold" not in key
+    }
+    with backend.store().session("s") as session:
+        session.optimize(everything=True)
+    assert tail_bytes(backend) < HEADER_BYTES_MAX
+
+
+@pytest.mark.parametrize("appends", [False, True])
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER, Fault.LATE])
+def test_a_close_that_cannot_drop_is_a_close(fault: Fault, *, appends: bool) -> None:
+    """The store does not take the write, or takes it and does not answer, or takes it late: nothing is lost."""
+    place = Unreliable(appends=appends)
+    session = place.store.session("s")
+    session.commit(LONG, context=[])
+    session.seal()
+    place.plan.arm(fault, tail_write)
+    session.close()
+    assert not place.plan.pending
+    assert recorded(place.sound.view("s")) == LONG
+    with place.sound.session("s") as other:
+        other.append("next")
+        place.settle()
+        other.append("last")
+    assert recorded(place.sound.view("s")) == [*LONG, "next", "last"]
+    assert place.sound.verify("s") == []
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_who_appends_before_a_tail_is_dropped_wins(*, appends: bool) -> None:
+    """The drop is refused, and the record stands."""
+    memory = MemoryDriver(appends=appends)
+    meeting, others = Meeting(memory), Store(Place(memory))
+    session = Store(Place(meeting)).session("s", shared=True)
+    session.commit(LONG, context=[])
+    session.seal()
+    other = others.session("s", shared=True)
+    meeting.before(tail_write, lambda: other.append("other"))
+    session.close()
+    assert recorded(others.view("s")) == [*LONG, "other"]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_an_open_handle_goes_on_upon_a_tail_that_was_dropped(backend: Backend, *, shared: bool) -> None:
+    """Its next append is refused once, as behind any other write, and then recorded; the head stays the same."""
+    session = backend.store().session("s", shared=shared)
+    session.commit(LONG, context=[])
+    session.seal()
+    kill(session)
+    view = backend.store().view("s")
+    with backend.store().session("s", shared=True) as other:
+        other.optimize(everything=True)
+        kill(other)
+    assert tail_bytes(backend) < HEADER_BYTES_MAX
+    session.append("next")
+    assert (session.head, len(session.path())) == ("main", len(LONG) + 1)
+    assert view.refresh()
+    assert recorded(view) == [*LONG, "next"]
+    assert says(view)[-1:] == ["next"]
+    kill(session)
+
+
+def test_an_append_in_doubt_is_not_given_up_by_a_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Dropping would refuse it for good; so the tail stays, and the append may still arrive."""
+    monkeypatch.setattr(upkeep, "SEALED_BYTES_DROP", 1)
+    place = Unreliable()
+    session = place.store.session("s")
+    session.append("one")
+    session.seal()
+    place.fails(Fault.LATE, lambda: session.commit([], state={"n": 1}))
+    session.close()
+    place.settle()
+    assert place.sound.view("s").state == {"n": 1}
