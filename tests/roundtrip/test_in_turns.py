@@ -592,7 +592,8 @@ def _call(session: treering.Session, random: Random) -> None:
 
 
 def _a_node(session: treering.Session, random: Random) -> str:
-    return random.choice([node.id for node in session.nodes()])
+    nodes = [node.id for node in session.nodes()]
+    return random.choice(nodes) if nodes else session.append("to be about").node
 
 
 def _keep(session: treering.Session, random: Random) -> None:

@@ -25,8 +25,9 @@ from treering.journal.append import Landed, Overtaken, append, settle, stamp
 from treering.journal.merge import optimize
 from treering.journal.moment import require_one_moment
 from treering.journal.purge import purge, sweep_folders
-from treering.journal.read import read_lines, records_at, skeletons
+from treering.journal.read import read_lines, skeletons
 from treering.journal.resume import resume
+from treering.journal.rows import records_at
 from treering.journal.view import View
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask

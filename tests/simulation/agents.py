@@ -245,6 +245,7 @@ class Agents(Actors):
         if not writer.replica.exists:
             return
         index = yield from writer.replica.index()
+        writer.replica.let_index_go()
         if index.checkpoints:
             yield from navigation.rewind(writer, self.rng.choice(list(index.checkpoints)))
 
@@ -359,7 +360,14 @@ class Agents(Actors):
 
     def _any_node(self, writer: Writer) -> Steps[str | None]:
         index = yield from writer.replica.index()
-        return self.rng.choice([None, *(row.id for row in index.graph)])
+        node = self.rng.choice([None, *(row.id for row in index.graph)])
+        writer.replica.let_index_go()  # so that what follows reads rows as needed, as in a long session
+        rows = yield from writer.replica.ask(lambda look: look.path(node))
+        children = yield from writer.replica.ask(lambda look: look.children(node))
+        expected = [row.id for row in index.graph.path(node)], index.graph.children(node)
+        if ([row.id for row in rows], children) != expected:
+            self.ghost.problems.append(f"rows say otherwise than the index of node {node}: {rows}, {children}")
+        return node
 
     # what must hold
 

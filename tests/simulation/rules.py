@@ -222,6 +222,12 @@ RULES = (
     ),
     Rule("look-again-walk", "So does a walk over all records.", instead("raise"), seed=78),
     Rule("look-again-record", "So does whoever looks up single records.", instead("raise")),
+    Rule(
+        "rows-reach-base",
+        "Who looks at single rows again lists the segments again once the tail begins behind those listed before.",
+        condition("self._segments"),
+        SESSION,
+    ),
     Rule("reads-end", "A read ends, whatever the store answers.", always()),
     Rule("look-at-same-life", "Whoever looks again looks at the same life.", never(), seed=1589),
     Rule("read-once", "A position that several segments hold is read once.", without_slice()),

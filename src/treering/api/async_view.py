@@ -67,9 +67,14 @@ class AsyncReading(AwaitingSession[R]):
         """The payload of a node as it was first recorded, later edits not applied."""
         return await self.perform(verbs.reading.original, node)
 
-    async def path(self, node: str | None = None) -> tuple[str, ...]:
-        """Ids from a root down to a node, by default the head's."""
-        return await self.perform(verbs.reading.path, node)
+    async def path(self, node: str | None = None, *, limit: int | None = None) -> tuple[str, ...]:
+        """Ids from a root down to a node, by default the head's.
+
+        Args:
+            node: The last one.
+            limit: Only the last so many.
+        """
+        return await self.perform(verbs.reading.path, node, limit=limit)
 
     async def children(self, node: str | None) -> tuple[str, ...]:
         """Ids of the children of a node, oldest first; those of None are the roots."""
@@ -99,9 +104,17 @@ class AsyncReading(AwaitingSession[R]):
         """Label by node or checkpoint; read-only."""
         return await self.perform(verbs.reading.labels)
 
-    async def checkpoints(self) -> tuple[CheckpointInfo, ...]:
-        """All checkpoints that were not pruned, oldest first; a label given later is shown."""
-        return await self.perform(verbs.reading.checkpoints)
+    async def checkpoints(self, *, before: str | None = None, limit: int | None = None) -> tuple[CheckpointInfo, ...]:
+        """The checkpoints that were not pruned, oldest first; a label given later is shown.
+
+        Args:
+            before: Only those made before this checkpoint: the first one of the page that is already shown.
+            limit: Only the newest so many; by default all of them.
+
+        Raises:
+            NotFoundError: There is no such checkpoint.
+        """
+        return await self.perform(verbs.reading.checkpoints, before=before, limit=limit)
 
     async def checkpoint(self, checkpoint: str) -> CheckpointView:
         """One checkpoint of any age: the context and the agent's state.

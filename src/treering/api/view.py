@@ -67,9 +67,14 @@ class Reading(BlockingSession[R]):
         """The payload of a node as it was first recorded, later edits not applied."""
         return self.perform(verbs.reading.original, node)
 
-    def path(self, node: str | None = None) -> tuple[str, ...]:
-        """Ids from a root down to a node, by default the head's."""
-        return self.perform(verbs.reading.path, node)
+    def path(self, node: str | None = None, *, limit: int | None = None) -> tuple[str, ...]:
+        """Ids from a root down to a node, by default the head's.
+
+        Args:
+            node: The last one.
+            limit: Only the last so many.
+        """
+        return self.perform(verbs.reading.path, node, limit=limit)
 
     def children(self, node: str | None) -> tuple[str, ...]:
         """Ids of the children of a node, oldest first; those of None are the roots."""
@@ -99,9 +104,17 @@ class Reading(BlockingSession[R]):
         """Label by node or checkpoint; read-only."""
         return self.perform(verbs.reading.labels)
 
-    def checkpoints(self) -> tuple[CheckpointInfo, ...]:
-        """All checkpoints that were not pruned, oldest first; a label given later is shown."""
-        return self.perform(verbs.reading.checkpoints)
+    def checkpoints(self, *, before: str | None = None, limit: int | None = None) -> tuple[CheckpointInfo, ...]:
+        """The checkpoints that were not pruned, oldest first; a label given later is shown.
+
+        Args:
+            before: Only those made before this checkpoint: the first one of the page that is already shown.
+            limit: Only the newest so many; by default all of them.
+
+        Raises:
+            NotFoundError: There is no such checkpoint.
+        """
+        return self.perform(verbs.reading.checkpoints, before=before, limit=limit)
 
     def checkpoint(self, checkpoint: str) -> CheckpointView:
         """One checkpoint of any age: the context and the agent's state.

@@ -185,5 +185,5 @@ def _expected(reader: Readable, policy: str) -> Steps[list[str]]:
     """The nodes in the context by the policy of the program, edits included."""
     index = yield from reader.replica.index()
     context = find_policy(policy).build(index.graph.path(reader.replica.state.tip), index.graph)
-    context = yield from reader.content.edited(index, Context(context.items, context.settings))
+    context = yield from reader.content.edited(Context(context.items, context.settings))
     return [item.node for item in context.items]

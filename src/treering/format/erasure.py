@@ -170,10 +170,14 @@ class Burials:
     def bury_rows(self, rows: list[Skeleton]) -> list[Skeleton]:
         """Return the skeletons of records at positions from 0 on as `bury` leaves them; their lengths stay."""
         for at in self._places[: bisect_left(self._places, len(rows))]:
-            if rows[at].type != "checkpoint":
-                brief = _kept_brief(rows[at].type, rows[at].kind, rows[at].brief)
-                rows[at] = msgspec.structs.replace(rows[at], brief=brief)
+            rows[at] = self.bury_row(rows[at])
         return rows
+
+    def bury_row(self, row: Skeleton) -> Skeleton:
+        """Return the skeleton of a record as `bury` leaves it; its length stays."""
+        if row.at not in self._epochs or row.type == "checkpoint":
+            return row
+        return msgspec.structs.replace(row, brief=_kept_brief(row.type, row.kind, row.brief))
 
 
 NONE: Final = Burials((), ())

@@ -24,7 +24,7 @@ EDIT: Final = 7
 CODES: Final = range(8)
 
 HAS_ROOT: Final = 1 << 0
-"""A node without a parent."""
+"""A node without a parent, or a checkpoint made before the first node."""
 HAS_COMPACTION: Final = 1 << 1
 HAS_CHECKPOINT: Final = 1 << 2
 HAS_LABEL: Final = 1 << 3
@@ -77,5 +77,6 @@ def mask_of(skeletons: list[Skeleton]) -> int:
         elif skeleton.type == "head":
             mask |= HAS_HEAD
         else:
+            mask |= skeleton.type == "checkpoint" and skeleton.target is None and HAS_ROOT
             mask |= _BIT_OF_CODE.get(code_of(skeleton.type, skeleton.kind), 0)  # type: ignore[arg-type]
     return mask

@@ -83,12 +83,12 @@ def find_match(
     best: Match | None = None
     for node in _places(writer, index, known):
         built = find_policy(policy).build(graph.path(node), graph)
-        edited = yield from writer.content.edited(index, built)
+        edited = yield from writer.content.edited(built)
         for context in (edited, built):
             size = len(context.items)
             if size > len(given) or (best is not None and size <= len(best.names)):
                 continue
-            said = yield from _said(writer, index, context, source)
+            said = yield from _said(writer, context, source)
             if [*map(sorted_fields, said)] == given[:size] and (said or node in (writer.node, known.leaf)):
                 best = Match(node, [item.node for item in context.items], said, graph)
     return best
@@ -110,8 +110,8 @@ def _places(writer: Writer, index: Index, known: Origin) -> list[str | None]:
     return [node for node in places if node is None or node in graph]
 
 
-def _said(writer: Writer, index: Index, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
-    lines = yield from writer.content.context_lines(index, context)
+def _said(writer: Writer, context: Context, source: NamelessSource) -> Steps[list[Fields]]:
+    lines = yield from writer.content.context_lines(context)
     yield from writer.blobs.fetch(lines.values(), context)
     return [source.word(item.message) for item in writer.content.messages(context, lines)]
 

@@ -2,8 +2,8 @@
 
 `register` compares and swaps one object, and `limits` bounds retries; everything else uses these. `view`
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
-walks all records, `merge` tidies segments, `life` creates and deletes. The rules they keep stand in
-`docs/reference/journal.md`, each with the mutant that breaks when it is removed.
+walks all records and `rows` looks at single ones, `merge` tidies segments, `life` creates and deletes. The rules they
+keep stand in `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
 
 Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         moment as moment,
         purge as purge,
         read as read,
+        rows as rows,
     )
 
-_MODULES = ("append", "cover", "erase", "life", "merge", "moment", "purge", "read")
+_MODULES = ("append", "cover", "erase", "life", "merge", "moment", "purge", "read", "rows")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

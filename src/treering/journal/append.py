@@ -24,6 +24,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
+from treering import journal
 from treering.errors import PoisonedError, UsageError
 from treering.format import register as registers
 from treering.format.frames import compress
@@ -31,7 +32,6 @@ from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX, Attempts
-from treering.journal.read import record_at
 from treering.journal.register import Lost, Swapped, TailRegister, swap_all
 from treering.journal.resume import resume
 from treering.journal.view import Lines, View
@@ -136,7 +136,7 @@ def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = F
     while attempts.another():
         now = yield from resume(view.keys)
         now.require_same_life(view.life)
-        there = yield from record_at(now, view.end)  # rule: read-back-by-position
+        there = yield from journal.rows.record_at(now, view.end)  # rule: read-back-by-position
         found = "" if there is None else decode_record(there, key=view.keys.tail).by
         if found == by:  # rule: read-back
             return Landed(now, view.end, sent_bytes)

@@ -12,6 +12,7 @@ Rule 5: records that the tail lists as erased are shown as erased, whatever a se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -25,7 +26,7 @@ from treering.format.segment import FOOTER_GUESS_BYTES, read_chunk, read_footer,
 from treering.journal.limits import Attempts
 from treering.journal.register import TailRegister
 from treering.journal.resume import resume
-from treering.journal.view import View, deleted
+from treering.journal.view import deleted
 from treering.kinds import Kind
 from treering.storage.requests import Entry, Found, Get, Steps, Version
 from treering.storage.run import ask, checked, list_all
@@ -289,24 +290,6 @@ def _require_positions(segment: Segment, first: int, count: int) -> None:
         )
 
 
-def records_at(view: View, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
-    """Read the lines at some positions: from the tail in memory, else one ranged GET per frame that holds any."""
-    base = view.tail.header.base
-    found = {at: view.tail.lines[at - base] for at in positions if base <= at < view.end}
-    attempts = Attempts(view.keys.tail)
-    while attempts.another():
-        missing = sorted({at for at in positions if at < base} - found.keys())
-        if not missing:
-            return found
-        where = yield from survey(view.keys, view.life)
-        found |= {at: where.tail.lines[at - where.tail.header.base] for at in missing if at >= where.tail.header.base}
-        wanted = [at for at in missing if at < where.tail.header.base]
-        try:
-            found |= yield from sealed_records(where, wanted)
-        except NotFoundError:
-            continue  # rule: look-again-record
-
-
 def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
     """Read the lines at some positions below the tail's base: footers first, then the frames that hold any.
 
@@ -317,26 +300,39 @@ def sealed_records(where: Survey, positions: Sequence[int]) -> Steps[dict[int, b
     segments = {segment.key: segment for segment in (where.holding(at) for at in positions)}
     found_footers = yield from footers(list(segments.values()))
     indexes = {key: footer.index for key, footer in zip(segments, found_footers, strict=True)}
-    spans: dict[tuple[str, int], FrameSpan] = {}
+    frames: dict[tuple[str, int], Frame] = {}
     for at in positions:
         key = where.holding(at).key
         span = indexes[key].frame_of(at)
-        spans[key, span.start] = span
+        frame = Frame(key, indexes[key].first + span.first_row, span, [])
+        frames.setdefault((key, span.start), frame).positions.append(at)
+    return (yield from read_frames(list(frames.values()), where.burials))
+
+
+class Frame(NamedTuple):
+    """A frame of a segment that holds wanted records."""
+
+    key: str
+    """Of the segment."""
+    first: int
+    """Position of its first record."""
+    span: FrameSpan
+    positions: list[int]
+    """Of the wanted records."""
+
+
+def read_frames(frames: Sequence[Frame], burials: Burials) -> Steps[dict[int, bytes]]:
+    """Read the wanted lines of some frames, by position; erased ones as they were left.
+
+    Raises:
+        NotFoundError: A segment was merged meanwhile.
+        CorruptError: One is damaged.
+    """
     found: dict[int, bytes] = {}
-    jobs = list(spans.items())
-    for start in range(0, len(jobs), PARALLEL_GETS_MAX):
-        batch = jobs[start : start + PARALLEL_GETS_MAX]
-        answers = yield tuple(Get(key, start=span.start, end=span.end) for (key, _), span in batch)
-        for ((key, _), span), answer in zip(batch, answers, strict=True):
-            lines = read_frame(checked(answer, Found).data, span, key=key)
-            first = indexes[key].first + span.first_row
-            here = [at for at in positions if first <= at < first + len(lines)]
-            found |= {at: where.burials.bury(lines[at - first], at) for at in here}  # rule: bury-on-read
+    for start in range(0, len(frames), PARALLEL_GETS_MAX):
+        batch = frames[start : start + PARALLEL_GETS_MAX]
+        answers = yield tuple(Get(frame.key, start=frame.span.start, end=frame.span.end) for frame in batch)
+        for frame, answer in zip(batch, answers, strict=True):
+            lines = read_frame(checked(answer, Found).data, frame.span, key=frame.key)
+            found |= {at: burials.bury(lines[at - frame.first], at) for at in frame.positions}  # rule: bury-on-read
     return found
-
-
-def record_at(view: View, at: int) -> Steps[bytes | None]:
-    """The line at one position, or None if the journal ends before it."""
-    if at >= view.end:
-        return None
-    return (yield from records_at(view, [at]))[at]

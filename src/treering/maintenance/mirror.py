@@ -31,9 +31,10 @@ from treering.journal.life import free_name
 from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
 from treering.journal.moment import contradiction, require_one_moment
-from treering.journal.read import Segment, choose, list_segments, record_at, segment_content, survey
+from treering.journal.read import Segment, choose, list_segments, segment_content, survey
 from treering.journal.register import LatestRegister, Swapped
 from treering.journal.resume import Registers, look, resume
+from treering.journal.rows import record_at
 from treering.journal.view import View
 from treering.kinds import Kind
 from treering.session.reader import Reader

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from treering.checkpoint.checkpoint import Checkpoint, chain_of
+from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Seen, render
@@ -22,10 +22,10 @@ from treering.session.blobs import Blobs
 from treering.session.payload import decode_payload
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
-from treering.transcript.node import HERE, Here, Node
+from treering.transcript.node import HERE, Here, Node, node_of
 
 if TYPE_CHECKING:
-    from treering.session.index import Index
+    from treering.session.lookup import Lookup, Shown
 
 
 class ContextItem(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,18 +99,24 @@ class Content:
 
     # nodes
 
-    def nodes(self, rows: Iterable[Skeleton]) -> Steps[list[Node]]:
-        """Nodes with their payloads, later edits applied."""
-        index = yield from self._replica.index()
+    def nodes(self, rows: Iterable[Skeleton], shown: Sequence[Shown] | None = None) -> Steps[list[Node]]:
+        """Nodes with their payloads, later edits applied; `shown` is what edits say of them, if that is known."""
         rows = list(rows)
-        amended = index.graph.annotations.amended
-        lines = yield from self._replica.lines_at([amended.get(row.id, row.at) for row in rows])
+        if shown is None:
+            shown = yield from self._replica.ask(lambda look: look.shown(rows))
+        places = [row.at if mark.amended is None else mark.amended for row, mark in zip(rows, shown, strict=True)]
+        lines = yield from self._replica.lines_at(places)
         yield from self._blobs.fetch(lines.values())
-        found = []
-        for row in rows:
-            body = bytes(decode_record(lines[amended.get(row.id, row.at)]).body)
-            found.append(index.graph.view(row.id, decode_payload(body, self._blobs.at_hand)))
-        return found
+        return [
+            node_of(
+                row,
+                decode_payload(bytes(decode_record(lines[at]).body), self._blobs.at_hand),
+                label=mark.label,
+                retracted=mark.retracted,
+                amended=mark.amended is not None,
+            )
+            for row, mark, at in zip(rows, shown, places, strict=True)
+        ]
 
     # the context of any node
 
@@ -176,68 +182,81 @@ class Content:
     def _restored(
         self, node: str | None, checkpoint: str | Here | None, head: str | None, before: int | None
     ) -> Steps[Restored]:
-        index = yield from self._replica.index()
-        path = index.graph.path(node)
-        if isinstance(checkpoint, Here):
-            checkpoint, depth = index.nearest_checkpoint(path, head=head, before=before)
-        else:
-            depth = index.depth_of(checkpoint, path)
-        found = (yield from self.load_checkpoint(checkpoint)) if checkpoint else None
-        extended = self._extended(found, path, depth)
+        entry, below = yield from self._replica.ask(lambda look: _start(look, node, checkpoint, head, before))
+        found = (yield from self.load_checkpoint(entry.id)) if entry is not None else None
+        extended = self._extended(found, below)
         # The context of a checkpoint had its edits applied when it was made; nodes added behind it did not.
-        done = found.context.nodes if found and extended else ()
-        since = dict.fromkeys(done, index.checkpoint(checkpoint).at) if checkpoint else {}
-        built = extended or self._replica.policy.build(path, index.graph)
-        context = yield from self.edited(index, built, since=since, before=before)
-        lines = yield from self.context_lines(index, context)
-        lines |= yield from self._state_lines(index, found)
+        done = found.context.nodes if found and extended is not None else ()
+        since = dict.fromkeys(done, entry.at) if entry is not None else {}
+        built = extended if extended is not None else (yield from self._built(node))
+        context = yield from self.edited(built, since=since, before=before)
+        lines = yield from self.context_lines(context)
+        lines |= yield from self._state_lines(found)
         yield from self._blobs.fetch(lines.values(), context)
         return Restored(node, context, lines, found)
 
-    def _extended(self, found: Checkpoint | None, path: list[Skeleton], depth: int) -> Context | None:
+    def _extended(self, found: Checkpoint | None, below: Iterable[Skeleton]) -> Context | None:
         """The context of a checkpoint with the nodes behind it; None if it has to be computed from the whole path."""
         context = found.context if found else None
-        for skeleton in path[depth:]:
+        for skeleton in below:
             context = self._replica.policy.extend(context, skeleton) if context is not None else None
         return context
 
+    def _built(self, node: str | None) -> Steps[Context]:
+        """The context that the policy makes of the whole path."""
+        index = yield from self._replica.index()
+        return self._replica.policy.build(index.graph.path(node), index.graph)
+
+    def newest_checkpoint(self, node: str | None, *, head: str) -> Steps[str | None]:
+        """The checkpoint that holds the state of a head at a node, or None."""
+        entry, _ = yield from self._replica.ask(lambda look: look.nearest_checkpoint(node, head=head))
+        return None if entry is None else entry.id
+
     def edited(
-        self, index: Index, context: Context, *, since: Mapping[str, int] | None = None, before: int | None = None
+        self, context: Context, *, since: Mapping[str, int] | None = None, before: int | None = None
     ) -> Steps[Context]:
         """Apply edits to a context: show amended payloads, and leave out retracted nodes.
 
         Args:
-            index: The index of the session.
             context: The context to be edited.
             since: By node: edits up to that position are in `context` already.
             before: Leave out only nodes retracted before that position.
         """
-        since = since or {}
-        annotations = index.graph.annotations
-        shown = set(context.nodes)
-        retracted = index.retracted_before(before) if before is not None else annotations.retracted
-        amended = {node: at for node, at in annotations.amended.items() if node in shown and at > since.get(node, -1)}
-        lines = yield from self._replica.lines_at(list(amended.values()))
+        marks = yield from self._replica.ask(lambda look: look.edits(context.nodes, before=before))
+        retracted = {node for node, mark in marks.items() if mark.retracted}
+        amended = {
+            node: mark.amended
+            for node, mark in marks.items()
+            if mark.amended is not None and mark.amended > (since or {}).get(node, -1)
+        }
+        lines = yield from self._replica.lines_at(amended.values())
         bodies = {node: bytes(decode_record(lines[at]).body) for node, at in amended.items()}
-        return replace(without(context, shown & retracted), bodies)
+        return replace(without(context, retracted), bodies)
 
-    def context_lines(self, index: Index, context: Context) -> Steps[dict[str, bytes]]:
+    def context_lines(self, context: Context) -> Steps[dict[str, bytes]]:
+        """The record lines of the nodes in a context, by node."""
         shown = dict.fromkeys(context.nodes)
         lines = {node: line for node, line in self._replica.state.lines.items() if node in shown}
-        missing = {node: index.graph.node(node).at for node in shown if node not in lines}
-        found = yield from self._replica.lines_at(list(missing.values()))
-        return lines | {node: found[at] for node, at in missing.items()}
+        missing = [node for node in shown if node not in lines]
+        rows = yield from self._replica.ask(lambda look: look.all_nodes(missing))
+        found = yield from self._replica.lines_at(row.at for row in rows)
+        return lines | {row.id: found[row.at] for row in rows}
 
-    def _state_lines(self, index: Index, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
+    def _state_lines(self, checkpoint: Checkpoint | None) -> Steps[dict[str, bytes]]:
         """Records of the checkpoints that hold state values which the newest state does not hold anyway."""
         if checkpoint is None:
             return {}
         newest = self._replica.state.checkpoint
         held = set(newest.origins.items()) | {("", newest.manager_at)} if newest else set()
         wanted = {*checkpoint.origins.items(), ("", checkpoint.manager_at)} - held
-        places = {name: index.any_checkpoint(name).at for _, name in wanted if name is not None}
-        lines = yield from self._replica.lines_at(list(places.values()))
-        return {name: lines[at] for name, at in places.items()}
+        names = {name for _, name in wanted if name is not None}
+        return (yield from self._checkpoint_lines(names))
+
+    def _checkpoint_lines(self, names: Iterable[str]) -> Steps[dict[str, bytes]]:
+        """The record lines of some checkpoints, pruned ones too, by checkpoint."""
+        entries = yield from self._replica.ask(lambda look: look.all_checkpoints(names))
+        lines = yield from self._replica.lines_at(entry.at for entry in entries)
+        return {entry.id: lines[entry.at] for entry in entries}
 
     def load_checkpoint(self, checkpoint: str) -> Steps[Checkpoint]:
         """Read one checkpoint of any age: its record and those up to the last full one.
@@ -248,15 +267,22 @@ class Content:
         newest = self._replica.state.checkpoint
         if newest is not None and newest.id == checkpoint:
             return newest
-        index = yield from self._replica.index()
-        index.checkpoint(checkpoint)
-        chain = chain_of(checkpoint, index.all_checkpoints)
-        lines = yield from self._replica.lines_at([index.any_checkpoint(name).at for name in chain])
-        records = {name: decode_record(lines[index.any_checkpoint(name).at]) for name in chain}
-        places = {name: index.any_checkpoint(name).at for name in needs(records[chain[0]])}
-        found = yield from self._replica.lines_at(list(places.values()))
-        records |= {name: decode_record(found[at]) for name, at in places.items()}
-        return resolve([records[name] for name in chain], records.__getitem__)
+        chain = yield from self._replica.ask(lambda look: look.chain(checkpoint))
+        lines = yield from self._replica.lines_at(entry.at for entry in chain)
+        records = {entry.id: decode_record(lines[entry.at]) for entry in chain}
+        more = yield from self._checkpoint_lines(needs(records[chain[0].id]))
+        records |= {name: decode_record(line) for name, line in more.items()}
+        return resolve([records[entry.id] for entry in chain], records.__getitem__)
+
+
+def _start(
+    look: Lookup, node: str | None, checkpoint: str | Here | None, head: str | None, before: int | None
+) -> Steps[tuple[CheckpointInfo | None, list[Skeleton]]]:
+    """The checkpoint to start from, and the nodes of the path below its node."""
+    if isinstance(checkpoint, Here):
+        return (yield from look.nearest_checkpoint(node, head=head, before=before))
+    below = yield from look.since_checkpoint(checkpoint, node)
+    return None if checkpoint is None else (yield from look.checkpoint(checkpoint)), below
 
 
 def _seen(record: Record) -> Seen:

@@ -79,8 +79,8 @@ def _shown_alone(writer: Writer, nodes: Sequence[str]) -> Steps[Restored]:
     for node in nodes:
         alone = writer.replica.policy.extend(Context(), index.graph.node(node)) or Context()
         items.append(next((item for item in alone.items if item.node == node), Item(node)))
-    context = yield from writer.content.edited(index, Context(tuple(items)))
-    lines = yield from writer.content.context_lines(index, context)
+    context = yield from writer.content.edited(Context(tuple(items)))
+    lines = yield from writer.content.context_lines(context)
     yield from writer.blobs.fetch(lines.values(), context)
     missing = [node for node in nodes if node not in set(context.nodes)]
     if missing:
@@ -135,9 +135,9 @@ def rebuilt(writer: Writer, recording: Recording, *, as_it_is: bool = False) -> 
     index = yield from writer.replica.index()
     new = [skeleton_of_record(record, 0) for record in recording.records if record.type == "node" and record.head]
     path = [*index.graph.path(writer.position.node), *(row for row in new if row.head == recording.head)]
-    context = yield from writer.content.edited(index, writer.replica.policy.build(path, _Recorded(index.graph, new)))
+    context = yield from writer.content.edited(writer.replica.policy.build(path, _Recorded(index.graph, new)))
     old = context.with_items([item for item in context.items if item.node in index.graph])
-    lines = yield from writer.content.context_lines(index, old)
+    lines = yield from writer.content.context_lines(old)
     yield from writer.blobs.fetch(lines.values(), old)
     if not as_it_is:
         yield from require_calls(writer, writer.content.messages(old, lines), ())

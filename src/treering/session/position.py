@@ -106,10 +106,10 @@ class Position:
             yield from self._content.fetch_lines()
         if self.is_known:
             return
-        index = yield from self._replica.index()
-        newest, _ = index.nearest_checkpoint(index.graph.path(self.node), head=self.head)
+        newest = yield from self._content.newest_checkpoint(self.node, head=self.head)
         known = self.checkpoint_id
-        found = HERE if known in (newest, *index.pruned) else known
+        gone = isinstance(known, str) and (yield from self._replica.ask(lambda look: look.is_pruned(known)))
+        found = HERE if gone or known == newest else known
         restored = yield from self._content.restore(self.node, checkpoint=found, head=self.head)
         self._content.restore_to(restored)
         if known is HERE:
@@ -213,8 +213,7 @@ def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bo
     name, known = writer.position.head, writer.position.checkpoint_id
     newest = known
     if there != writer.position.node or writer.position.behind:
-        index = yield from writer.replica.index()
-        newest, _ = index.nearest_checkpoint(index.graph.path(there), head=name)
+        newest = yield from writer.content.newest_checkpoint(there, head=name)
     if wish.expect_checkpoint not in (HERE, newest):
         what = f"the newest checkpoint of head {name!r} is not the one you expected"
         raise _moved(writer, what, wish.expect_checkpoint, newest)
@@ -252,8 +251,8 @@ def _beside(writer: Writer) -> Place:
 
 def _require_there(writer: Writer) -> Steps[None]:
     """Refuse to continue from a checkpoint that another writer pruned: its state is gone."""
-    index = yield from writer.replica.index()
-    if writer.position.checkpoint_id in index.pruned:
+    known = writer.position.checkpoint_id
+    if isinstance(known, str) and (yield from writer.replica.ask(lambda look: look.is_pruned(known))):
         raise _moved(
             writer, "the checkpoint that this session stood on was pruned", writer.position.checkpoint_id, None
         )

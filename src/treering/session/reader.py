@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
@@ -12,6 +13,9 @@ from treering.session.content import Content
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.journal.rows import Memory
 
 
 class Readable(Protocol):
@@ -58,9 +62,11 @@ class Readable(Protocol):
 class Reader:
     """The parts of a session that was opened for reading."""
 
-    def __init__(self, keys: SessionKeys, policy: Policy | None = None) -> None:
+    def __init__(
+        self, keys: SessionKeys, policy: Policy | None = None, memory: Callable[[], Memory] | None = None
+    ) -> None:
         self.keys = keys
-        self.replica = Replica(keys, policy)
+        self.replica = Replica(keys, policy, memory=memory)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
         self._saved = self.replica.mark(), self.blobs.at_hand

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from treering.errors import NotFoundError, UsageError
 from treering.format.erasure import digest_of, erased_of, is_erased
-from treering.format.record import decode_record
+from treering.format.record import Skeleton, decode_record
 from treering.kinds import Kind
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
@@ -18,6 +19,9 @@ from treering.session.recording import Change, Recording, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
+
+if TYPE_CHECKING:
+    from treering.session.lookup import Lookup
 
 _NONE: frozenset[str | None] = frozenset()
 
@@ -117,9 +121,9 @@ def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
 def _head_of(writer: Writer, node: str) -> Steps[str]:
     """The head on which an earlier call recorded a node; the current one if it is buffered still."""
     if writer.replica.exists and node and all(node != draft.id for draft in writer.appender.buffered):
-        index = yield from writer.replica.index()
-        if node in index.graph:
-            return index.graph.node(node).head or writer.position.head
+        found = yield from writer.replica.ask(lambda look: look.nodes([node]))
+        if node in found:
+            return found[node].head or writer.position.head
     return writer.position.head
 
 
@@ -172,8 +176,7 @@ def _plan(
 
 def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
     """Whether a head that begins here without a checkpoint would get the wrong state from the nearest checkpoint."""
-    index = yield from writer.replica.index()
-    told, _ = index.nearest_checkpoint(index.graph.path(recording.node), head=recording.head)
+    told = yield from writer.content.newest_checkpoint(recording.node, head=recording.head)
     return told != (recording.checkpoint.id if recording.checkpoint else None)
 
 
@@ -228,14 +231,21 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
         if named:
             raise NotFoundError(f"no such node. node={min(named)!r}", kind=Kind.NODE)
         return put_off
-    index = yield from writer.replica.index()
-    for name in sorted(named - index.all_checkpoints.keys()):
-        index.graph.node(name)
-    there = [draft for draft in chosen if draft.id in index.graph]
-    lines = yield from writer.replica.lines_at([index.graph.node(draft.id or "").at for draft in there])
+    recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named))
+    there = [draft for draft in chosen if draft.id in recorded]
+    lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
     for draft in there:
-        _require_same(draft, bytes(decode_record(lines[index.graph.node(draft.id or "").at]).body))
+        _require_same(draft, bytes(decode_record(lines[recorded[draft.id or ""].at]).body))
     return put_off | {draft.id or "" for draft in there}
+
+
+def _recorded(look: Lookup, ids: Collection[str], named: Collection[str]) -> Steps[dict[str, Skeleton]]:
+    """The nodes with some ids that exist, after all of `named` were found: nodes or checkpoints."""
+    found = yield from look.nodes([*ids, *named])
+    for name in sorted(name for name in named if name not in found):
+        if not (yield from look.is_checkpoint(name)):
+            yield from look.node(name)
+    return {name: found[name] for name in ids if name in found}
 
 
 def _require_same(draft: Draft, body: bytes) -> None:

@@ -19,8 +19,8 @@ savepoint.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -42,7 +42,11 @@ from treering.session.state import UNKNOWN, SessionState
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
+    from treering.journal.rows import Memory, Rows
     from treering.session.index import Index
+    from treering.session.lookup import Lookup
+
+T = TypeVar("T")
 
 
 class Savepoint(msgspec.Struct, frozen=True):
@@ -84,6 +88,7 @@ class Replica:
         card: The summary of the session, if it does not exist yet.
         nonce: The handle's own; `Record.by` of each of its records begins with it. Empty if it only reads.
         shared: Other writers are allowed.
+        memory: Returns where parts of segments that were read are remembered; by default memory of its own.
     """
 
     def __init__(
@@ -94,6 +99,7 @@ class Replica:
         *,
         nonce: str = "",
         shared: bool = True,
+        memory: Callable[[], Memory] | None = None,
     ) -> None:
         self.keys = keys
         self.nonce = nonce
@@ -106,6 +112,8 @@ class Replica:
         self.stopped: ConflictError | None = None
         self.is_sound = False
         """Registers and segments were checked to be of one moment, or this handle created the session."""
+        self._memory = memory
+        self._rows: Rows | None = None
         self.asked_policy = policy
         """The policy that the caller named; None: that of the newest checkpoint."""
         self.known_view: View | None = None
@@ -191,9 +199,7 @@ class Replica:
         """
         known, state, tail = self.view, self.state, view.tail
         if view.end < known.end:
-            raise CorruptError(
-                f"records are gone. end={view.end}, before={known.end}", kind=Kind.LOST, key=self.keys.tail
-            )
+            raise self._lost(view.end)
         base, since = tail.header.base, state.end
         outdated = known.epoch != view.epoch  # rule: bury-memory
         if outdated:
@@ -307,17 +313,38 @@ class Replica:
 
     # records
 
+    def ask(self, question: Callable[[Lookup], Steps[T]]) -> Steps[T]:
+        """Answer a question about single nodes or checkpoints; see `treering.session.lookup`.
+
+        It reads what the question is about, or the index of the whole session where only that gives the right answer.
+        """
+        if self._index is None and self.known_view is not None:
+            rows = self._looked(self.known_view)
+            try:
+                if not (yield from rows.odd()):
+                    return (yield from question(session.lookup.RowLookup(rows, self.state.heads)))
+            except journal.rows.OddError:
+                pass
+        return (yield from question(session.lookup.IndexLookup((yield from self.index()))))
+
+    def _looked(self, view: View) -> Rows:
+        if self._rows is None or self._rows.view.life != view.life:
+            self._rows = journal.rows.Rows(view, self._memory() if self._memory else journal.rows.Memory())
+        elif self._rows.view is not view:
+            self._rows.look(view)
+        return self._rows
+
     def index(self) -> Steps[Index]:
         """The skeleton of the whole session, read once and then kept up to date; empty before its first record."""
         if self.known_view is None:
             return session.index.Index()
         if self._index is not None:
             self._index = self._extended(self._index, self.known_view)
-        while self._index is None:
+        if self._index is None:
             _, rows = yield from journal.read.skeletons(self.keys, self.view.life)
-            self._index = self._extended(session.index.Index(rows[: self.view.end]), self.view)
-            if self._index is None:
-                yield from self.catch_up()
+            if len(rows) < self.view.end:
+                raise self._lost(len(rows))
+            self._index = session.index.Index(rows[: self.view.end])
         return self._index
 
     def let_index_go(self) -> None:
@@ -331,6 +358,11 @@ class Replica:
         index.extend(skeleton_of(line) for line in view.tail.lines[start:])
         return index
 
-    def lines_at(self, positions: Sequence[int]) -> Steps[dict[int, bytes]]:
+    def lines_at(self, positions: Iterable[int]) -> Steps[dict[int, bytes]]:
         """Record lines by position, from memory where possible."""
-        return (yield from journal.read.records_at(self.view, sorted(set(positions)))) if positions else {}
+        wanted = list(positions)
+        return (yield from self._looked(self.view).lines_at(wanted)) if wanted else {}
+
+    def _lost(self, end: int) -> CorruptError:
+        message = f"records are gone. end={end}, before={self.view.end}"
+        return CorruptError(message, kind=Kind.LOST, key=self.keys.tail)

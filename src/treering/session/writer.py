@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
@@ -23,6 +23,9 @@ from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
+if TYPE_CHECKING:
+    from treering.journal.rows import Memory
+
 
 class Writer:
     """The parts of a session that was opened for writing.
@@ -33,16 +36,24 @@ class Writer:
         card: The summary of the session, if it does not exist yet.
         options: How it is opened.
         prepare: Called before this handle first writes to the store.
+        memory: Returns where parts of segments that were read are remembered; by default this handle's own memory.
     """
 
     def __init__(
-        self, keys: SessionKeys, policy: Policy | None, card: Card, options: Options, prepare: Callable[[], Steps[None]]
+        self,
+        keys: SessionKeys,
+        policy: Policy | None,
+        card: Card,
+        options: Options,
+        prepare: Callable[[], Steps[None]],
+        *,
+        memory: Callable[[], Memory] | None = None,
     ) -> None:
         self.keys = keys
         self.options = options
         self.claim: Callable[[], None] = lambda: None
         """Locks the session for this handle if the store has locks, or raises `SessionHeldError`."""
-        self.replica = Replica(keys, policy, card, nonce=new_nonce(), shared=options.shared)
+        self.replica = Replica(keys, policy, card, nonce=new_nonce(), shared=options.shared, memory=memory)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
         self.position = Position(self.replica, self.content, shared=options.shared)

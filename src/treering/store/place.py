@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
 
 import msgspec
@@ -27,6 +28,7 @@ from treering.storage.open import address_of, location_of, open_driver
 from treering.storage.requests import Driver, Hold, Steps
 
 if TYPE_CHECKING:
+    from treering.journal.rows import Memory
     from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
     from treering.store.info import SessionInfo
@@ -146,6 +148,8 @@ class Place:
         """Applied to every text before it is stored."""
         self.location = location or f"{driver.name}:/"
         """Path or URL of the store, without its namespaces, for people; see `location_of`."""
+        self.memory: Callable[[], Memory] = cache(_new_memory)
+        """Returns where what was read of segments is remembered, for all sessions and namespaces together."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
@@ -154,7 +158,9 @@ class Place:
 
     def at(self, prefix: str) -> Place:
         """The part of this place with this prefix."""
-        return Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
+        found = Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
+        found.memory = self.memory
+        return found
 
     def location_of(self, session: str) -> str:
         """The location of a session's folder: a path on this computer, or a URL."""
@@ -185,7 +191,7 @@ class Place:
 
     def reader(self, session: str, policy: str | None = None) -> Reader:
         """A reader that has not read anything yet."""
-        return Reader(self.keys(session), policy_named(policy))
+        return Reader(self.keys(session), policy_named(policy), self.memory)
 
     def writer(self, opening: Opening) -> tuple[Writer, list[Hold]]:
         """A writer that has not read anything yet, and its locks on the session, to be released at the end.
@@ -208,7 +214,7 @@ class Place:
 
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
         options = msgspec.structs.replace(opening.options, redaction=self.redaction)
-        writer = Writer(keys, policy, opening.card, options, prepare)
+        writer = Writer(keys, policy, opening.card, options, prepare, memory=self.memory)
         if opening.hold:
             take(create=False)
         writer.claim = lambda: take(create=False)
@@ -366,3 +372,7 @@ def open_place(
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
     place = Place(driver, address=address_of(target), redaction=redaction, location=location_of(target, path))
     return place.namespace(namespace) if namespace else place
+
+
+def _new_memory() -> Memory:
+    return journal.rows.Memory()

@@ -19,7 +19,7 @@ that does not exist; a note without a target is about the session as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from treering.format.record import Skeleton, read_brief
 
@@ -47,13 +47,13 @@ class Annotations:
     def _add_note(self, skeleton: Skeleton) -> None:
         self._notes.append(skeleton)
         if skeleton.kind == "title":
-            self.title = _text(skeleton, "title")
+            self.title = text_of(read_brief(skeleton), "title")
         if skeleton.target is None:
             return
         self._of.setdefault(skeleton.target, []).append(skeleton)
         if skeleton.kind == "label":
             self.labels.pop(skeleton.target, None)
-            if label := _text(skeleton, "label"):
+            if label := text_of(read_brief(skeleton), "label"):
                 self.labels[skeleton.target] = label
 
     def _add_edit(self, skeleton: Skeleton, target: str) -> None:
@@ -87,7 +87,7 @@ class Annotations:
     def extensions(self, extension: str | None = None, *, path: Iterable[Skeleton] | None = None) -> list[Skeleton]:
         """Return the state notes of one type of extension, or of every one: all or those along `path`, newest last."""
         found = self.notes("extension", path=path)
-        return [note for note in found if extension is None or _text(note, "extension") == extension]
+        return [note for note in found if extension is None or text_of(read_brief(note), "extension") == extension]
 
     def usage(self, *, path: Iterable[Skeleton] | None = None) -> dict[str, int | float]:
         """Return the sums of all numbers in usage notes, by name, over the whole session or along `path`."""
@@ -99,6 +99,7 @@ class Annotations:
         return sums
 
 
-def _text(skeleton: Skeleton, name: str) -> str | None:
-    value = read_brief(skeleton).get(name)
+def text_of(brief: Mapping[str, object], name: str) -> str | None:
+    """Return a field of a brief if it is a text that is not empty."""
+    value = brief.get(name)
     return value if isinstance(value, str) and value else None

@@ -82,7 +82,7 @@ def _context(reader: Readable) -> Steps[Context]:
     """The context by evva's policy, edits included."""
     index = yield from reader.replica.index()
     built = find_policy(NAME).build(index.graph.path(reader.replica.state.tip), index.graph)
-    return (yield from reader.content.edited(index, built))
+    return (yield from reader.content.edited(built))
 
 
 def _rendered(node: str, view: str, inline: bytes | None, drafts: Mapping[str | None, Stored]) -> object:

@@ -176,6 +176,4 @@ def optimize(writer: Writer, *, everything: bool = False) -> Steps[Merged]:
 
 def last_compaction(reader: Readable) -> Steps[str | None]:
     """The newest compaction on the path of the head."""
-    index = yield from reader.replica.index()
-    path = index.graph.path(reader.replica.state.tip)
-    return next((row.id for row in reversed(path) if row.kind == "compaction"), None)
+    return (yield from reader.replica.ask(lambda look: look.last_compaction(reader.replica.state.tip)))

@@ -91,8 +91,7 @@ def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
         NotFoundError: There is no such checkpoint, or it was pruned.
     """
     yield from flush(writer)
-    index = yield from writer.replica.index()
-    node = index.checkpoint(checkpoint).node
+    node = (yield from writer.replica.ask(lambda look: look.checkpoint(checkpoint))).node
     yield from _navigate(writer, "rewind", None, lambda: node, checkpoint=checkpoint)
 
 

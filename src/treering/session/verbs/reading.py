@@ -16,7 +16,6 @@ from treering.journal.read import read_lines, survey
 from treering.journal.resume import resume
 from treering.kinds import Kind
 from treering.session.content import ContextItem
-from treering.session.index import Index
 from treering.session.pairs import whole
 from treering.session.payload import decode_payload, decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable
@@ -99,10 +98,11 @@ def history(
     Raises:
         NotFoundError: There is no such head or node.
     """
-    index = yield from reader.replica.index()
     start = node if node is not None else _tip(reader, head)
-    page = index.graph.page(start, before=before, limit=limit, retracted=retracted)
-    nodes = yield from reader.content.nodes([row.node for row in page.rows])
+    page, shown = yield from reader.replica.ask(
+        lambda look: look.page(start, before=before, limit=limit, retracted=retracted)
+    )
+    nodes = yield from reader.content.nodes([row.node for row in page.rows], shown)
     rows = (
         HistoryRow(node=found, sibling=row.index, siblings=row.count)
         for found, row in zip(nodes, page.rows, strict=True)
@@ -125,36 +125,42 @@ def get(reader: Readable, node: str) -> Steps[Node]:
     Raises:
         NotFoundError: There is no such node.
     """
-    index = yield from reader.replica.index()
-    return (yield from reader.content.nodes([index.graph.node(node)]))[0]
+    row = yield from reader.replica.ask(lambda look: look.node(node))
+    return (yield from reader.content.nodes([row]))[0]
 
 
 def original(reader: Readable, node: str) -> Steps[Any]:
     """The payload of a node as it was first recorded, later edits not applied."""
-    index = yield from reader.replica.index()
-    at = index.graph.node(node).at
+    at = (yield from reader.replica.ask(lambda look: look.node(node))).at
     lines = yield from reader.replica.lines_at([at])
     yield from reader.blobs.fetch(lines.values())
     return decode_payload(bytes(decode_record(lines[at]).body), reader.blobs.at_hand)
 
 
-def path(reader: Readable, node: str | None = None) -> Steps[tuple[str, ...]]:
-    """Ids from a root down to a node, by default the head's."""
-    index = yield from reader.replica.index()
+def path(reader: Readable, node: str | None = None, *, limit: int | None = None) -> Steps[tuple[str, ...]]:
+    """Ids from a root down to a node, by default the head's.
+
+    Args:
+        reader: The session.
+        node: The last one.
+        limit: Only the last so many.
+    """
     end = reader.replica.state.tip if node is None else node
-    return tuple(row.id for row in index.graph.path(end))
+    if limit is None:
+        index = yield from reader.replica.index()
+        return tuple(row.id for row in index.graph.path(end))
+    rows = yield from reader.replica.ask(lambda look: look.path(end, limit=limit))
+    return tuple(row.id for row in rows)
 
 
 def children(reader: Readable, node: str | None) -> Steps[tuple[str, ...]]:
     """Ids of the children of a node, oldest first; those of None are the roots."""
-    index = yield from reader.replica.index()
-    return tuple(index.graph.children(node))
+    return tuple((yield from reader.replica.ask(lambda look: look.children(node))))
 
 
 def siblings(reader: Readable, node: str) -> Steps[Siblings]:
     """The children of a node's parent, the node itself included."""
-    index = yield from reader.replica.index()
-    ids, place = index.graph.siblings(node)
+    ids, place = yield from reader.replica.ask(lambda look: look.siblings(node))
     return Siblings(nodes=tuple(ids), index=place)
 
 
@@ -185,19 +191,23 @@ def problems(reader: Readable) -> Steps[tuple[GraphProblem, ...]]:
 
 def labels(reader: Readable) -> Steps[Mapping[str, str]]:
     """Label by node or checkpoint; read-only."""
-    index = yield from reader.replica.index()
-    return MappingProxyType(dict(index.graph.annotations.labels))
+    return MappingProxyType((yield from reader.replica.ask(lambda look: look.labels())))
 
 
-def checkpoints(reader: Readable) -> Steps[tuple[CheckpointInfo, ...]]:
-    """All checkpoints that were not pruned, oldest first; a label given later is shown."""
-    index = yield from reader.replica.index()
-    return tuple(_labelled(index, entry) for entry in index.checkpoints.values())
+def checkpoints(
+    reader: Readable, *, before: str | None = None, limit: int | None = None
+) -> Steps[tuple[CheckpointInfo, ...]]:
+    """The checkpoints that were not pruned, oldest first; a label given later is shown.
 
+    Args:
+        reader: The session.
+        before: Only those made before this checkpoint: the first one of the page that is already shown.
+        limit: Only the newest so many; by default all of them.
 
-def _labelled(index: Index, entry: CheckpointInfo) -> CheckpointInfo:
-    label = index.graph.annotations.labels.get(entry.id)
-    return entry if label is None else msgspec.structs.replace(entry, label=label)
+    Raises:
+        NotFoundError: There is no such checkpoint.
+    """
+    return tuple((yield from reader.replica.ask(lambda look: look.checkpoints(before=before, limit=limit))))
 
 
 def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
@@ -206,13 +216,12 @@ def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
     Raises:
         NotFoundError: There is none, or it was pruned.
     """
-    index = yield from reader.replica.index()
-    entry = index.checkpoint(checkpoint)
+    entry = yield from reader.replica.ask(lambda look: look.labelled(checkpoint))
     found = yield from reader.content.load_checkpoint(checkpoint)
-    lines = yield from reader.content.context_lines(index, found.context)
+    lines = yield from reader.content.context_lines(found.context)
     yield from reader.blobs.fetch(lines.values(), found.context)
     return CheckpointView(
-        info=_labelled(index, entry),
+        info=entry,
         context=reader.content.messages(found.context, lines),
         settings=MappingProxyType(dict(found.context.settings)),
         state=decoded_state(found.state),
@@ -243,8 +252,10 @@ def notes(reader: Readable, kind: str | None = None, *, on_path: bool = False) -
         kind: Only this kind, for example `usage`, `system` or `link`.
         on_path: Only notes about nodes on the path of the head, and about the session as a whole.
     """
+    if not on_path:
+        return (yield from _notes(reader, (yield from reader.replica.ask(lambda look: look.notes(kind)))))
     index = yield from reader.replica.index()
-    along = index.graph.path(reader.replica.state.tip) if on_path else None
+    along = index.graph.path(reader.replica.state.tip)
     return (yield from _notes(reader, index.graph.annotations.notes(kind, path=along)))
 
 

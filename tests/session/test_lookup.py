@@ -1,0 +1,224 @@
+"""Questions about single nodes and checkpoints have the same answers from rows, read as needed, and from the index."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import pytest
+from tests.sampling import few
+from tests.session.backends import Backend, backend_of, kill
+
+from treering import Draft, UsageError, user
+from treering.api.session import Session
+from treering.api.view import View
+from treering.checkpoint.prune import KeepCheckpoints
+from treering.errors import NotFoundError, TreeringError
+from treering.journal.rows import Memory, OddError, Rows
+from treering.kinds import Kind
+from treering.session.index import Index
+from treering.session.lookup import IndexLookup, RowLookup
+from treering.session.replica import Replica
+from treering.storage.requests import Driver, Steps
+from treering.storage.run import run
+
+Question: TypeAlias = tuple[str, tuple[object, ...], dict[str, object]]
+"""A method of a lookup and its arguments."""
+
+
+def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterator[Question]:
+    """Every kind of question about nodes and checkpoints of a session."""
+    every = [row.id for row in index.graph]
+    nodes = rng.sample(every, min(at_most, len(every)))
+    heads = [None, *index.heads.heads, "no such head"]
+    checkpoints = [*index.all_checkpoints]
+    for node in [None, *nodes]:
+        limit = rng.choice([1, 2, 3, 10, 1000])
+        yield "children", (node,), {}
+        yield "path", (node,), {"limit": rng.choice([None, limit])}
+        before = rng.choice([None, *every])
+        yield "page", (node,), {"limit": limit, "before": before, "retracted": rng.random() < 0.3}
+        yield "last_compaction", (node,), {}
+        for head in rng.sample(heads, min(3, len(heads))):
+            yield "nearest_checkpoint", (node,), {"head": head, "before": rng.choice([None, rng.randrange(index.end)])}
+        for name in rng.sample(checkpoints, min(2, len(checkpoints))):
+            yield "since_checkpoint", (name, node), {}
+    for node in [*nodes, "no such node", *checkpoints[:1]]:
+        yield "node", (node,), {}
+        yield "siblings", (node,), {}
+    for name in [*rng.sample(checkpoints, min(at_most, len(checkpoints))), "no such checkpoint", *every[:1]]:
+        for method in ("labelled", "chain", "is_pruned", "is_checkpoint"):
+            yield method, (name,), {}
+    rows = [index.graph.node(node) for node in nodes]
+    yield "shown", (rows,), {}
+    yield "shown", (rows,), {"before": rng.randrange(index.end)}
+    for kind in (None, "label", "usage"):
+        yield "notes", (kind,), {}
+    yield "labels", (), {}
+    for most in (None, 1, 3, 100):
+        yield "checkpoints", (), {"limit": most, "before": rng.choice([None, *checkpoints])}
+    yield "nodes", ([*nodes, "no such node"],), {}
+
+
+def answer(driver: Driver, steps: Steps[Any]) -> object:
+    """What a question gives, or the error that it raises, as a value."""
+    try:
+        return run(steps, driver)
+    except TreeringError as error:
+        return type(error), error.kind, str(error)
+
+
+def require_same(driver: Driver, replica: Replica, rng: random.Random, memory: Memory) -> bool:
+    """Ask everything in both ways; return whether rows could answer all of it."""
+    index = run(replica.index(), driver)
+    rows = Rows(replica.view, memory)
+    complete = not run(rows.odd(), driver)
+    for method, given, named in questions(index, rng) if complete else ():
+        expected = answer(driver, getattr(IndexLookup(index), method)(*given, **named))
+        try:
+            got = answer(driver, getattr(RowLookup(rows, replica.state.heads), method)(*given, **named))
+        except OddError:
+            complete = False
+        else:
+            assert got == expected, (method, given, named)
+    return complete
+
+
+class Turn(NamedTuple):
+    """One step of a random session."""
+
+    session: Session
+    rng: random.Random
+    number: int
+
+    @property
+    def node(self) -> str:
+        """Any node."""
+        return self.rng.choice([row.id for row in self.session.nodes()])
+
+    @property
+    def checkpoint(self) -> str:
+        """Any checkpoint."""
+        return self.rng.choice([entry.id for entry in self.session.checkpoints()] or ["none"])
+
+    @property
+    def head(self) -> str:
+        """Any head."""
+        return self.rng.choice([*self.session.heads])
+
+    def one_of(self, *values: Any) -> Any:
+        """Any of these."""
+        return self.rng.choice(values)
+
+    @property
+    def texts(self) -> list[str]:
+        """Some messages."""
+        return [f"{self.number}.{each}" for each in range(self.one_of(1, 1, 3, 40))]
+
+
+VERBS: list[Callable[[Turn], object]] = [
+    *[lambda t: t.session.append(*t.texts)] * 3,
+    *[lambda t: t.session.commit(t.texts[:1], state={"k": t.number}, label=t.one_of(None, "mark"))] * 2,
+    lambda t: t.session.commit(state={"k": -t.number}),
+    lambda t: t.session.checkout(t.one_of(None, t.node)),
+    lambda t: t.session.checkout(t.node),
+    lambda t: t.session.branch(t.one_of(f"b{t.number}", "again"), node=t.node),
+    lambda t: t.session.switch(t.head),
+    lambda t: t.session.drop_head(t.head),
+    lambda t: t.session.rewind(t.checkpoint),
+    lambda t: t.session.label(t.node, t.one_of("x", "y", None)),
+    lambda t: t.session.label(t.checkpoint, t.one_of("x", "y", None)),
+    lambda t: t.session.retract(t.node),
+    lambda t: t.session.amend(t.node, {"role": "user", "content": f"new {t.number}"}),
+    lambda t: t.session.unretract(t.node),
+    lambda t: t.session.compact(f"summary {t.number}", kept=t.one_of(None, t.session.node)),
+    lambda t: t.session.prune(KeepCheckpoints(last=20)),
+    lambda t: t.session.append(user(f"{t.number}", parent=t.one_of(None, t.node))),
+    lambda t: t.session.append(user(f"{t.number}", id=f"given {t.number}")),
+    lambda t: t.session.record_usage(target=t.node, input=t.number),
+    *[lambda t: t.session.seal()] * 3,
+    lambda t: t.session.optimize(),
+    lambda t: t.session.optimize(everything=True),
+]
+
+
+def uses_given_ids(view: View) -> bool:
+    """Whether a caller chose an id: of segments of version 1 with such ids nobody knows whether one occurs twice."""
+    return any(row.id.startswith("given") for row in view.nodes())
+
+
+REFUSED = frozenset({Kind.NODE, Kind.HEAD, Kind.CHECKPOINT, Kind.PARTED, Kind.CONTEXT, Kind.BRANCH})
+"""Why a verb with random arguments may be refused."""
+
+
+def do_something(turn: Turn) -> None:
+    """One verb, with arguments that may be refused."""
+    try:
+        turn.rng.choice(VERBS)(turn)
+    except (NotFoundError, UsageError) as error:
+        if error.kind not in REFUSED:
+            raise
+
+
+@pytest.mark.parametrize("kind", ["memory", "local"])
+@pytest.mark.parametrize("seed", range(few(6, 60)))
+def test_rows_answer_as_the_index_does(kind: str, seed: int, tmp_path: Path) -> None:
+    """After any verbs, seals, merges and reopenings; with rows remembered from before, and read anew."""
+    rng = random.Random(seed)
+    backend = backend_of(kind, tmp_path)
+    session = backend.store().session("s")
+    session.append("first")
+    remembered, driver, asked = Memory(), backend.driver(), 0
+    for number in range(50):
+        do_something(Turn(session, rng, number))
+        if rng.random() < 0.1:
+            if rng.random() < 0.5:
+                session.close()
+            else:
+                kill(session)
+            session = backend.store().session("s")
+        if rng.random() < 0.2:
+            view = backend.store().view("s")
+            memory = rng.choice([remembered, Memory(), Memory(limit=1)])
+            assert require_same(driver, view._reader.replica, rng, memory) or uses_given_ids(view)
+            asked += 1
+    assert asked
+
+
+ODD: dict[str, list[Draft]] = {
+    "orphan": [user("a", id="a", parent="nowhere"), user("b", id="b", parent="a")],
+    "two orphans of one parent": [user("a", id="a", parent="nowhere"), user("b", id="b", parent="nowhere")],
+    "child first": [user("b", id="b", parent="a"), user("a", id="a", parent=None), user("c", id="c", parent="a")],
+    "own parent": [user("a", id="a", parent="a"), user("b", id="b", parent="a")],
+    "circle": [user("a", id="a", parent="b"), user("b", id="b", parent="a"), user("c", id="c", parent="b")],
+    "twice": [user("a", id="a", parent=None), user("x", id="x", parent="a"), user("a", id="a", parent="x"),
+              user("b", id="b", parent="a")],
+    "parent is a note": [user("a", id="a", parent=None), Draft(type="note", kind="label", id="n", target="a",
+                         brief={"label": "x"}), user("b", id="b", parent="n")],
+    "two roots": [user("a", id="a", parent=None), user("b", id="b", parent=None), user("c", id="c", parent="b")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(ODD))
+@pytest.mark.parametrize("filler", [0, 3, 3000])
+def test_odd_records_are_answered_right_or_not_at_all(backend: Backend, name: str, filler: int) -> None:
+    """Of imported records that no session of ours would have: the same answer, or none; never another one."""
+    store = backend.store()
+    above = [
+        user(f"{number}", id=f"f{number}", parent=f"f{number - 1}" if number else None) for number in range(filler)
+    ]
+    first, *rest = ODD[name]
+    drafts = [first, *above, *rest]
+    store.load("s", drafts, leaf=lambda: drafts[-1].id)
+    rng = random.Random(filler)
+    replica = store.view("s")._reader.replica
+    require_same(backend.driver(), replica, rng, Memory())
+    with store.session("s") as session:
+        session.append("behind")
+        session.optimize(everything=True)
+    replica = store.view("s")._reader.replica
+    require_same(backend.driver(), replica, rng, Memory())
+    index = run(replica.index(), backend.driver())
+    assert run(replica.ask(lambda look: look.children(None)), backend.driver()) == index.graph.roots
