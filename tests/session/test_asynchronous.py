@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.budgets.texts import texts as budget_texts
 from tests.drivers import PassingDriver
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
 from treering import KeepCheckpoints, SessionHeldError
 from treering.api.async_store import AsyncStore
+from treering.api.store import Store
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Answer, Append, Batch
@@ -169,6 +171,52 @@ async def test_a_load_reads_its_file_in_a_thread(backend: Backend) -> None:
     there.set()
     await loading
     assert texts((await backend.async_store().view("s")).context) == ["m"]
+
+
+SEGMENTS, SEGMENT_TEXTS = 5, 30
+LONG_VERBS = ("verify", "load", "copy", "repair", "backup", "retain")
+
+
+async def long_work(store: AsyncStore, target: AsyncStore, verb: str, told: Callable[[object], None]) -> None:
+    """Work on a session of so many segments that takes a while; `told` is given to who reports."""
+    if verb == "verify":
+        assert await store.verify("s") == []
+    elif verb == "load":
+        drafts = [treering.user(text, id=f"{at:08}") for at, text in enumerate(budget_texts(1000, 5000))]
+        await target.load("new", drafts, leaf=lambda: None, progress=told)
+    elif verb == "copy":
+        await store.copy("s", target, name="new", progress=told)
+    elif verb == "repair":
+        await store.repair("s", into="new", target=target, progress=told)
+    elif verb == "backup":
+        await store.backup(target, progress=told, on_result=told)
+    else:
+        policy = treering.Retention(checkpoints=KeepCheckpoints(last=1, labelled=False), min_idle_hours=0)
+        await store.retain(policy, on_result=told)
+
+
+@pytest.mark.parametrize("verb", LONG_VERBS)
+async def test_long_work_lets_other_tasks_have_their_turns(verb: str) -> None:
+    """One for each segment, though the store answers at once; what reports on it is called on the event loop."""
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        for number in range(SEGMENTS):
+            session.commit(budget_texts(SEGMENT_TEXTS, 10_000, seed=number), context=[], state={"n": number})
+            session.seal()
+    store, target = AsyncStore(Place(driver)), AsyncStore(Place(MemoryDriver()))
+    threads, turns = set(), 0
+
+    def told(_: object) -> None:
+        threads.add(threading.get_ident())
+
+    work = asyncio.ensure_future(long_work(store, target, verb, told))
+    while not work.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await work
+    assert turns > SEGMENTS
+    assert threads <= {threading.get_ident()}
+    assert threads or verb == "verify"
 
 
 @pytest.mark.parametrize("verb", ["load", "copy", "repair", "backup"])

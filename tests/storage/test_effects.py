@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from treering.storage.effects import Items, Job, Pause, Perform, Stream, call, on, parts
+from treering.errors import TreeringError
+from treering.storage.effects import Items, Job, Pause, Perform, Stream, call, on, parts, tell
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import ABSENT, Found, Get, Put, Steps, Written
-from treering.storage.run import arun, ask, run
+from treering.storage.run import ASIDE_BYTES, arun, ask, run
 
 Runner = Callable[[Job[Any], MemoryDriver], Any]
 EACH = pytest.mark.parametrize("runner", [run, lambda job, driver: asyncio.run(arun(job, driver))], ids=["run", "arun"])
@@ -121,3 +122,115 @@ def test_a_stream_that_is_not_read_to_its_end_is_closed() -> None:
     assert run(next(reading), MemoryDriver()) == Items([1])
     reading.close()  # type: ignore[attr-defined]
     assert ended == [True]
+
+
+def moving(*sizes: int) -> Steps[None]:
+    """Read objects of these sizes, which exist."""
+    for size in sizes:
+        yield from ask(Get(f"{size}"), Found)
+
+
+def holding(*sizes: int) -> MemoryDriver:
+    """A store with objects of these sizes."""
+    driver = MemoryDriver()
+    for size in sizes:
+        run(put(f"{size}", bytes(size)), driver)
+    return driver
+
+
+def test_a_job_that_moved_much_does_not_hold_up_asynchronous_code() -> None:
+    """The event loop goes on while it works: here, until something happens that only the loop will do."""
+    done = threading.Event()
+
+    def job() -> Job[bool]:
+        yield from moving(ASIDE_BYTES)
+        return done.wait(60)
+
+    async def both() -> bool:
+        waiting = asyncio.ensure_future(arun(job(), holding(ASIDE_BYTES)))
+        await asyncio.sleep(0)
+        done.set()
+        return await waiting
+
+    assert asyncio.run(both())
+
+
+@pytest.mark.parametrize("much", [False, True])
+def test_only_a_job_that_moved_much_leaves_its_thread(*, much: bool) -> None:
+    """What was moved adds up, in both directions; a job that may not leave its thread never does."""
+
+    def job() -> Job[list[int]]:
+        threads = [threading.get_ident()]
+        yield from moving(ASIDE_BYTES // 2)
+        threads.append(threading.get_ident())
+        yield from on(MemoryDriver(), put("x", bytes(ASIDE_BYTES // 2 - (not much))))
+        return [*threads, threading.get_ident()]
+
+    driver, here = holding(ASIDE_BYTES // 2), threading.get_ident()
+    assert [each == here for each in asyncio.run(arun(job(), driver))] == [True, True, not much]
+    assert set(asyncio.run(arun(job(), driver, aside=False))) == {here}
+    assert set(run(job(), driver)) == {here}
+
+
+@EACH
+@pytest.mark.parametrize("much", [False, True])
+def test_what_a_step_raises_is_raised(runner: Runner, *, much: bool) -> None:
+    """Wherever it ran; and what a job catches in between does not end it."""
+
+    def job() -> Job[None]:
+        yield from moving(ASIDE_BYTES if much else 1)
+        with pytest.raises(TreeringError):
+            yield from moving(2)
+        raise KeyError("told")
+
+    with pytest.raises(KeyError, match="told"):
+        runner(job(), holding(1, ASIDE_BYTES))
+
+
+def test_a_job_that_is_cancelled_beside_the_loop_learns_of_it() -> None:
+    """Its step ends first, so that nothing of it is under way; what it would have sent next is not sent."""
+    begun, there, told = threading.Event(), threading.Event(), []
+
+    def job() -> Job[None]:
+        yield from moving(ASIDE_BYTES)
+        begun.set()
+        assert there.wait(60)
+        try:
+            yield from put("sent", b"")
+        except BaseException as error:
+            told.append(type(error))
+            raise
+
+    async def cancelled(driver: MemoryDriver) -> None:
+        task = asyncio.ensure_future(arun(job(), driver))
+        assert await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        await asyncio.sleep(0)
+        there.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    driver = holding(ASIDE_BYTES)
+    asyncio.run(cancelled(driver))
+    assert (told, "sent" in driver.snapshot()) == ([asyncio.CancelledError], False)
+
+
+@EACH
+def test_what_the_caller_gave_is_called_in_its_thread(runner: Runner) -> None:
+    """Also by a job that works beside the loop; what it raises is raised in the job."""
+    threads: list[int] = []
+
+    def note(done: int) -> None:
+        threads.append(threading.get_ident())
+        if done:
+            raise KeyError("stop")
+
+    def job() -> Job[None]:
+        yield from moving(ASIDE_BYTES)
+        yield from tell(None, 0)
+        yield from tell(note, 0)
+        yield from on(MemoryDriver(), tell(note, 1))
+
+    with pytest.raises(KeyError, match="stop"):
+        runner(job(), holding(ASIDE_BYTES))
+    assert threads == [threading.get_ident()] * 2

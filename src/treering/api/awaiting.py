@@ -118,7 +118,7 @@ class AwaitingSession(SessionProperties[R]):
             async with self._lock:
                 job = self._begin(verb, *args, **kwargs)
                 self._call = job
-                result = await arun(job, self._driver)
+                result = await arun(job, self._driver, aside=False)
         except TreeringError:
             self._end(job)
             raise

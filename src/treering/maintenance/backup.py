@@ -17,7 +17,7 @@ from treering.format.parcel import FRONT_BYTES_MAX, decode_header, decode_parcel
 from treering.format.paths import namespaces_in, parcel_folder, parcel_of, prefix_of
 from treering.kinds import Kind
 from treering.maintenance.mirror import Mirror
-from treering.storage.effects import Job, on
+from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Found, Get, Steps
 from treering.storage.run import ask, list_all
 from treering.store.inventory import namespaces, stored_sessions
@@ -106,11 +106,10 @@ class _Copying:
         self._progress = progress
         self._bytes = 0
 
-    def _add(self, row: BackedUp | None) -> None:
+    def _add(self, row: BackedUp | None) -> Job[None]:
         if row is not None:
             self.rows.append(row)
-            if self._on_result is not None:
-                self._on_result(row)
+            yield from tell(self._on_result, row)
 
     def _count(self, written: int) -> None:
         self._bytes = written
@@ -122,7 +121,7 @@ class _Copying:
         names = yield from stored_sessions(source.prefix, appends=source.driver.appends)
         there = yield from on(target.driver, stored_sessions(target.prefix, appends=target.driver.appends))
         for name in sorted(names.keys() | there.keys()):
-            self._add((yield from self._session(source, target, name)))
+            yield from self._add((yield from self._session(source, target, name)))
         yield from self._parcels(source, target)
         inner = yield from namespaces(source.prefix, appends=source.driver.appends)
         inner |= yield from on(target.driver, namespaces(target.prefix, appends=target.driver.appends))
@@ -134,7 +133,7 @@ class _Copying:
         """Single sessions."""
         for name in names:
             row = yield from self._session(source, target, name)
-            self._add(row or BackedUp(name=name, action="failed", error=f"there is no session {name!r}"))
+            yield from self._add(row or BackedUp(name=name, action="failed", error=f"there is no session {name!r}"))
 
     def _session(self, source: Place, target: Place, name: str) -> Job[BackedUp | None]:
         """Back up one session; None if neither place has it."""
@@ -203,7 +202,7 @@ class _Copying:
                 continue  # removed meanwhile
             except (TreeringError, OSError) as error:
                 row = msgspec.structs.replace(row, action="failed", error=str(error))
-            self._add(row)
+            yield from self._add(row)
 
     def _parcel(self, source: Place, target: Place, name: str, row: BackedUp, *, same_size: bool) -> Job[BackedUp]:
         key, there = f"{source.prefix}{name}", f"{target.prefix}{name}"

@@ -40,7 +40,7 @@ from treering.kinds import Kind
 from treering.session.reader import Reader
 from treering.session.snapshot import encode_state
 from treering.session.state import knows
-from treering.storage.effects import Job, on
+from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all
 from treering.store.loading import Progress
@@ -322,7 +322,7 @@ class Mirror:
         yield from on(self._target, ask(Put(key, data), Written))
         self._objects += 1
         self._bytes += len(data)
-        self._progress(self._bytes)
+        yield from tell(self._progress, self._bytes)
 
     # swapping and clearing
 

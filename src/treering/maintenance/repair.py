@@ -36,7 +36,7 @@ from treering.session.loader import Loader
 from treering.session.replay import Replay
 from treering.session.snapshot import decode_state
 from treering.session.state import SessionState
-from treering.storage.effects import Job, on
+from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Driver, Found, Get, Steps
 from treering.storage.run import found_in
 from treering.store.loading import Progress, settle
@@ -108,8 +108,7 @@ def repair_session(
                 blob = yield from _blob(salvage, digest)
                 yield from on(target, mender.add_blob(digest, blob, at))
             yield from on(target, mender.add(at, line))
-        if progress is not None:
-            progress(mender.loader.end)
+        yield from tell(progress, mender.loader.end)
     yield from on(target, mender.finish())
     since = yield from _erased_since(salvage)
     if since:

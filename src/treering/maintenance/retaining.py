@@ -20,7 +20,7 @@ from treering.errors import NotFoundError, SessionDeletedError, SessionHeldError
 from treering.journal.resume import Registers
 from treering.maintenance.retention import KEEP_STATUS, Choice, Retained, RetainedRow, Retention, choose
 from treering.session.verbs.pruning import planned, prune
-from treering.storage.effects import Job
+from treering.storage.effects import Job, tell
 from treering.storage.requests import Steps, Version
 from treering.storage.run import list_all
 from treering.store.info import SessionInfo, info_of
@@ -67,7 +67,7 @@ class Retaining:
             done[row.session] = row
             if not dry_run:
                 _log(row)
-            on_result(row)
+            yield from tell(on_result, row)
         result = Retained(rows=tuple(done[choice.row.id] for choice in choices), dry_run=dry_run)
         if dry_run or not self.policy.purge:
             return result

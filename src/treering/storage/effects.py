@@ -14,6 +14,7 @@ import msgspec
 
 from treering.storage.requests import Batch, Driver, Steps
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -45,7 +46,16 @@ class Perform(msgspec.Struct, frozen=True):
     method: Callable[[], Any | Awaitable[Any]]
 
 
-Effect: TypeAlias = Batch | On | Call | Perform
+class Tell(msgspec.Struct, frozen=True):
+    """A function of the caller's, such as one that shows progress: called where the caller runs, on the event loop.
+
+    Answered by None; what it raises is raised in the protocol.
+    """
+
+    function: Callable[[], object]
+
+
+Effect: TypeAlias = Batch | On | Call | Perform | Tell
 Job: TypeAlias = Generator[Effect, Any, T]
 """A protocol without I/O that may reach several stores: yields effects, receives their answers, returns T.
 
@@ -96,6 +106,12 @@ def call(function: Callable[[], T]) -> Job[T]:
     """Call a function that may wait, as a part of a job."""
     result: T = yield Call(lambda _: function())
     return result
+
+
+def tell(function: Callable[[A], object] | None, told: A) -> Job[None]:
+    """Call a function that the caller gave, if there is one, as a part of a job."""
+    if function is not None:
+        yield Tell(lambda: function(told))
 
 
 def ask_driver(function: Callable[[Driver], T]) -> Job[T]:

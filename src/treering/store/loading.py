@@ -16,7 +16,7 @@ from treering.session.reader import Readable
 from treering.session.state import ORIGIN
 from treering.session.verbs.reading import read_all
 from treering.session.writer import Writer
-from treering.storage.effects import Job, call, on
+from treering.storage.effects import Job, call, on, tell
 from treering.storage.requests import Driver, Steps
 from treering.transcript.node import Draft
 
@@ -52,8 +52,7 @@ def import_drafts(
     source = iter(drafts)
     while part := (yield from call(lambda: list(islice(source, _DRAFTS_AT_ONCE)))):
         yield from _add_drafts(loader, part)
-        if progress is not None:
-            progress(loader.end)
+        yield from tell(progress, loader.end)
     yield from loader.stand("main", leaf())
     if origin is not None:
         yield from loader.add_draft(origin_note((yield from call(origin))))
@@ -90,8 +89,7 @@ def copy_session(reader: Readable, target: Driver, keys: SessionKeys, progress: 
         for line in (yield from steps):
             yield from _copy_blobs(reader, target, loader, line)
             yield from on(target, loader.add_line(line))
-        if progress is not None:
-            progress(loader.end)
+        yield from tell(progress, loader.end)
     yield from on(target, loader.finish())
     yield from on(target, settle(keys, reader.replica.policy))
 
