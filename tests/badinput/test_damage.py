@@ -160,7 +160,7 @@ def test_a_newer_segment_is_refused(damaged: Damaged, monkeypatch: pytest.Monkey
     key = damaged.segments[0]
     lines = read_segment(damaged.read(key), key=key)
     with monkeypatch.context() as later:
-        later.setattr("treering.format.segment.FORMAT_VERSION", 2)
+        later.setattr("treering.format.segment.INDEX_VERSION", 3)
         damaged.write(key, build_segment(lines, key=key))
     before = damaged.stored()
     view = damaged.store().view("s")

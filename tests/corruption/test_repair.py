@@ -414,7 +414,7 @@ def test_a_newer_segment_is_not_taken_for_damage(damaged: Damaged, monkeypatch: 
     key = damaged.key("/segments/")
     lines = read_segment(damaged.objects[key], key=key)
     with monkeypatch.context() as later:
-        later.setattr("treering.format.segment.FORMAT_VERSION", 2)
+        later.setattr("treering.format.segment.INDEX_VERSION", 3)
         damaged.put(key, build_segment(lines, key=key))
     before = damaged.objects
     with pytest.raises(FormatVersionError, match="upgrade"):

@@ -10,9 +10,9 @@ from treering.errors import CorruptError, UsageError
 from treering.format.chunk import Chunk, Outside, Referrer
 from treering.format.columns import Columns, pack
 from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
+from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import Skeleton
 from treering.format.references import MASK_ALL, code_of, reference_of
-from treering.format.segment import read_chunk, read_foreign, read_outside
 from treering.ids import time_of
 
 kinds = st.sampled_from(

@@ -6,7 +6,7 @@ import struct
 import subprocess
 import tracemalloc
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,9 +16,9 @@ from msgspec import Raw
 
 from treering.errors import CorruptError, FormatVersionError, TreeringError, UsageError
 from treering.format import segment as module
-from treering.format.columns import pack
 from treering.format.frames import add_check, compress, skippable
 from treering.format.index import SegmentIndex
+from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import RECORD_BYTES_MAX, Record, encode_record, skeleton_of
 from treering.format.segment import (
     FOOTER_GUESS_BYTES,
@@ -78,12 +78,19 @@ def footer_of(data: bytes) -> SegmentIndex:
     return footer
 
 
-def read_by_frames(data: bytes, size: int) -> tuple[object, ...]:
+def read_by_parts(data: bytes, size: int) -> tuple[object, ...]:
     """Everything that is to be had without reading the segment as a whole."""
     footer = read_footer(data, size, key="k")
     assert isinstance(footer, SegmentIndex)
     lines = [line for span in footer.frames for line in read_frame(data[span.start : span.end], span, key="k")]
-    return footer.first, footer.end, lines, skeletons_of(data, footer)
+    skeletons, rows = [], []
+    for span in footer.chunks:
+        chunk = read_chunk(data[span.start : span.end], span, footer)
+        skeletons += chunk.skeletons()
+        rows += [(chunk.parent_row(row), chunk.target_row(row), chunk.referrers(row)) for row in chunk.rows]
+    outside = [read_outside(data[span.start : span.end], span, footer) for span in footer.outside]
+    foreign = [read_foreign(data[span.start : span.end], span, footer) for span in footer.foreign]
+    return footer.first, footer.end, lines, skeletons, rows, outside, foreign
 
 
 @pytest.mark.parametrize("lines", [turns(1), turns(40, first=5), mixed()], ids=["one", "turns", "mixed"])
@@ -92,7 +99,7 @@ def test_round_trip(lines: list[bytes]) -> None:
     data = build_segment(lines, key="k")
     assert read_segment(data, key="k") == lines
     skeletons = [skeleton_of(line) for line in lines]
-    assert read_by_frames(data, len(data)) == (skeletons[0].at, skeletons[-1].at + 1, lines, skeletons)
+    assert read_by_parts(data, len(data))[:4] == (skeletons[0].at, skeletons[-1].at + 1, lines, skeletons)
 
 
 def large(monkeypatch: pytest.MonkeyPatch) -> tuple[bytes, list[bytes]]:
@@ -148,6 +155,11 @@ def test_guess_holds_the_footer_of_a_thousand_messages() -> None:
 
 
 SMALL = build_segment(mixed(), key="k")
+SPAN = footer_of(SMALL).frames[0]
+CHUNK = footer_of(SMALL).chunks[0]
+OUTSIDE = footer_of(SMALL).outside[0]
+FOREIGN = footer_of(SMALL).foreign[0]
+PARTS = FOREIGN.end  # where the parts of the index end
 
 
 def damaged(data: bytes) -> Sequence[bytes]:
@@ -156,13 +168,23 @@ def damaged(data: bytes) -> Sequence[bytes]:
 
 
 def test_every_flip_is_found() -> None:
-    """Each flipped bit is a CorruptError with key and offset, when read as a whole and when read by frames."""
-    for bad in damaged(SMALL):
-        for read in (lambda data: read_segment(data, key="k"), lambda data: read_by_frames(data, len(data))):
+    """Each flipped bit is a CorruptError with key and offset, when read as a whole and when read by parts.
+
+    Of the eight bytes around the parts, which say where other programs go on reading, only the whole is a witness.
+    """
+    header = range(8 * SPAN.end, 8 * CHUNK.start)
+    assert len(header) == 64
+    for number, bad in enumerate(damaged(SMALL)):
+        readers: list[Callable[[bytes], object]] = [lambda data: read_segment(data, key="k")]
+        if number not in header:
+            readers.append(lambda data: read_by_parts(data, len(data)))
+        for read in readers:
             with pytest.raises(CorruptError) as caught:
                 read(bad)
             assert caught.value.key == "k"
             assert caught.value.offset is not None
+        if number in header:
+            assert read_by_parts(bad, len(bad)) == read_by_parts(SMALL, len(SMALL))
 
 
 def test_every_truncation_is_found() -> None:
@@ -180,15 +202,14 @@ def test_every_truncation_is_found() -> None:
 
 def test_flips_in_the_footer_alone() -> None:
     """With nothing but the last bytes at hand, each flipped bit in them is found as well."""
-    start = footer_of(SMALL).frames[-1].end
-    for bad in damaged(SMALL[start:]):
+    for bad in damaged(SMALL[PARTS:]):
         try:
             footer = read_footer(bad, len(SMALL), key="k")
         except CorruptError:
             continue
         assert isinstance(footer, int)  # a size that asks for more bytes, which then do not fit:
         with pytest.raises(CorruptError):
-            read_footer(SMALL[:start] + bad, len(SMALL), key="k")
+            read_footer(SMALL[:PARTS] + bad, len(SMALL), key="k")
 
 
 def test_frame_of_another_segment() -> None:
@@ -203,11 +224,22 @@ def rebuilt(data: bytes, **changes: object) -> bytes:
     """The segment with an index that says something else, and all checksums right."""
     footer = footer_of(data)
     frames = [data[span.start : span.end] for span in footer.frames]
-    entries = [(span.end - span.start, span.content_size, span.rows, span.crc) for span in footer.frames]
-    fields = {"treering": 1, "first": footer.first, "frames": entries, "columns": footer.columns} | changes
-    index = module._Index(**fields)  # type: ignore[arg-type]
+    fields = {
+        "treering": 2,
+        "first": footer.first,
+        "odd": footer.odd,
+        "frames": [(span.end - span.start, span.content_size, span.rows, span.crc) for span in footer.frames],
+        "chunks": [
+            (span.end - span.start, span.crc, span.rows, span.least, span.greatest, span.mask) for span in footer.chunks
+        ],
+        "outside": [(span.end - span.start, span.crc, span.entries, span.first.encode()) for span in footer.outside],
+        "foreign": [(span.end - span.start, span.crc, span.entries, span.first) for span in footer.foreign],
+    }
+    index = module._Index(**(fields | changes))  # type: ignore[arg-type]
     frames = frames[: len(index.frames)]
-    return b"".join(frames) + module._encode_footer(index, frames)
+    sizes = [(frame, entry[1]) for frame, entry in zip(frames, index.frames, strict=True)]
+    start, end = footer.frames[-1].end, footer.foreign[-1].end
+    return b"".join(frames) + data[start:end] + module._encode_footer(index, sizes, [end - start])
 
 
 def resigned(data: bytes, footer_start: int) -> bytes:
@@ -219,14 +251,23 @@ def resigned(data: bytes, footer_start: int) -> bytes:
     )
 
 
-COLUMNS = pack([skeleton_of(line) for line in mixed()])
-OTHER = pack([skeleton_of(line) for line in mixed()[:-1]])
-SPAN = footer_of(SMALL).frames[0]
-
-
 def test_rebuilding_changes_nothing() -> None:
     """The index is rebuilt for the tests below as it was."""
-    assert rebuilt(SMALL) == SMALL == resigned(SMALL, SPAN.end)
+    assert rebuilt(SMALL) == SMALL == resigned(SMALL, PARTS)
+
+
+def chunk_entry(**changes: int) -> dict[str, object]:
+    """A list of chunks that says something else."""
+    fields = {"size": CHUNK.end - CHUNK.start, "crc": CHUNK.crc, "rows": 5, "least": CHUNK.least}
+    fields |= {"greatest": CHUNK.greatest, "mask": CHUNK.mask} | changes
+    return {"chunks": [tuple(fields.values())]}
+
+
+def block_entry(name: str, **changes: object) -> dict[str, object]:
+    """A list of blocks that says something else."""
+    span, first = (OUTSIDE, OUTSIDE.first.encode()) if name == "outside" else (FOREIGN, FOREIGN.first)
+    fields = {"size": span.end - span.start, "crc": span.crc, "entries": span.entries, "first": first} | changes
+    return {name: [tuple(fields.values())]}
 
 
 @pytest.mark.parametrize(
@@ -234,38 +275,54 @@ def test_rebuilding_changes_nothing() -> None:
     [
         {"first": 8},
         {"first": -1},
-        {"columns": OTHER},
-        {"columns": msgspec.structs.replace(COLUMNS, lengths=b"")},
-        {"columns": msgspec.structs.replace(COLUMNS, lengths=b"\3")},
-        {"columns": msgspec.structs.replace(COLUMNS, codes=COLUMNS.codes[:-1] + b"\x7f")},
-        {"columns": msgspec.structs.replace(COLUMNS, brief_rows=b"\1\x7f")},
-        {"columns": msgspec.structs.replace(COLUMNS, ids=OTHER.ids)},
-        {"columns": msgspec.structs.replace(COLUMNS, targets=OTHER.parents)},
+        {"odd": False},
         {"frames": []},
         {"frames": [(SPAN.end, SPAN.content_size, 4, SPAN.crc)]},
         {"frames": [(SPAN.end, SPAN.content_size, 6, SPAN.crc)]},
+        {"frames": [(SPAN.end, SPAN.content_size, 0, SPAN.crc)]},
         {"frames": [(SPAN.end, SPAN.content_size + 1, 5, SPAN.crc)]},
         {"frames": [(SPAN.end, SPAN.content_size, 5, SPAN.crc ^ 1)]},
+        {"chunks": []},
+        chunk_entry(size=CHUNK.end - CHUNK.start + 1),
+        chunk_entry(size=0),
+        chunk_entry(crc=CHUNK.crc ^ 1),
+        chunk_entry(rows=4),
+        chunk_entry(rows=6),
+        chunk_entry(least=CHUNK.least - 1),
+        chunk_entry(least=-1),
+        chunk_entry(greatest=CHUNK.greatest + 1),
+        chunk_entry(least=-1, greatest=-1),
+        chunk_entry(mask=CHUNK.mask ^ 1),
+        {"outside": []},
+        block_entry("outside", size=OUTSIDE.end - OUTSIDE.start - 1),
+        block_entry("outside", crc=OUTSIDE.crc ^ 1),
+        block_entry("outside", entries=2),
+        block_entry("outside", entries=0),
+        block_entry("outside", first=b"0"),
+        block_entry("outside", first=b"\xff"),
+        {"foreign": []},
+        block_entry("foreign", crc=FOREIGN.crc ^ 1),
+        block_entry("foreign", entries=1),
+        block_entry("foreign", first=FOREIGN.first + 1),
+        block_entry("foreign", first=-1),
+        block_entry("foreign", first=1 << 32),
     ],
 )
 def test_index_that_lies(changes: dict[str, object]) -> None:
     """An index that contradicts the records, or itself, is found although its checksum is right."""
-    with pytest.raises(CorruptError):
+    with pytest.raises(CorruptError) as caught:
         read_segment(rebuilt(SMALL, **changes), key="k")
+    assert caught.value.key == "k"
+    assert caught.value.offset is not None
 
 
-@pytest.mark.parametrize("rows", [b"\1\xff", b"\1\x7f"])
-def test_column_with_a_row_that_is_not_there(rows: bytes) -> None:
-    """A sparse column that names a row before the first or behind the last one is found by the index alone."""
-    footer = footer_of(rebuilt(SMALL, columns=msgspec.structs.replace(COLUMNS, link_rows=rows)))
-    with pytest.raises(CorruptError, match="contradicts itself"):
-        skeletons_of(b"", footer)
-
-
-def test_index_and_frames_of_different_length() -> None:
-    """An index with fewer rows than its frames have records is found without the frames."""
-    with pytest.raises(CorruptError, match="number of records"):
-        skeletons_of(b"", footer_of(rebuilt(SMALL, columns=OTHER)))
+def test_doubt_is_kept() -> None:
+    """Who builds a segment may know more about its ids than its records show."""
+    lines = turns(4)
+    assert not footer_of(build_segment(lines, key="k")).odd
+    doubted = build_segment(lines, key="k", doubtful=True)
+    assert footer_of(doubted).odd
+    assert read_segment(doubted, key="k") == lines
 
 
 def test_index_and_table_of_different_sizes() -> None:
@@ -283,15 +340,15 @@ def test_frame_with_other_lines_than_expected() -> None:
 
 def test_seek_table_that_lies() -> None:
     """Each flipped bit of the seek table is found even with a right checksum: other tools rely on the table alone."""
-    table = len(SMALL) - 9 - 2 * 12 - 8
+    table = len(SMALL) - 9 - 3 * 12 - 8
     for bad in damaged(SMALL[table:]):
         with pytest.raises(CorruptError):
-            read_segment(resigned(SMALL[:table] + bad, SPAN.end), key="k")
+            read_segment(resigned(SMALL[:table] + bad, PARTS), key="k")
 
 
 def test_newer_version() -> None:
     """An index of a newer version is told as such, also if its fields have changed shape."""
-    for data in (rebuilt(SMALL, treering=2), rebuilt(SMALL, treering=3, columns={"new": 1})):
+    for data in (rebuilt(SMALL, treering=3), rebuilt(SMALL, treering=4, chunks={"new": 1})):
         with pytest.raises(FormatVersionError):
             read_footer(data, len(data), key="k")
         with pytest.raises(FormatVersionError):
@@ -326,9 +383,13 @@ def test_bombs() -> None:
         read_frame(SMALL[: SPAN.end], huge, key="k")
     frame = (SMALL[: SPAN.end], SPAN.content_size)
     index = skippable(4, b"\0\0\0\0" + bomb)
-    data = resigned(frame[0] + index + module._encode_table([frame], len(index)), SPAN.end)
+    data = resigned(frame[0] + index + module._encode_table([frame], [len(index)]), SPAN.end)
     with pytest.raises(CorruptError, match="too large"):
         read_segment(data, key="k")
+    for span, read in ((CHUNK, read_chunk), (OUTSIDE, read_outside), (FOREIGN, read_foreign)):
+        longer = msgspec.structs.replace(span, end=span.start + len(bomb), crc=zlib.crc32(bomb))
+        with pytest.raises(CorruptError, match="too large"):
+            read(bomb, longer, footer_of(SMALL))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lines", [[], [turns(2)[1], turns(2)[0]], [turns(2)[0], turns(2)[2]], [turns(1)[0]] * 2])
@@ -400,15 +461,15 @@ def test_budget_of_the_index() -> None:
     """Skeletons of 100,000 messages and 50,000 checkpoints: at most 20 bytes a message, and under 100 MB of memory."""
     messages, step = 100_000, 10_000
     total = 0
-    footers = []
+    segments = []
     for first in range(0, messages, step):
         data = build_segment(turns(step, first=first * 3 // 2), key="k")
         footer = footer_of(data)
         total += len(data) - footer.frames[-1].end
-        footers.append(footer)
+        segments.append(data)
     assert total <= 20 * messages
     tracemalloc.start()
-    skeletons = [skeleton for footer in footers for skeleton in skeletons_of(b"", footer)]
+    skeletons = [skeleton for data in segments for skeleton in skeletons_of(data, footer_of(data))]
     held, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert len(skeletons) == messages * 3 // 2

@@ -10,14 +10,15 @@ import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 import zstandard
 from msgspec import Raw
 
-from treering.format import blobs, columns, erasure, frames, line, paths, record, register, segment, values
-from treering.format.index import SegmentIndex
+from treering.format import blobs, columns, erasure, frames, line, parts, paths, record, register, segment, values
+from treering.format.index import FENCE_CHARACTERS, SegmentIndex
 from treering.format.paths import SegmentName, SessionKeys, decode_id, encode_id
 from treering.format.pieces import UNKNOWN
 from treering.format.record import Record, encode_record
@@ -78,42 +79,69 @@ def frame_rows(data: bytes, offset: int) -> Iterator[str]:
     yield from row(offset + len(data) - 4, data[-4:], "  lower half of the XXH64 of the content")
 
 
-def segment_dump(data: bytes) -> str:
-    """All bytes of a segment of one frame, with their meaning."""
+def footer_of(data: bytes) -> SegmentIndex:
+    """The index of a whole segment."""
     footer = read_footer(data, len(data), key="example")
     assert isinstance(footer, SegmentIndex)
-    frame_end = footer.frames[0].end
-    table = len(data) - 9 - 2 * 12 - 8
-    rows = [*frame_rows(data[:frame_end], 0)]
-    for start, name in ((frame_end, "index"), (table, "seek table")):
+    return footer
+
+
+def parts_of(data: bytes) -> list[tuple[str, int, int]]:
+    """Name, beginning and end of each part of the index."""
+    footer = footer_of(data)
+    chunks = [("chunk", span.start, span.end) for span in footer.chunks]
+    outside = [("references outside", span.start, span.end) for span in footer.outside]
+    return [*chunks, *outside, *(("foreign ids", span.start, span.end) for span in footer.foreign)]
+
+
+def segment_dump(data: bytes) -> str:
+    """All bytes of a segment of one frame, with their meaning."""
+    start = footer_of(data).frames[0].end
+    table = len(data) - 9 - 3 * 12 - 8
+    rows = [*frame_rows(data[:start], 0)]
+    for name in ("parts of the index", "index", "seek table"):
         size = struct.unpack("<I", data[start + 4 : start + 8])[0]
         rows += row(start, data[start : start + 4], f"{name}: magic number of a skippable frame")
         rows += row(start + 4, data[start + 4 : start + 8], f"  {size} bytes follow")
-        if name == "index":
+        if name == "parts of the index":
+            for part, first, end in parts_of(data):
+                rows += [
+                    line.replace("frame: magic", f"{part}: frame: magic") for line in frame_rows(data[first:end], first)
+                ]
+        elif name == "index":
             rows += row(start + 8, data[start + 8 : start + 12], "  CRC-32 of the rest of the object")
             rows += frame_rows(data[start + 12 : start + 8 + size], start + 12)
+        start += 8 + size
     for number, place in enumerate(range(table + 8, len(data) - 9, 12)):
         compressed, content, _ = struct.unpack("<III", data[place : place + 12])
         rows += row(place, data[place : place + 4], f"  entry {number}: {compressed} bytes compressed")
         rows += row(place + 4, data[place + 4 : place + 8], f"    {content} bytes of content")
         rows += row(place + 8, data[place + 8 : place + 12], "    lower half of the XXH64 of the content")
-    rows += row(len(data) - 9, data[-9:-5], "  number of entries: 2")
+    rows += row(len(data) - 9, data[-9:-5], "  number of entries: 3")
     rows += row(len(data) - 5, data[-5:-4], "  flags: entries have checksums")
     rows += row(len(data) - 4, data[-4:], "  magic number of the seekable format")
     return "\n".join(rows) + "\n"
 
 
+def content_of(packed: bytes) -> dict[str, Any]:
+    """The map in a frame."""
+    found: dict[str, Any] = msgspec.msgpack.decode(frames.decompress(packed, key="example", bytes_max=1 << 20))
+    return found
+
+
 def index_dump(data: bytes) -> str:
-    """What the index of a segment holds; byte strings in hex."""
-    footer = read_footer(data, len(data), key="example")
-    assert isinstance(footer, SegmentIndex)
-    table = len(data) - 9 - 2 * 12 - 8
-    packed = data[footer.frames[0].end + 12 : table]
-    index = msgspec.msgpack.decode(frames.decompress(packed, key="example", bytes_max=1 << 20))
-    columns_ = index.pop("columns")
-    outer = "\n".join(f" {json.dumps(name)}: {json.dumps(value)}," for name, value in index.items())
-    inner = "\n".join(f"  {json.dumps(name)}: {shown(value)}," for name, value in columns_.items())
-    return f'{{\n{outer}\n "columns": {{\n{inner}\n }}\n}}\n'
+    """What the index of a segment and its parts hold; byte strings in hex."""
+    end = parts_of(data)[-1][2]
+    index = content_of(data[end + 12 : len(data) - 9 - 3 * 12 - 8])
+    dumps = ["{\n" + "\n".join(f" {json.dumps(name)}: {shown(value)}," for name, value in index.items()) + "\n}\n"]
+    for part, first, last in parts_of(data):
+        content = content_of(data[first:last])
+        columns_ = content.pop("columns", {})
+        inner = "\n".join(f"  {json.dumps(name)}: {shown(value)}," for name, value in columns_.items())
+        fields = [f' "columns": {{\n{inner}\n }},'] if columns_ else []
+        fields += [f" {json.dumps(name)}: {shown(value)}," for name, value in content.items()]
+        dumps.append(f"{part}: {{\n" + "\n".join(fields) + "\n}\n")
+    return "".join(dumps)
 
 
 def shown(value: object) -> str:
@@ -192,6 +220,10 @@ def test_fields_on_the_page() -> None:
         columns.Columns,
         columns.Ids,
         columns.References,
+        parts._Chunk,
+        parts._Outside,
+        parts._Foreign,
+        segment._Index,
     ):
         for field in {*struct_.__struct_encode_fields__} - {UNKNOWN}:
             assert f"| `{field}`" in page, f"{struct_.__name__}.{field}"
@@ -213,6 +245,11 @@ def test_fields_on_the_page() -> None:
         paths.NAME_CHARS_MAX,
         values.DEPTH_MAX,
         line.FORMAT_VERSION,
+        segment.INDEX_VERSION,
+        parts.CHUNK_ROWS,
+        parts.FOREIGN_ENTRIES,
+        parts.PART_BYTES_MAX,
+        FENCE_CHARACTERS,
     ],
 )
 def test_limits_on_the_page(limit: int) -> None:

@@ -11,10 +11,12 @@ import io
 import struct
 import zlib
 from collections.abc import Callable
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Raw
 
 from treering.checkpoint.body import BODY, read_form
@@ -22,7 +24,9 @@ from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.delta import apply_body
 from treering.errors import CorruptError, FormatVersionError, NotFoundError
-from treering.format import frames, segment, values
+from treering.format import frames, parts, segment, values
+from treering.format.chunk import Chunk
+from treering.format.index import SegmentIndex
 from treering.format.line import close_line, split_lines
 from treering.format.parcel import decode_header, decode_parcel
 from treering.format.paths import decode_id, encode_id, parcel_of, parse_segment, session_of_latest, session_of_tail
@@ -87,16 +91,77 @@ def close_latest(data: bytes) -> bytes:
 
 
 def close_index(index: bytes) -> bytes:
-    """Put another index into a sound segment."""
+    """Put another index into a sound segment of version 1."""
     data = stored("segment.jsonl.zst")
     footer = segment.read_footer(data, len(data), key="")
     assert not isinstance(footer, int)
-    parts = [data[span.start : span.end] for span in footer.frames]
+    return _with_index(data, footer, index, [])
+
+
+def _with_index(data: bytes, footer: SegmentIndex, index: bytes, skipped: list[int]) -> bytes:
     packed = frames.compress(index or b"\0")
-    sizes = [(part, span.content_size) for part, span in zip(parts, footer.frames, strict=True)]
-    table = segment._encode_table(sizes, 8 + 4 + len(packed))
+    sizes = [(data[span.start : span.end], span.content_size) for span in footer.frames]
+    table = segment._encode_table(sizes, [*skipped, 8 + 4 + len(packed)])
     crc = zlib.crc32(packed + table).to_bytes(4, "little")
-    return b"".join(parts) + frames.skippable(segment._INDEX_KIND, crc + packed) + table
+    before = data[: footer.frames[-1].end + sum(skipped)]
+    return before + frames.skippable(segment._INDEX_KIND, crc + packed) + table
+
+
+def close_index_2(index: bytes) -> bytes:
+    """Put another index into a sound segment of version 2."""
+    data, footer = segment_2()
+    return _with_index(data, footer, index, [footer.foreign[-1].end - footer.frames[-1].end])
+
+
+@cache
+def segment_2() -> tuple[bytes, SegmentIndex]:
+    """A segment of version 2 with all kinds of parts."""
+    data = segment.build_segment(segment.read_segment(stored("segment.jsonl.zst"), key=""), key="")
+    footer = segment.read_footer(data, len(data), key="")
+    assert not isinstance(footer, int)
+    return data, footer
+
+
+def parts_2() -> tuple[tuple[Callable[..., object], parts.Span], ...]:
+    """One part of each kind, and what reads it."""
+    footer = segment_2()[1]
+    return (
+        (lambda data, span, index: _all_of(parts.read_chunk(data, span, index)), footer.chunks[0]),
+        (parts.read_outside, footer.outside[0]),
+        (parts.read_foreign, footer.foreign[0]),
+    )
+
+
+def _all_of(chunk: Chunk) -> object:
+    rows = [(chunk.skeleton(row), chunk.id(row), chunk.parent_row(row), chunk.target_row(row)) for row in chunk.rows]
+    assert [row for row, *_ in rows] == chunk.skeletons()
+    return rows, [chunk.referrers(row) for row in chunk.rows], list(chunk.references()), chunk.foreign(), chunk.ids
+
+
+def close_part(content: bytes) -> bytes:
+    """Make a part of an index."""
+    return frames.compress(content or b"\0")
+
+
+def read_part(data: bytes, number: int) -> object:
+    """Read the content of a part whose place and checksum are as listed."""
+    read, span = parts_2()[number]
+    end = span.start + len(data)
+    return read(data, msgspec.structs.replace(span, end=end, crc=zlib.crc32(data)), segment_2()[1])
+
+
+def part_content(number: int) -> bytes:
+    """What a part decompresses to."""
+    data, (_, span) = segment_2()[0], parts_2()[number]
+    return frames.decompress(data[span.start : span.end], key="", bytes_max=1 << 20)
+
+
+def index_2_content() -> bytes:
+    """The index of a sound segment of version 2, as msgpack."""
+    data = segment_2()[0]
+    index = frames.walk(data, key="")[-2]
+    payload = frames.skippable_payload(data, index, segment._INDEX_KIND, key="")[4:]
+    return frames.decompress(payload, key="", bytes_max=1 << 20)
 
 
 def index_content() -> bytes:
@@ -105,6 +170,10 @@ def index_content() -> bytes:
     index = frames.walk(data, key="")[-2]
     payload = frames.skippable_payload(data, index, segment._INDEX_KIND, key="")[4:]
     return frames.decompress(payload, key="", bytes_max=1 << 20)
+
+
+def _content_list(number: int) -> list[bytes]:
+    return [part_content(number)]
 
 
 def read_segment(data: bytes) -> object:
@@ -197,6 +266,14 @@ DECODERS = {
     "raw parcel": Decoder(lambda data: decode_parcel(data, key="k"), lambda: [stored("parcel.zst"), BOMB, RUNS]),
     "raw latest": Decoder(lambda data: decode_latest(data, key="k"), lambda: [stored("latest.jsonl.zst"), BOMB, RUNS]),
     "segment index": Decoder(read_segment, lambda: [index_content()], seal=close_index),
+    "segment index 2": Decoder(read_segment, lambda: [index_2_content()], seal=close_index_2),
+    **{
+        name: Decoder(
+            partial(read_part, number=number), partial(_content_list, number), seal=close_part
+        )
+        for number, name in enumerate(("chunk", "block outside", "block of foreign ids"))
+    },
+    "raw segment 2": Decoder(read_segment, lambda: [segment_2()[0]]),
     "raw segment": Decoder(read_segment, lambda: [stored("segment.jsonl.zst"), BOMB]),
     "salvage": Decoder(
         read_salvaged,

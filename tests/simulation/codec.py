@@ -72,7 +72,9 @@ def _decode_latest(data: bytes, *, key: str) -> Latest:
     return register.decode_latest(data, key=key)
 
 
-def _build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None) -> bytes:
+def _build_segment(
+    lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None, doubtful: bool = False
+) -> bytes:
     return Token.of(tuple(lines), sum(map(len, lines)))
 
 

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from operator import add, lt
+from typing import Final, NamedTuple, TypeAlias
 
 from treering.errors import CorruptError, UsageError
-from treering.format.columns import ReferenceColumn, Rows
+from treering.format.columns import (
+    ReferenceColumn,
+    Rows,
+    count_of,
+    pack_differences,
+    pack_integers,
+    unpack_differences,
+    unpack_integers,
+)
 from treering.format.record import Skeleton
 from treering.format.references import CHILD, CODES, code_of
 from treering.kinds import Kind
@@ -48,18 +57,26 @@ class Reference(NamedTuple):
 class Back(NamedTuple):
     """Rows back to what references outside of the chunk mean, in order; 0 where no other row of the segment has it."""
 
-    parents: Sequence[int]
-    targets: Sequence[int]
+    parents: list[int]
+    targets: list[int]
 
 
 class Referred(NamedTuple):
     """What points to the rows of a chunk from inside the segment, by column, in order of (target, source)."""
 
-    targets: Sequence[int]
+    targets: list[int]
     """Rows of the chunk, counted from its first one."""
-    distances: Sequence[int]
+    distances: list[int]
     """Rows from there to the one that points to it."""
-    codes: Sequence[int]
+    codes: list[int]
+
+    def pack(self) -> PackedReferred:
+        """Return it as stored."""
+        return pack_differences(self.targets), pack_integers(self.distances), pack_integers(self.codes)
+
+
+PackedReferred: TypeAlias = tuple[bytes, bytes, bytes]
+"""`Referred` as integer columns, the first one of differences."""
 
 
 class Chunk:
@@ -86,7 +103,7 @@ class Chunk:
         first_row: int,
         first: int,
         back: Back,
-        referred: Referred | None,
+        referred: PackedReferred | None,
         total: int,
         key: str,
         offset: int,
@@ -95,34 +112,15 @@ class Chunk:
         self.first_row = first_row
         self._rows = rows
         self._back = back
-        self._referred = referred
+        self._total = total
+        self._packed = referred
+        self._referred: Referred | None = None
         self._key, self._offset = key, offset
         for column, steps in ((rows.parents, back.parents), (rows.targets, back.targets)):
             if len(steps) != len(column.outside_rows) or not all(
                 0 <= first_row + row - step < total for row, step in zip(column.outside_rows, steps, strict=True)
             ):
                 raise self._corrupt("reference to a row that is not there")
-        if referred is not None:
-            self._check(referred, total)
-
-    def _check(self, referred: Referred, total: int) -> None:
-        targets, distances, codes = referred
-        if not len(targets) == len(distances) == len(codes):
-            raise self._corrupt("columns of referrers differ in length")
-        if not targets:
-            return
-        sources = [self.first_row + target + distance for target, distance in zip(targets, distances, strict=True)]
-        pairs = list(zip(targets, sources, strict=True))
-        if not (
-            targets[0] >= 0
-            and targets[-1] < len(self)
-            and min(sources) >= 0
-            and max(sources) < total
-            and min(codes) >= 0
-            and max(codes) < len(CODES)
-            and pairs == sorted(pairs)
-        ):
-            raise self._corrupt("referrer that is not there, or out of order")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -184,10 +182,20 @@ class Chunk:
         """Return the row that the target of a row is in; None if it has none, or none in this segment."""
         return self._row_of(self._rows.targets, self._back.targets, self._place(row))
 
+    def _row_of(self, column: ReferenceColumn, back: Sequence[int], place: int) -> int | None:
+        try:
+            target = column.place(place)
+        except ValueError as error:
+            raise self._corrupt(error) from error
+        if target is not None:
+            return self.first_row + target
+        distance = back[column.place_outside(place)] if column.distances[place] else 0
+        return self.first_row + place - distance if distance else None
+
     def referrers(self, row: int) -> list[Referrer]:
         """Return what refers to a row from inside the segment, in order: nodes by their parent, others by target."""
         place = self._place(row)
-        targets, distances, codes = self._referred or self._compute_referred()
+        targets, distances, codes = self.referred
         start, end = bisect_left(targets, place), bisect_right(targets, place)
         return [Referrer(row + distances[number], codes[number]) for number in range(start, end)]
 
@@ -223,17 +231,47 @@ class Chunk:
         """Return the rows whose ids are not ours, and these ids as columns hold them."""
         return [(self.first_row + place, text) for place, text in self._rows.ids.foreign()]
 
+    @property
+    def referred(self) -> Referred:
+        """What points to these rows from inside the segment."""
+        if self._referred is None:
+            self._referred = self._compute_referred() if self._packed is None else self._unpack_referred(self._packed)
+        return self._referred
+
     def _compute_referred(self) -> Referred:
         found = sorted((each.target, each.row, each.code) for each in self.references() if each.target is not None)
         targets = [target - self.first_row for target, _, _ in found]
-        self._referred = Referred(targets, [row - target for target, row, _ in found], [code for *_, code in found])
-        return self._referred
+        return Referred(targets, [row - target for target, row, _ in found], [code for *_, code in found])
 
-    def _row_of(self, column: ReferenceColumn, back: Sequence[int], place: int) -> int | None:
-        distance = column.distances[place]
-        if distance == len(self):
-            distance = back[column.place_outside(place)]
-        return self.first_row + place - distance if distance else None
+    def _unpack_referred(self, packed: PackedReferred) -> Referred:
+        try:
+            count = count_of(packed[0])
+            if count > self._total:  # a record refers to one other at most
+                raise ValueError("more referrers than records")
+            columns = (
+                unpack_differences(packed[0]),
+                unpack_integers(packed[1], count),
+                unpack_integers(packed[2], count),
+            )
+            found = Referred(*columns)
+            self._check(found)
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+        return found
+
+    def _check(self, referred: Referred) -> None:
+        targets, distances, codes = referred
+        sources = list(map(add, targets, distances))  # from the first row of the chunk
+        if not targets:
+            return
+        ordered = [target * 2 * self._total + source for target, source in zip(targets, sources, strict=True)]
+        if not (
+            0 <= min(targets) <= max(targets) < len(self)
+            and 0 <= self.first_row + min(sources) <= self.first_row + max(sources) < self._total
+            and 0 <= min(codes) <= max(codes) < len(CODES)
+            and all(map(lt, ordered, ordered[1:]))
+        ):
+            raise ValueError("referrer that is not there, or out of order")
 
     def _place(self, row: int) -> int:
         place = row - self.first_row

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
-from operator import lt, sub
+from operator import lt
 from typing import Final, TypeVar
 
 import msgspec
@@ -97,8 +97,8 @@ def _narrowest(values: Sequence[int]) -> tuple[int, array[int]]:
     return width, array(_WIDTHS[width], values)
 
 
-def unpack_integers(column: bytes) -> list[int]:
-    """Return the items of an integer column.
+def count_of(column: bytes) -> int:
+    """Return how many items an integer column has.
 
     Raises:
         ValueError: The bytes are no integer column.
@@ -107,6 +107,23 @@ def unpack_integers(column: bytes) -> list[int]:
     count, rest = divmod(len(column) - 1, width) if width in _WIDTHS else (0, 1)
     if rest:
         raise ValueError("integer column is malformed")
+    return count
+
+
+def unpack_integers(column: bytes, count: int | None = None) -> list[int]:
+    """Return the items of an integer column.
+
+    Args:
+        column: As stored.
+        count: How many there must be, if that is known; compared before memory is taken for them.
+
+    Raises:
+        ValueError: The bytes are no integer column, or one of another length.
+    """
+    found = count_of(column)
+    if count is not None and found != count:
+        raise ValueError("columns differ in length")
+    width, count = column[0], found
     data = bytearray(width * count)
     for plane in range(width):
         data[plane::width] = column[1 + plane * count : 1 + (plane + 1) * count]
@@ -121,13 +138,9 @@ def pack_differences(values: Sequence[int]) -> bytes:
     return pack_integers([after - before for before, after in pairwise((0, *values))])
 
 
-def unpack_differences(column: bytes) -> list[int]:
-    """Return the values of a column of differences.
-
-    Raises:
-        ValueError: The bytes are no integer column.
-    """
-    return list(accumulate(unpack_integers(column)))
+def unpack_differences(column: bytes, count: int | None = None) -> list[int]:
+    """Return the values of a column of differences; arguments and errors are those of `unpack_integers`."""
+    return list(accumulate(unpack_integers(column, count)))
 
 
 def encode_text(text: str) -> bytes:
@@ -168,19 +181,21 @@ class IdColumn:
         ValueError, LookupError: It is malformed.
     """
 
-    __slots__ = ("_foreign", "_foreign_rows", "_rests", "_times")
+    __slots__ = ("_foreign", "_foreign_rows", "_rests", "_times", "bounds")
 
     def __init__(self, column: Ids, count: int | None = None) -> None:
-        self._times = unpack_differences(column.times)
         self._rests = column.rests
-        self._foreign_rows = unpack_differences(column.foreign_rows)
         self._foreign = column.foreign
-        count = len(self) if count is None else count
-        if len(self) != count or len(self._rests) != _REST_BYTES * len(self._times):
+        ours, rest = divmod(len(self._rests), _REST_BYTES)
+        if rest or count not in (None, ours + len(self._foreign)):
             raise ValueError("columns of ids differ in length")
-        if len(self._foreign) != len(self._foreign_rows) or not _are_rows(self._foreign_rows, count):
+        self._times = unpack_differences(column.times, ours)
+        self._foreign_rows = unpack_differences(column.foreign_rows, len(self._foreign))
+        if not _are_rows(self._foreign_rows, len(self)):
             raise ValueError("column names a row that is not there")
-        if self._times and not 0 <= min(self._times) <= max(self._times) < 1 << 8 * _TIME_BYTES:
+        self.bounds = min(self._times, default=-1), max(self._times, default=-1)
+        """The least and the greatest time of our ids; -1 and -1 if there are none."""
+        if ours and not 0 <= self.bounds[0] <= self.bounds[1] < 1 << 8 * _TIME_BYTES:
             raise ValueError("time of an id is out of range")
 
     def __len__(self) -> int:
@@ -232,11 +247,6 @@ class IdColumn:
     def has_foreign(self) -> bool:
         return bool(self._foreign_rows)
 
-    @property
-    def bounds(self) -> tuple[int, int]:
-        """The least and the greatest time of our ids; -1 and -1 if there are none."""
-        return min(self._times, default=-1), max(self._times, default=-1)
-
     def foreign(self) -> list[tuple[int, bytes]]:
         """The rows of foreign ids, and these."""
         return list(zip(self._foreign_rows, self._foreign, strict=True))
@@ -276,30 +286,33 @@ class ReferenceColumn:
     __slots__ = ("distances", "outside", "outside_rows")
 
     def __init__(self, column: References, count: int) -> None:
-        self.distances = unpack_integers(column.distances)
+        self.distances = unpack_integers(column.distances, count)
         """See `References`."""
         outside = self.distances.count(count) if count else 0
         self.outside_rows = _all_of(self.distances, count, outside)
         """The rows whose references no other row has as its id."""
         self.outside = IdColumn(column.outside, outside)
         """These references."""
-        if len(self.distances) != count:
-            raise ValueError("columns differ in length")
-        if not any(self.distances):  # as those of notes among nodes, and the other way round
-            return
-        rows = list(map(sub, range(count), self.distances))
-        # The references outside are the only ones that count back beyond the first row.
-        if max(rows) >= count or sum(map((0).__gt__, rows)) != outside:
+
+    def place(self, row: int) -> int | None:
+        """The row whose id the reference of a row is; None for no reference, and for one outside.
+
+        Raises:
+            ValueError: There is no such row.
+        """
+        distance = self.distances[row]
+        if distance in (_NOWHERE, len(self.distances)):
+            return None
+        if not 0 <= row - distance < len(self.distances):
             raise ValueError("reference to a row that is not there")
+        return row - distance
 
     def text(self, row: int, ids: IdColumn) -> str | None:
         """The reference of a row among rows with these ids."""
-        distance = self.distances[row]
-        if distance == _NOWHERE:
-            return None
-        if distance == len(self.distances):
-            return self.outside[self.place_outside(row)]
-        return ids[row - distance]
+        place = self.place(row)
+        if place is not None:
+            return ids[place]
+        return self.outside[self.place_outside(row)] if self.distances[row] else None
 
     def place_outside(self, row: int) -> int:
         """The place of a row among `outside_rows`, in which it must be."""
@@ -311,10 +324,17 @@ class ReferenceColumn:
         if self.distances.count(_NOWHERE) == count:  # as those of notes among nodes, and the other way round
             return [None] * count
         outside = iter(self.outside.unpack()[0])
-        return [
-            (ids[row - distance] if distance != count else next(outside)) if distance else None
-            for row, distance in enumerate(self.distances)
-        ]
+        texts: list[str | None] = []
+        for row, distance in enumerate(self.distances):
+            if distance == _NOWHERE:
+                texts.append(None)
+            elif distance == count:
+                texts.append(next(outside))
+            elif 0 <= row - distance < count:
+                texts.append(ids[row - distance])
+            else:
+                raise ValueError("reference to a row that is not there")
+        return texts
 
 
 def _all_of(values: list[int], wanted: int, count: int) -> list[int]:
@@ -380,6 +400,7 @@ class Rows:
 
     Args:
         columns: As stored.
+        count: How many there must be, if that is known.
 
     Raises:
         ValueError, LookupError, TypeError, OverflowError: The columns do not fit together. Texts are not looked at:
@@ -388,25 +409,30 @@ class Rows:
 
     __slots__ = ("_briefs", "_columns", "_lengths", "_links", "_times", "codes", "ids", "names", "parents", "targets")
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, columns: Columns, count: int | None = None) -> None:
         self._columns = columns
-        self._lengths = unpack_integers(columns.lengths)
+        self._lengths = unpack_integers(columns.lengths, count)
         count = len(self._lengths)
         self.names = [
             (decode_text(type_), decode_text(kind), decode_text(role), decode_text(head), critical)
             for type_, kind, role, head, critical in columns.names
         ]
         """The different (type, kind, role, head, critical)."""
-        self.codes = unpack_integers(columns.codes)
+        self.codes = unpack_integers(columns.codes, count)
         """By row: its index in `names`."""
-        if len(self.codes) != count or (count and not 0 <= min(self.codes) <= max(self.codes) < len(self.names)):
+        if self.codes and not 0 <= min(self.codes) <= max(self.codes) < len(self.names):
             raise ValueError("column of codes is malformed")
         self.ids = IdColumn(columns.ids, count)
         self.parents = ReferenceColumn(columns.parents, count)
         self.targets = ReferenceColumn(columns.targets, count)
-        self._times = _by_row(columns.time_rows, unpack_differences(columns.times), count)
-        self._briefs = _by_row(columns.brief_rows, _spans(columns.brief_lengths, len(columns.briefs)), count)
-        self._links = _by_row(columns.link_rows, columns.links, count)
+        timed = _sparse_rows(columns.time_rows, count)
+        self._times = dict(zip(timed, unpack_differences(columns.times, len(timed)), strict=True))
+        briefed = _sparse_rows(columns.brief_rows, count)
+        sizes = unpack_integers(columns.brief_lengths, len(briefed))
+        if min(sizes, default=0) < 0 or sum(sizes) != len(columns.briefs):
+            raise ValueError("briefs differ in length")
+        self._briefs = dict(zip(briefed, pairwise(accumulate(sizes, initial=0)), strict=True))
+        self._links = dict(zip(_sparse_rows(columns.link_rows, count), columns.links, strict=True))
 
     def __len__(self) -> int:
         return len(self._lengths)
@@ -462,20 +488,12 @@ class Rows:
         ]
 
 
-def _by_row(rows: bytes, values: Sequence[T], count: int) -> dict[int, T]:
-    """Return the values of a sparse column by their rows out of `count`."""
-    named = unpack_differences(rows)
-    if not _are_rows(named, count):
+def _sparse_rows(column: bytes, count: int) -> list[int]:
+    """Return the rows that a sparse column names, out of `count`."""
+    rows = unpack_differences(column) if count_of(column) <= count else [count]
+    if not _are_rows(rows, count):
         raise ValueError("column names a row that is not there")
-    return dict(zip(named, values, strict=True))
-
-
-def _spans(lengths: bytes, size: int) -> list[tuple[int, int]]:
-    """Return beginning and end of each of the texts that fill `size` bytes."""
-    sizes = unpack_integers(lengths)
-    if min(sizes, default=0) < 0 or sum(sizes) != size:
-        raise ValueError("briefs differ in length")
-    return list(pairwise((0, *accumulate(sizes))))
+    return rows
 
 
 def _unpack_links(pairs: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -18,6 +18,9 @@ from treering.ids import time_of
 
 TIME_MAX: Final = (1 << 48) - 1
 """Greatest time in one of our ids."""
+HASH_MAX: Final = (1 << 32) - 1
+FENCE_CHARACTERS: Final = 64
+"""The index tells blocks of references by the beginnings of ids, so that long ids do not make it large."""
 
 
 class FrameSpan(msgspec.Struct, frozen=True):
@@ -62,7 +65,7 @@ class OutsideSpan(msgspec.Struct, frozen=True):
     """Equal to `start` if the block is computed from a chunk (version 1)."""
     entries: int
     first: str
-    """The first id that is referred to."""
+    """The first `FENCE_CHARACTERS` of the first id that is referred to."""
     crc: int
 
 
@@ -91,12 +94,12 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True):
     outside: tuple[OutsideSpan, ...]
     foreign: tuple[ForeignSpan, ...]
     odd: bool
-    """A walk along parents could go wrong here: an id occurs twice or might, or a node comes before its parent.
+    """A walk along parents could go wrong here: an id occurs twice or might, or a parent is behind its node or no node.
 
     Of version 1, which does not say it: whether there are foreign ids at all.
     """
-    columns: Columns
-    """Those of the only chunk in version 1."""
+    columns: Columns | None = None
+    """Those of the only chunk of version 1."""
 
     @property
     def rows(self) -> int:
@@ -137,7 +140,7 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True):
 
     def outside_with(self, identifier: str) -> tuple[OutsideSpan, ...]:
         """Return the blocks that may hold references to this id from this segment."""
-        first = bisect_left(self.outside, identifier, key=lambda span: span.first)
+        first = bisect_left(self.outside, identifier[:FENCE_CHARACTERS], key=lambda span: span.first)
         return self.outside[max(0, first - 1) : bisect_right(self.outside, identifier, key=lambda span: span.first)]
 
     def foreign_with(self, identifier: str) -> tuple[ForeignSpan, ...]:

@@ -6,6 +6,7 @@ nor is anything in a head record or in a record of an unknown type: nobody asks 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from treering.format.record import Skeleton
@@ -68,7 +69,7 @@ def reference_of(skeleton: Skeleton) -> str | None:
     return skeleton.target if skeleton.type in _BY_TYPE else None
 
 
-def mask_of(skeletons: list[Skeleton]) -> int:
+def mask_of(skeletons: Sequence[Skeleton]) -> int:
     """Return the bits of what occurs among some records."""
     mask = 0
     for skeleton in skeletons:
@@ -76,7 +77,34 @@ def mask_of(skeletons: list[Skeleton]) -> int:
             mask |= (skeleton.parent is None and HAS_ROOT) | (skeleton.kind == "compaction" and HAS_COMPACTION)
         elif skeleton.type == "head":
             mask |= HAS_HEAD
-        else:
-            mask |= skeleton.type == "checkpoint" and skeleton.target is None and HAS_ROOT
-            mask |= _BIT_OF_CODE.get(code_of(skeleton.type, skeleton.kind), 0)  # type: ignore[arg-type]
+        elif (code := code_of(skeleton.type, skeleton.kind)) is not None:
+            mask |= _BIT_OF_CODE[code] | (code == CHECKPOINT and skeleton.target is None and HAS_ROOT)
     return mask
+
+
+def rows_meant(
+    references: Sequence[str | None], ids: Sequence[str], chunks: Sequence[tuple[int, int]]
+) -> list[int | None]:
+    """Return the row that each reference means: the last one with that id in the chunk, else in the segment.
+
+    None where that is the row itself, or no row has the id.
+
+    Args:
+        references: One of each row.
+        ids: The ids of these rows.
+        chunks: First row and end of each chunk.
+    """
+    everywhere = {identifier: row for row, identifier in enumerate(ids)}
+    meant: list[int | None] = []
+    for start, end in chunks:
+        here = {ids[row]: row for row in range(start, end)}
+        for row in range(start, end):
+            reference = references[row]
+            if reference is None:
+                meant.append(None)
+                continue
+            target = here.get(reference, row)
+            if target == row:
+                target = everywhere.get(reference, row)
+            meant.append(None if target == row else target)
+    return meant

@@ -12,7 +12,6 @@ Only repairs use this. Everything else reads with the strict readers, which noti
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -20,10 +19,12 @@ import zstandard
 
 from treering.errors import CorruptError
 from treering.format.frames import CHECKSUM_BYTES, Frame, check_size, decompress_frame, frame_at
+from treering.format.index import SegmentIndex
 from treering.format.line import is_whole
-from treering.format.record import Skeleton, decode_record
+from treering.format.parts import read_chunk
+from treering.format.record import decode_record
 from treering.format.register import REGISTER_BYTES_MAX, Card, TailHeader, decode_card
-from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame, skeletons_of
+from treering.format.segment import SEGMENT_BYTES_MAX, read_footer, read_frame
 from treering.kinds import Kind
 
 _MAGIC: Final = (0xFD2FB528).to_bytes(4, "little")
@@ -148,7 +149,6 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
     """
     try:
         footer = read_footer(data, len(data), key=key)
-        skeletons = {} if isinstance(footer, int) else {row.at: row for row in skeletons_of(data, footer)}
     except CorruptError as error:
         if error.kind == Kind.OWNER:
             return Salvaged({}, (error,))
@@ -166,8 +166,17 @@ def salvage_segment(data: bytes, *, key: str) -> Salvaged:
             lines |= salvage_lines(salvage_content(piece, bytes_max=SEGMENT_BYTES_MAX))
         else:
             lines |= salvage_lines(b"".join(read))
-    return Salvaged(lines, tuple(errors), dict(_lost(skeletons, lines)))
+    ids = _ids(data, footer, errors)
+    return Salvaged(lines, tuple(errors), {at: name for at, name in ids.items() if at not in lines})
 
 
-def _lost(skeletons: dict[int, Skeleton], lines: dict[int, bytes]) -> Iterator[tuple[int, str]]:
-    return ((at, row.id) for at, row in skeletons.items() if at not in lines)
+def _ids(data: bytes, index: SegmentIndex, errors: list[CorruptError]) -> dict[int, str]:
+    """Return the ids that the sound chunks of an index tell, by position; errors of the others are added."""
+    ids: dict[int, str] = {}
+    for span in index.chunks:
+        try:
+            chunk = read_chunk(data[span.start : span.end], span, index)
+            ids.update(enumerate(chunk.ids, chunk.first))
+        except CorruptError as error:
+            errors.append(error)
+    return ids

@@ -1,15 +1,19 @@
 """A segment: an immutable object with sealed records, readable as a whole, by frames, or without the bodies.
 
-    frame | frame | ... | index (skippable frame) | seek table (skippable frame)
+    frame | frame | ... | parts of the index (skippable frame) | index (skippable frame) | seek table (skippable frame)
 
 Rule 1: frames hold whole lines, up to about 1 MiB of them, so `zstdcat | jq .` and any seekable reader can use them.
-Rule 2: the index holds the skeletons of all records and the place of each frame. It is at the end of the object, so a
-        graph is read without any body.
-Rule 3: every byte is covered. The index carries a CRC-32 of each compressed frame; a CRC-32 before it covers the index
-        and the seek table; the sizes must add up to the size of the object.
+Rule 2: the parts hold the skeletons of all records, by chunks, and what points where; the index holds the place of each
+        frame and each part. They are at the end of the object, so a graph is read without any body, and a page of it
+        without the rest of the graph.
+Rule 3: every byte is covered. The index carries a CRC-32 of each compressed frame and each part; a CRC-32 before it
+        covers the index and the seek table; the sizes must add up to the size of the object. The eight bytes before the
+        parts, which only other programs read, are compared when the whole segment is read.
 
 The seek table is the one of zstd's "seekable format" 0.1.0 (facebook/zstd, contrib/seekable_format), with checksums.
-It lists the index, too, as a frame without content.
+It lists the parts and the index, too, as frames without content.
+
+In version 1 of the index it holds the columns of all records itself, and there are no parts.
 """
 
 from __future__ import annotations
@@ -18,14 +22,13 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
-from treering.format.chunk import CONTRADICTIONS, Back, Chunk, Outside
-from treering.format.columns import Columns, Rows, pack
+from treering.format.columns import Columns
 from treering.format.frames import (
     CHECKSUM_BYTES,
     check_size,
@@ -36,7 +39,18 @@ from treering.format.frames import (
     skippable_payload,
 )
 from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
-from treering.format.line import FORMAT_VERSION, split_lines
+from treering.format.line import split_lines
+from treering.format.parts import (
+    ChunkEntry,
+    ForeignEntry,
+    Lists,
+    OutsideEntry,
+    Span,
+    check,
+    pack_parts,
+    read_chunk,
+    spans_of,
+)
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
 from treering.format.references import MASK_ALL
@@ -50,7 +64,10 @@ FOOTER_GUESS_BYTES: Final = 32 * 1024
 """Bytes to read from the end at first: the footer of some 2,000 records."""
 
 _INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
+INDEX_VERSION: Final = 2
+"""Version of the index alone; everything else in a segment is as in version 1."""
 _INDEX_KIND: Final = 4
+_PARTS_KIND: Final = 5
 _TABLE_KIND: Final = 14
 _TABLE_MAGIC: Final = 0x8F92EAB1
 _WITH_CHECKSUMS: Final = 0x80
@@ -65,7 +82,7 @@ class _FrameEntry(NamedTuple):
 
     size: int
     content_size: int
-    rows: int
+    rows: Annotated[int, msgspec.Meta(ge=1)]
     crc: int
 
 
@@ -73,21 +90,39 @@ class _Version(msgspec.Struct):
     treering: int
 
 
-class _Index(msgspec.Struct, kw_only=True):
+class _Index1(msgspec.Struct, kw_only=True):
+    """The index in version 1: one chunk, without what points where."""
+
     treering: int
     first: int
     owner: str | UnsetType = UNSET
     """See `owner_of`; unset in segments of early versions."""
-    frames: list[tuple[int, int, int, int]]
+    frames: list[_FrameEntry]
     columns: Columns
+
+
+class _Index(msgspec.Struct, kw_only=True):
+    """The index in version 2."""
+
+    treering: int
+    first: Annotated[int, msgspec.Meta(ge=0)]
+    owner: str | UnsetType = UNSET
+    odd: bool
+    frames: list[_FrameEntry]
+    chunks: list[ChunkEntry]
+    outside: list[OutsideEntry]
+    foreign: list[ForeignEntry]
 
 
 # Made at import: a type that two threads decode for the first time at once crashes msgspec.
 _version_decoder = msgspec.msgpack.Decoder(_Version)
+_index_decoder_1 = msgspec.msgpack.Decoder(_Index1)
 _index_decoder = msgspec.msgpack.Decoder(_Index)
 
 
-def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None) -> bytes:
+def build_segment(
+    lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None, doubtful: bool = False
+) -> bytes:
     """Return the segment of record lines at consecutive positions.
 
     Args:
@@ -95,6 +130,7 @@ def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skele
         key: Its key. The segment stores its owner, so that it is refused under the key of another session.
         skeletons: Those of the lines, if the caller made both from the same records; by default each line is checked
             and decoded.
+        doubtful: An id of these records may occur in other segments of the session as well.
 
     Raises:
         UsageError: There are none, too many bytes of them, or positions do not follow each other.
@@ -109,17 +145,23 @@ def build_segment(lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skele
     groups = list(_groups(lines))
     contents = [b"".join(group) for group in groups]
     frames = [compress(content) for content in contents]
+    parts, lists, odd = pack_parts(skeletons)
     index = _Index(
-        treering=FORMAT_VERSION,
+        treering=INDEX_VERSION,
         first=first,
         owner=owner_of(key) or UNSET,
+        odd=odd or doubtful,
         frames=[
             _FrameEntry(len(frame), len(content), len(group), zlib.crc32(frame))
             for group, content, frame in zip(groups, contents, frames, strict=True)
         ],
-        columns=pack(skeletons),
+        chunks=lists.chunks,
+        outside=lists.outside,
+        foreign=lists.foreign,
     )
-    return b"".join(frames) + _encode_footer(index, frames)
+    joined = skippable(_PARTS_KIND, b"".join(parts))
+    sizes = zip(frames, map(len, contents), strict=True)
+    return b"".join(frames) + joined + _encode_footer(index, sizes, [len(joined)])
 
 
 def _skeletons(lines: Iterable[bytes], *, key: str = "") -> list[Skeleton]:
@@ -142,20 +184,27 @@ def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
     yield lines[start:]
 
 
-def _encode_footer(index: _Index, frames: Sequence[bytes]) -> bytes:
+def _encode_footer(index: msgspec.Struct, frames: Iterable[tuple[bytes, int]], skipped: Sequence[int]) -> bytes:
+    """Return index and seek table.
+
+    Args:
+        index: The index.
+        frames: The frames before it, with the sizes of their contents.
+        skipped: The sizes of frames without content between those and the index.
+    """
     packed = compress(msgspec.msgpack.encode(index))
     index_size = _SKIPPABLE_HEADER_BYTES + CHECKSUM_BYTES + len(packed)
-    table = _encode_table(zip(frames, (entry[1] for entry in index.frames), strict=True), index_size)
+    table = _encode_table(frames, [*skipped, index_size])
     crc = zlib.crc32(packed + table)
     return skippable(_INDEX_KIND, crc.to_bytes(CHECKSUM_BYTES, "little") + packed) + table
 
 
-def _encode_table(frames: Iterable[tuple[bytes, int]], index_size: int) -> bytes:
-    """Return the seek table for frames, given with the sizes of their contents, and an index behind them."""
+def _encode_table(frames: Iterable[tuple[bytes, int]], skipped: Iterable[int]) -> bytes:
+    """Return the seek table for frames, given with the sizes of their contents, and for those without content."""
     entries = [  # a frame ends in the lower half of the XXH64 of its content
         _TABLE_ENTRY.pack(len(frame), size, int.from_bytes(frame[-CHECKSUM_BYTES:], "little")) for frame, size in frames
     ]
-    entries.append(_TABLE_ENTRY.pack(index_size, 0, _EMPTY_CHECKSUM))
+    entries += [_TABLE_ENTRY.pack(size, 0, _EMPTY_CHECKSUM) for size in skipped]
     return skippable(_TABLE_KIND, b"".join(entries) + _TABLE_FOOTER.pack(len(entries), _WITH_CHECKSUMS, _TABLE_MAGIC))
 
 
@@ -182,26 +231,63 @@ def read_footer(suffix: bytes, size: int, *, key: str) -> SegmentIndex | int:
     index = _decode_index(suffix[-footer_size:-table_size], table, size - footer_size, key)
     if index.owner is not UNSET:
         require_owner(index.owner, key=key)
-    if [entry[:2] for entry in index.frames] != [entry[:2] for entry in entries[:-1]]:
+    frames = _frame_spans(index.frames)
+    if isinstance(index, _Index1):
+        found = _index_1(index, frames, key)
+        skipped = []
+    else:
+        found = _index_2(index, frames, key, size - footer_size)
+        skipped = [(_parts_size(found), 0)]
+    listed = [(frame.size, frame.content_size) for frame in index.frames] + skipped
+    if listed != [entry[:2] for entry in entries[:-1]]:
         raise _corrupt("index and seek table differ", key, size - table_size)
-    ends = list(accumulate(entry[0] for entry in index.frames))
-    rows = list(accumulate(entry[2] for entry in index.frames))
-    spans = [
-        FrameSpan(end - frame.size, end, row - frame.rows, frame.rows, frame.content_size, frame.crc)
-        for end, row, frame in zip(ends, rows, map(_FrameEntry._make, index.frames), strict=True)
-    ]
+    return found
+
+
+def _frame_spans(entries: Sequence[_FrameEntry]) -> tuple[FrameSpan, ...]:
+    ends = accumulate(entry.size for entry in entries)
+    rows = accumulate(entry.rows for entry in entries)
+    return tuple(
+        [
+            FrameSpan(end - frame.size, end, row - frame.rows, frame.rows, frame.content_size, frame.crc)
+            for end, row, frame in zip(ends, rows, entries, strict=True)
+        ]
+    )
+
+
+def _parts_size(index: SegmentIndex) -> int:
+    """Return the bytes of the frame that holds all parts of an index."""
+    spans: list[Span] = [*index.chunks, *index.outside, *index.foreign]
+    return spans[-1].end - index.frames[-1].end
+
+
+def _index_1(index: _Index1, frames: tuple[FrameSpan, ...], key: str) -> SegmentIndex:
+    """Return an index of version 1: all rows are one chunk, and the rest is computed from it when it is asked for."""
+    rows = sum(frame.rows for frame in frames)
     foreign = bool(index.columns.ids.foreign)
-    # Nothing of this is stored; it is computed from the columns if it is asked for.
     return SegmentIndex(
         key=key,
         version=index.treering,
         first=index.first,
-        frames=tuple(spans),
-        chunks=(ChunkSpan(0, 0, 0, rows[-1], 0, TIME_MAX, MASK_ALL, 0),),
+        frames=frames,
+        chunks=(ChunkSpan(0, 0, 0, rows, 0, TIME_MAX, MASK_ALL, 0),),
         outside=(OutsideSpan(0, 0, 0, "", 0),),
         foreign=(ForeignSpan(0, 0, 0, 0, 0),) if foreign else (),
         odd=foreign,
         columns=index.columns,
+    )
+
+
+def _index_2(index: _Index, frames: tuple[FrameSpan, ...], key: str, offset: int) -> SegmentIndex:
+    rows = sum(frame.rows for frame in frames)
+    if not rows or sum(chunk.rows for chunk in index.chunks) != rows:
+        raise _corrupt("index contradicts itself: chunks and frames differ in the number of records", key, offset)
+    try:
+        spans = spans_of(Lists(index.chunks, index.outside, index.foreign), frames[-1].end + _SKIPPABLE_HEADER_BYTES)
+    except ValueError as error:
+        raise _corrupt(f"index contradicts itself: {error}", key, offset) from error
+    return SegmentIndex(
+        key=key, version=index.treering, first=index.first, frames=frames, odd=index.odd, **spans._asdict()
     )
 
 
@@ -234,7 +320,7 @@ def _decode_table(table: bytes, offset: int, key: str) -> list[tuple[int, int, i
     return entries
 
 
-def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index:
+def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index1 | _Index:
     span = frame_at(frame, 0, key=key)
     payload = skippable_payload(frame, span, _INDEX_KIND, key=key)
     crc, packed = payload[:CHECKSUM_BYTES], payload[CHECKSUM_BYTES:]
@@ -245,10 +331,10 @@ def _decode_index(frame: bytes, table: bytes, offset: int, key: str) -> _Index:
     content = decompress_frame(packed, inner, key=key)
     try:
         version = _version_decoder.decode(content).treering
-        if version > FORMAT_VERSION:
-            message = f"format version is newer than ours. ours={FORMAT_VERSION}, got={version}"
+        if version > INDEX_VERSION:
+            message = f"format version is newer than ours. ours={INDEX_VERSION}, got={version}"
             raise FormatVersionError(message, key=key, remedy="upgrade treering")
-        return _index_decoder.decode(content)
+        return (_index_decoder if version == INDEX_VERSION else _index_decoder_1).decode(content)
     except msgspec.MsgspecError as error:
         raise _corrupt(f"index is not understood: {error}", key, offset) from error
 
@@ -277,84 +363,6 @@ def read_frame(data: bytes, span: FrameSpan, *, key: str) -> list[bytes]:
     return lines
 
 
-def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
-    """Decode one chunk of the columns.
-
-    Args:
-        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
-        span: One of `index.chunks`.
-        index: That of the segment.
-
-    Raises:
-        CorruptError: Damage, or the columns contradict each other.
-    """
-    _require_size(data, span, index)
-    try:
-        rows = Rows(index.columns)
-        parents, targets = len(rows.parents.outside_rows), len(rows.targets.outside_rows)
-    except CONTRADICTIONS as error:
-        raise _contradiction(error, index, span.start) from error
-    if len(rows) != span.rows:
-        raise _contradiction("index and frames differ in the number of records", index, span.start)
-    return Chunk(
-        rows,
-        first_row=span.first_row,
-        first=index.first + span.first_row,
-        back=Back([0] * parents, [0] * targets),
-        referred=None,
-        total=index.rows,
-        key=index.key,
-        offset=span.start,
-    )
-
-
-def _require_size(data: bytes, span: ChunkSpan | OutsideSpan | ForeignSpan, index: SegmentIndex) -> None:
-    if len(data) != span.end - span.start:
-        raise _corrupt("part of the index is not as long as listed", index.key, span.start)
-
-
-def _contradiction(problem: object, index: SegmentIndex, offset: int) -> CorruptError:
-    return CorruptError(f"index contradicts itself: {problem}", kind=Kind.INDEX, key=index.key, offset=offset)
-
-
-def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Outside]:
-    """Return the references of one block to ids that no record of the segment has, ordered by (id, row).
-
-    Args:
-        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
-        span: One of `index.outside`.
-        index: That of the segment.
-
-    Raises:
-        CorruptError: Damage.
-    """
-    _require_size(data, span, index)
-    chunk = read_chunk(b"", index.chunks[0], index)
-    ids = set(chunk.ids)
-    found = [
-        Outside(text, each.row, each.code)
-        for each in chunk.references()
-        if each.target is None and (text := chunk.reference(each.row, each.code)) not in ids
-    ]
-    return sorted(found)
-
-
-def read_foreign(data: bytes, span: ForeignSpan, index: SegmentIndex) -> list[tuple[int, int]]:
-    """Return (hash of the id, row) of the records in one block whose ids are not ours, in order.
-
-    Args:
-        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
-        span: One of `index.foreign`.
-        index: That of the segment.
-
-    Raises:
-        CorruptError: Damage.
-    """
-    _require_size(data, span, index)
-    chunk = read_chunk(b"", index.chunks[0], index)
-    return sorted((zlib.crc32(text), row) for row, text in chunk.foreign())
-
-
 def read_segment(data: bytes, *, key: str) -> list[bytes]:
     """Return all lines of a segment, after its frames, index and seek table were checked against each other.
 
@@ -370,12 +378,16 @@ def read_segment(data: bytes, *, key: str) -> list[bytes]:
     lines = [
         line for frame, span in zip(frames, footer.frames, strict=True) for line in read_frame(frame, span, key=key)
     ]
-    if _skeletons(lines, key=key) != skeletons_of(data, footer):
-        raise _corrupt("index and records differ", key, footer.frames[-1].end)
-    contents = (span.content_size for span in footer.frames)
-    index_size = len(data) - footer.frames[-1].end - _table_bytes(len(frames) + 1)
-    if not data.endswith(_encode_table(zip(frames, contents, strict=True), index_size)):
-        raise _corrupt("seek table and frames differ", key, footer.frames[-1].end + index_size)
+    check(data, footer, _skeletons(lines, key=key))
+    start = footer.frames[-1].end
+    skipped = [_parts_size(footer)] if footer.version > 1 else []
+    parts = data[start : start + sum(skipped)]
+    if skipped and parts != skippable(_PARTS_KIND, parts[_SKIPPABLE_HEADER_BYTES:]):
+        raise _corrupt("frame around the parts of the index is damaged", key, start)
+    index_size = len(data) - start - len(parts) - _table_bytes(len(frames) + len(skipped) + 1)
+    sizes = ((frame, span.content_size) for frame, span in zip(frames, footer.frames, strict=True))
+    if not data.endswith(_encode_table(sizes, [*skipped, index_size])):
+        raise _corrupt("seek table and frames differ", key, start + len(parts) + index_size)
     return lines
 
 

@@ -80,6 +80,7 @@ def cover(
 
 
 def _segment(view: View, unique: str) -> Put:
+    """Write the unsealed records. Ids chosen by callers are not doubted: they were looked up, or promised to be new."""
     lines = view.unsealed_lines
     first = view.end - len(lines)
     marks = view.marks(first, view.end)

@@ -35,7 +35,7 @@ from treering.format.register import Latest, Tail, header_bytes
 from treering.format.segment import build_segment
 from treering.journal.limits import ERASED_MAX, Attempts
 from treering.journal.merge import delete_segments
-from treering.journal.read import Segment, Survey, read_lines, segment_lines, survey
+from treering.journal.read import Segment, Survey, read_lines, segment_content, survey
 from treering.journal.register import LatestRegister, Swapped, TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -143,12 +143,14 @@ def sweep(keys: SessionKeys, life: str, *, unique: Callable[[], str]) -> Steps[i
 
 def _rewrite(where: Survey, segment: Segment, unique: str) -> Steps[None]:
     name = segment.name
-    lines = where.burials.bury_all((yield from segment_lines(segment)), name.first)
+    content = yield from segment_content(segment)
+    lines = where.burials.bury_all(content.lines, name.first)
     header = where.tail.header
     marks = Marks(name.marks.first, mark_behind(lines[-1]), header.erased_mark(header.epoch))
     clean = SegmentName.marked(name.first, name.end, header.epoch, unique, marks)
     key = where.keys.segment(where.life, clean)
-    yield from ask(Put(key, build_segment(lines, key=key)), Written)  # rule: rewrite-first
+    data = build_segment(lines, key=key, doubtful=content.is_doubtful(name.first))
+    yield from ask(Put(key, data), Written)  # rule: rewrite-first
     yield from delete_segments([segment])
 
 

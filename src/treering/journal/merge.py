@@ -24,7 +24,7 @@ from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.segment import build_segment
 from treering.journal.limits import MERGE_GROWTH_MIN, MERGE_RUN_MIN, MERGED_BYTES_MAX, MERGED_TEXT_BYTES_MAX
-from treering.journal.read import Segment, Survey, segment_lines, survey
+from treering.journal.read import Segment, Survey, segment_content, segment_lines, survey
 from treering.storage.requests import Delete, Deleted, Put, Steps, Written
 from treering.storage.run import ask
 
@@ -116,14 +116,16 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
         CorruptError: An input is damaged; nothing was changed.
     """
     lines: list[bytes] = []
-    first, size = run[0].name.first, 0
+    first, size, doubtful = run[0].name.first, 0, False
     for number, segment in enumerate(run):
-        new = (yield from segment_lines(segment))[first + len(lines) - segment.name.first :]  # rule: merge-once
+        content = yield from segment_content(segment)
+        new = content.lines[first + len(lines) - segment.name.first :]  # rule: merge-once
         size += sum(map(len, new))
         if number and size > MERGED_TEXT_BYTES_MAX:
             run = run[:number]  # the caller continues with the rest
             break
         lines += new
+        doubtful = doubtful or content.is_doubtful(first)
     if len(run) == 1 and rewrite is None:
         return Merged(inputs=0, outputs=0, bytes_before=0, bytes_after=0)
     if rewrite is not None:
@@ -135,7 +137,7 @@ def merge(where: Survey, run: Sequence[Segment], *, unique: str, rewrite: Rewrit
     marks = Marks(run[0].name.marks.first, mark_behind(lines[-1]), erased)
     name = SegmentName.marked(first, first + len(lines), epoch, unique, marks)
     key = where.keys.segment(where.tail.header.life, name)
-    data = build_segment(lines, key=key)
+    data = build_segment(lines, key=key, doubtful=doubtful)
     yield from ask(Put(key, data), Written)  # rule: output-first
     waste = [segment for segment in where.waste if _holds(name, segment.name)]
     yield from delete_segments([*run, *waste])  # rule: output-first before this

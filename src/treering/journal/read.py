@@ -19,10 +19,11 @@ import msgspec
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import Burials
 from treering.format.index import FrameSpan, SegmentIndex
+from treering.format.parts import read_chunk
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.register import Tail
-from treering.format.segment import FOOTER_GUESS_BYTES, read_chunk, read_footer, read_frame, read_segment
+from treering.format.segment import FOOTER_GUESS_BYTES, read_footer, read_frame, read_segment
 from treering.journal.limits import Attempts
 from treering.journal.register import TailRegister
 from treering.journal.resume import resume
@@ -199,16 +200,32 @@ def segment_lines(segment: Segment) -> Steps[list[bytes]]:
         NotFoundError: It was merged meanwhile.
         CorruptError: It is damaged.
     """
-    _, lines = yield from segment_content(segment)
-    return lines
+    return (yield from segment_content(segment)).lines
 
 
-def segment_content(segment: Segment) -> Steps[tuple[bytes, list[bytes]]]:
+class Content(NamedTuple):
+    """One whole segment."""
+
+    data: bytes
+    lines: list[bytes]
+    odd: bool
+    """As its index says; of version 1, whether there is any id that is not ours."""
+
+    def is_doubtful(self, first: int) -> bool:
+        """Whether an id may occur both in a segment that begins at `first`, made of this one, and in another one.
+
+        If it begins the journal, later segments have to be odd for that: they were written with all of this before.
+        """
+        return self.odd and first > 0
+
+
+def segment_content(segment: Segment) -> Steps[Content]:
     """Read one whole segment: its bytes, and the lines in them, checked as in `segment_lines`."""
     found = yield from ask(Get(segment.key), Found)
     lines = read_segment(found.data, key=segment.key)
     _require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
-    return found.data, lines
+    index = read_footer(found.data, found.size, key=segment.key)
+    return Content(found.data, lines, not isinstance(index, SegmentIndex) or index.odd)
 
 
 def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Skeleton]]]:

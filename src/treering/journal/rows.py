@@ -25,9 +25,9 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
 from treering.format.index import ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex, hash_of
+from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.references import CHILD, HAS_ROOT, code_of, mask_of, reference_of
-from treering.format.segment import read_chunk, read_foreign, read_outside
 from treering.ids import time_of
 from treering.journal.limits import Attempts
 from treering.journal.read import (

@@ -282,14 +282,14 @@ class Mirror:
             if key in sizes and (not clean or sizes[key] == segment.size):
                 continue
             try:
-                data, lines = yield from segment_content(segment)
+                data, lines, _ = content = yield from segment_content(segment)
             except CorruptError:
                 if key in sizes:
                     continue  # one of the two was cut, and it is this one
                 raise
             if not clean:
                 lines = view.burials.bury_all(lines, name.first)
-                data = build_segment(lines, key=key)
+                data = build_segment(lines, key=key, doubtful=content.is_doubtful(name.first))
             needed |= _blobs_of(lines)
             yield from self._put(key, data)
         if moment.rest:

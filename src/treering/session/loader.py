@@ -55,6 +55,9 @@ class Loader:
         self._lines: list[bytes] = []
         self._skeletons: list[Skeleton] = []
         self._bytes = 0
+        self._ids: set[str] = set()
+        self._odd = False
+        """An id came twice, parents form a circle, or one is no node: readers of one segment might not see it."""
         self._segments: list[Segment] = []
         self._blobs: set[str] = set()
         self._mark = ""
@@ -97,6 +100,9 @@ class Loader:
         skeleton = skeleton_of_record(record, len(line))
         self.state.apply(record, line, skeleton)
         self.index.extend([skeleton])
+        no_node = skeleton.type == "node" and skeleton.parent in self._ids and skeleton.parent not in self.index.graph
+        self._odd = self._odd or no_node or skeleton.id in self._ids
+        self._ids.add(skeleton.id)
         self._lines.append(line)
         self._skeletons.append(skeleton)
         self._bytes += len(line)
@@ -174,7 +180,8 @@ class Loader:
         self._mark = mark_behind(self._lines[-1])
         name = SegmentName.marked(first, self.end, 0, new_nonce(), Marks(before, self._mark))
         key = self.keys.segment(self.life, name)
-        data = build_segment(self._lines, key=key, skeletons=self._skeletons)
+        self._odd = self._odd or any(problem.kind != Kind.ORPHAN for problem in self.index.graph.problems())
+        data = build_segment(self._lines, key=key, skeletons=self._skeletons, doubtful=self._odd)
         yield from ask(Put(key, data), Written)
         self._segments.append(Segment(key, len(data), name))
         self._lines, self._skeletons, self._bytes = [], [], 0

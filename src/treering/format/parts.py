@@ -1,0 +1,491 @@
+"""The parts of a segment's index that are read alone: chunks of rows, and two tables with which rows are found.
+
+    chunk | chunk | ... | block of references outside | ... | block of foreign ids | ...
+
+Rule 1: a part is one frame, read by the place and the CRC-32 that the index lists.
+Rule 2: nothing here is needed for truth. All of it is computed from the records, and `check` computes it again: a
+        checksum does not see a column that was whole and wrong when it was written.
+
+References outside are those to ids that no record of the segment has; whoever looks for what points to a record reads
+few blocks of each segment. Foreign ids are those not made by us. They have no time by which a chunk is chosen, so they
+are found by a hash; of ours the index lists the times of each chunk.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+
+from treering.errors import CorruptError
+from treering.format.chunk import CONTRADICTIONS, Back, Chunk, Outside, PackedReferred, Referred
+from treering.format.columns import (
+    Columns,
+    IdColumn,
+    Ids,
+    Rows,
+    decode_text,
+    encode_text,
+    pack,
+    pack_differences,
+    pack_ids,
+    pack_integers,
+    unpack_differences,
+    unpack_integers,
+)
+from treering.format.frames import check_size, compress, decompress_frame, frame_at
+from treering.format.index import (
+    FENCE_CHARACTERS,
+    HASH_MAX,
+    TIME_MAX,
+    ChunkSpan,
+    ForeignSpan,
+    OutsideSpan,
+    SegmentIndex,
+    hash_of,
+)
+from treering.format.record import RECORD_BYTES_MAX, Skeleton
+from treering.format.references import CHILD, CODES, code_of, mask_of, rows_meant
+from treering.ids import time_of
+from treering.kinds import Kind
+
+CHUNK_ROWS: Final = 1024
+"""Most rows of a chunk. Fewer compress worse, more take longer to decode for one page."""
+OUTSIDE_ENTRIES: Final = 1024
+FOREIGN_ENTRIES: Final = 4096
+TEXT_MAX: Final = 1024 * 1024
+"""Characters of ids, briefs and links behind which a chunk or block ends early, so that long ones do not add up."""
+PART_BYTES_MAX: Final = 2 * RECORD_BYTES_MAX
+"""Most content of a part: that many characters, and a record that is longer than all of them."""
+
+_Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**32)]
+_Count = Annotated[int, msgspec.Meta(ge=1, le=2**32)]
+_Crc = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
+_Time = Annotated[int, msgspec.Meta(ge=-1, le=TIME_MAX)]
+
+T = TypeVar("T")
+Span: TypeAlias = ChunkSpan | OutsideSpan | ForeignSpan
+
+
+class ChunkEntry(NamedTuple):
+    """A chunk as the index lists it."""
+
+    size: _Bytes
+    crc: _Crc
+    rows: _Count
+    least: _Time
+    greatest: _Time
+    mask: Annotated[int, msgspec.Meta(ge=0)]
+
+
+class OutsideEntry(NamedTuple):
+    """A block of references outside as the index lists it."""
+
+    size: _Bytes
+    crc: _Crc
+    entries: _Count
+    first: bytes
+
+
+class ForeignEntry(NamedTuple):
+    """A block of foreign ids as the index lists it."""
+
+    size: _Bytes
+    crc: _Crc
+    entries: _Count
+    first: Annotated[int, msgspec.Meta(ge=0, le=HASH_MAX)]
+
+
+class Lists(NamedTuple):
+    """What the index lists of all parts."""
+
+    chunks: list[ChunkEntry]
+    outside: list[OutsideEntry]
+    foreign: list[ForeignEntry]
+
+
+class _Chunk(msgspec.Struct, frozen=True):
+    """The content of a chunk."""
+
+    columns: Columns
+    parents: bytes
+    """Of each of `columns.parents.outside`, rows back to what it means in this segment; 0 if there is none."""
+    targets: bytes
+    """The same for `columns.targets.outside`."""
+    referred: PackedReferred
+
+
+class _Outside(msgspec.Struct, frozen=True):
+    """The content of a block of references outside."""
+
+    ids: Ids
+    rows: bytes
+    codes: bytes
+
+
+class _Foreign(msgspec.Struct, frozen=True):
+    """The content of a block of foreign ids."""
+
+    hashes: bytes
+    """As differences."""
+    rows: bytes
+
+
+# Made at import: a type that two threads decode for the first time at once crashes msgspec.
+_chunk_decoder = msgspec.msgpack.Decoder(_Chunk)
+_outside_decoder = msgspec.msgpack.Decoder(_Outside)
+_foreign_decoder = msgspec.msgpack.Decoder(_Foreign)
+
+
+class Derived(NamedTuple):
+    """What the parts say besides the skeletons, computed from these."""
+
+    parents: list[int | None]
+    """By row, the row that its parent means, see `rows_meant`."""
+    targets: list[int | None]
+    referred: list[Referred]
+    """By chunk."""
+    outside: list[Outside]
+    """In order."""
+    foreign: list[tuple[int, int]]
+    """Hash and row, in order."""
+    odd: bool
+    """An id occurs twice, or the parent of a node is itself, behind it, or no node."""
+
+
+def derive(skeletons: Sequence[Skeleton], chunks: Sequence[tuple[int, int]]) -> Derived:
+    """Compute what the parts say about records.
+
+    Args:
+        skeletons: Those of all records of a segment.
+        chunks: First row and end of each chunk.
+    """
+    ids = [skeleton.id for skeleton in skeletons]
+    known = set(ids)
+    parents = rows_meant([skeleton.parent for skeleton in skeletons], ids, chunks)
+    targets = rows_meant([skeleton.target for skeleton in skeletons], ids, chunks)
+    inside: list[tuple[int, int, int]] = []
+    outside: list[Outside] = []
+    odd = len(known) < len(ids)
+    for row, skeleton in enumerate(skeletons):
+        code = code_of(skeleton.type, skeleton.kind)
+        reference, target = (skeleton.parent, parents[row]) if code == CHILD else (skeleton.target, targets[row])
+        if code is None or reference is None:
+            continue
+        if target is not None:
+            inside.append((target, row, code))
+            odd = odd or (code == CHILD and (target > row or skeletons[target].type != "node"))
+        elif reference not in known:
+            outside.append(Outside(reference, row, code))
+        else:
+            odd = odd or code == CHILD  # its own parent
+    return Derived(
+        parents,
+        targets,
+        _by_chunk(sorted(inside), chunks),
+        sorted(outside),
+        sorted((hash_of(name), row) for row, name in enumerate(ids) if time_of(name) is None),
+        odd,
+    )
+
+
+def _by_chunk(inside: list[tuple[int, int, int]], chunks: Sequence[tuple[int, int]]) -> list[Referred]:
+    referred: list[Referred] = []
+    for start, end in chunks:
+        here = inside[bisect_left(inside, (start,)) : bisect_left(inside, (end,))]
+        targets, distances = [target - start for target, _, _ in here], [row - target for target, row, _ in here]
+        referred.append(Referred(targets, distances, [code for *_, code in here]))
+    return referred
+
+
+def pack_parts(skeletons: Sequence[Skeleton]) -> tuple[list[bytes], Lists, bool]:
+    """Return the parts for some records in the order in which they are written, what lists them, and `Derived.odd`."""
+    spans = _cut([_text_size(skeleton) for skeleton in skeletons], CHUNK_ROWS)
+    derived = derive(skeletons, spans)
+    chunks = [
+        _pack_chunk(skeletons[start:end], derived, referred, start)
+        for (start, end), referred in zip(spans, derived.referred, strict=True)
+    ]
+    sizes = [len(each.id) for each in derived.outside]
+    outside = [_pack_outside(derived.outside[start:end]) for start, end in _cut(sizes, OUTSIDE_ENTRIES)]
+    found = derived.foreign
+    foreign = [_pack_foreign(found[start:end]) for start, end in _cut([0] * len(found), FOREIGN_ENTRIES)]
+    lists = Lists([entry for _, entry in chunks], [entry for _, entry in outside], [entry for _, entry in foreign])
+    return [data for data, _ in (*chunks, *outside, *foreign)], lists, derived.odd
+
+
+def _text_size(skeleton: Skeleton) -> int:
+    links = sum(len(name) + len(value) for name, value in skeleton.links.items()) if skeleton.links else 0
+    names = len(skeleton.type) + len(skeleton.kind) + len(skeleton.role) + len(skeleton.head)
+    ids = len(skeleton.id) + len(skeleton.parent or "") + len(skeleton.target or "")
+    return ids + names + links + len(skeleton.brief)
+
+
+def _cut(sizes: Sequence[int], count_max: int) -> list[tuple[int, int]]:
+    """Return beginning and end of runs of at most `count_max` items, which end early behind `TEXT_MAX`."""
+    runs: list[tuple[int, int]] = []
+    start = size = 0
+    for place, each in enumerate(sizes):
+        if place - start == count_max or size > TEXT_MAX:
+            runs.append((start, place))
+            start, size = place, 0
+        size += each
+    return [*runs, (start, len(sizes))] if sizes else []
+
+
+def _pack_chunk(
+    skeletons: Sequence[Skeleton], derived: Derived, referred: Referred, first_row: int
+) -> tuple[bytes, ChunkEntry]:
+    parents = [skeleton.parent for skeleton in skeletons]
+    targets = [skeleton.target for skeleton in skeletons]
+    content = _Chunk(
+        columns=pack(skeletons),
+        parents=pack_integers(_steps_back(parents, derived.parents, first_row)),
+        targets=pack_integers(_steps_back(targets, derived.targets, first_row)),
+        referred=referred.pack(),
+    )
+    data, crc = _pack(content)
+    return data, ChunkEntry(len(data), crc, len(skeletons), *IdColumn(content.columns.ids).bounds, mask_of(skeletons))
+
+
+def _steps_back(references: Sequence[str | None], meant: Sequence[int | None], first_row: int) -> list[int]:
+    """Return rows back to what references of a chunk mean, of those that mean no row of it."""
+    steps: list[int] = []
+    end = first_row + len(references)
+    for row, reference in enumerate(references, first_row):
+        target = meant[row]
+        if reference is not None and (target is None or not first_row <= target < end):
+            steps.append(0 if target is None else row - target)
+    return steps
+
+
+def _pack_outside(entries: Sequence[Outside]) -> tuple[bytes, OutsideEntry]:
+    ids, rows, codes = zip(*entries, strict=True)
+    data, crc = _pack(_Outside(ids=pack_ids(ids), rows=pack_integers(rows), codes=pack_integers(codes)))
+    return data, OutsideEntry(len(data), crc, len(entries), encode_text(ids[0][:FENCE_CHARACTERS]))
+
+
+def _pack_foreign(entries: Sequence[tuple[int, int]]) -> tuple[bytes, ForeignEntry]:
+    hashes, rows = zip(*entries, strict=True)
+    data, crc = _pack(_Foreign(hashes=pack_differences(hashes), rows=pack_integers(rows)))
+    return data, ForeignEntry(len(data), crc, len(entries), hashes[0])
+
+
+def _pack(content: msgspec.Struct) -> tuple[bytes, int]:
+    data = compress(msgspec.msgpack.encode(content))
+    return data, zlib.crc32(data)
+
+
+class Spans(NamedTuple):
+    """Where all parts lie."""
+
+    chunks: tuple[ChunkSpan, ...]
+    outside: tuple[OutsideSpan, ...]
+    foreign: tuple[ForeignSpan, ...]
+
+
+def spans_of(lists: Lists, start: int) -> Spans:
+    """Return where the parts lie, the first of them at the offset `start`.
+
+    Raises:
+        ValueError: What is listed is impossible.
+    """
+    listed: list[ChunkEntry | OutsideEntry | ForeignEntry] = [*lists.chunks, *lists.outside, *lists.foreign]
+    ends = accumulate((entry.size for entry in listed), initial=start)
+    places = iter(pairwise(ends))
+    rows = [0, *accumulate(entry.rows for entry in lists.chunks)]
+    chunks = tuple(
+        [
+            ChunkSpan(*next(places), row, entry.rows, entry.least, entry.greatest, entry.mask, entry.crc)
+            for entry, row in zip(lists.chunks, rows, strict=False)
+        ]
+    )
+    outside = tuple(
+        [OutsideSpan(*next(places), entry.entries, decode_text(entry.first), entry.crc) for entry in lists.outside]
+    )
+    foreign = tuple([ForeignSpan(*next(places), entry.entries, entry.first, entry.crc) for entry in lists.foreign])
+    if any((span.least < 0) != (span.greatest < 0) or span.least > span.greatest for span in chunks):
+        raise ValueError("times of a chunk are impossible")
+    fences = [span.first for span in outside], [span.first for span in foreign]
+    if any(each != sorted(each) for each in fences):
+        raise ValueError("blocks are out of order")
+    return Spans(chunks, outside, foreign)
+
+
+def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
+    """Decode one chunk.
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.chunks`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage, or the columns contradict each other.
+    """
+    try:
+        rows, back, referred = _whole(data, span, index, index.columns) if index.columns else _stored(data, span, index)
+    except CONTRADICTIONS as error:
+        raise _contradiction(error, index, span.start) from error
+    return Chunk(
+        rows,
+        first_row=span.first_row,
+        first=index.first + span.first_row,
+        back=back,
+        referred=referred,
+        total=index.rows,
+        key=index.key,
+        offset=span.start,
+    )
+
+
+def _stored(data: bytes, span: ChunkSpan, index: SegmentIndex) -> tuple[Rows, Back, PackedReferred]:
+    stored = _unpack(data, span, index, _chunk_decoder)
+    rows = Rows(stored.columns, span.rows)
+    if rows.ids.bounds != (span.least, span.greatest):
+        raise ValueError("times of a chunk are not as listed")
+    back = Back(
+        unpack_integers(stored.parents, len(rows.parents.outside_rows)),
+        unpack_integers(stored.targets, len(rows.targets.outside_rows)),
+    )
+    return rows, back, stored.referred
+
+
+def _whole(data: bytes, span: ChunkSpan, index: SegmentIndex, columns: Columns) -> tuple[Rows, Back, None]:
+    """Decode the columns of version 1, in which no reference has a row outside of its chunk."""
+    _require_size(data, span, index)
+    rows = Rows(columns, span.rows)
+    return rows, Back([0] * len(rows.parents.outside_rows), [0] * len(rows.targets.outside_rows)), None
+
+
+def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Outside]:
+    """Return the references of one block to ids that no record of the segment has, ordered by (id, row).
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.outside`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage.
+    """
+    if index.columns:
+        _require_size(data, span, index)
+        return _outside_of(read_chunk(b"", index.chunks[0], index))
+    try:
+        stored = _unpack(data, span, index, _outside_decoder)
+        ids = IdColumn(stored.ids, span.entries).unpack()[0]
+        rows, codes = unpack_integers(stored.rows, len(ids)), unpack_integers(stored.codes, len(ids))
+        found = [Outside(*entry) for entry in zip(ids, rows, codes, strict=True)]
+        if found != sorted(found) or ids[0][:FENCE_CHARACTERS] != span.first:
+            raise ValueError("references are not as listed, or out of order")
+        _require_range(rows, index.rows)
+        _require_range(codes, len(CODES))
+    except CONTRADICTIONS as error:
+        raise _contradiction(error, index, span.start) from error
+    return found
+
+
+def _outside_of(chunk: Chunk) -> list[Outside]:
+    """Return the references of a whole segment to ids that it does not have."""
+    ids = set(chunk.ids)
+    unmet = [each for each in chunk.references() if each.target is None]
+    found = [Outside(chunk.reference(each.row, each.code), each.row, each.code) for each in unmet]
+    return sorted(each for each in found if each.id not in ids)
+
+
+def read_foreign(data: bytes, span: ForeignSpan, index: SegmentIndex) -> list[tuple[int, int]]:
+    """Return (hash of the id, row) of the records in one block whose ids are not ours, in order.
+
+    Args:
+        data: The bytes of the segment from `span.start` to `span.end`; none if these are equal.
+        span: One of `index.foreign`.
+        index: That of the segment.
+
+    Raises:
+        CorruptError: Damage.
+    """
+    if index.columns:
+        _require_size(data, span, index)
+        return sorted((zlib.crc32(text), row) for row, text in read_chunk(b"", index.chunks[0], index).foreign())
+    try:
+        stored = _unpack(data, span, index, _foreign_decoder)
+        hashes = unpack_differences(stored.hashes, span.entries)
+        rows = unpack_integers(stored.rows, span.entries)
+        found = list(zip(hashes, rows, strict=True))
+        if found != sorted(found) or hashes[0] != span.first:
+            raise ValueError("foreign ids are not as listed, or out of order")
+        _require_range(hashes, HASH_MAX + 1)
+        _require_range(rows, index.rows)
+    except CONTRADICTIONS as error:
+        raise _contradiction(error, index, span.start) from error
+    return found
+
+
+def _require_range(values: Sequence[int], end: int) -> None:
+    if not 0 <= min(values) <= max(values) < end:
+        raise ValueError("entry is out of range")
+
+
+def _unpack(data: bytes, span: Span, index: SegmentIndex, decoder: msgspec.msgpack.Decoder[T]) -> T:
+    """Decode a part whose bytes must be those that the index lists."""
+    _require_size(data, span, index)
+    if zlib.crc32(data) != span.crc:
+        raise CorruptError(
+            "part of the index is damaged: its checksum differs", kind=Kind.CHECKSUM, key=index.key, offset=span.start
+        )
+    frame = frame_at(data, 0, key=index.key)
+    if frame.end != len(data) or frame.content_size is None:
+        raise _contradiction("a part is not one frame", index, span.start)
+    check_size(frame.content_size, PART_BYTES_MAX, key=index.key, offset=span.start)
+    return decoder.decode(decompress_frame(data, frame, key=index.key))
+
+
+def _require_size(data: bytes, span: Span, index: SegmentIndex) -> None:
+    if len(data) != span.end - span.start:
+        raise _contradiction("a part is not as long as listed", index, span.start)
+
+
+def _contradiction(problem: object, index: SegmentIndex, offset: int) -> CorruptError:
+    return CorruptError(f"index contradicts itself: {problem}", kind=Kind.INDEX, key=index.key, offset=offset)
+
+
+def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton]) -> None:
+    """Compare all parts of a segment with its records.
+
+    Args:
+        data: The whole segment.
+        index: Its index.
+        skeletons: Those of its records.
+
+    Raises:
+        CorruptError: A part is damaged, or says something else than the records.
+    """
+    spans = [(span.first_row, span.first_row + span.rows) for span in index.chunks]
+    derived = derive(skeletons, spans)
+    for span, (start, end), referred in zip(index.chunks, spans, derived.referred, strict=True):
+        chunk, mine = read_chunk(_piece(data, span), span, index), skeletons[start:end]
+        if chunk.skeletons() != mine:
+            raise _differs(index, span)
+        if index.columns:  # nothing else is stored
+            return
+        parents, targets = map(chunk.parent_row, chunk.rows), map(chunk.target_row, chunk.rows)
+        found = list(parents), list(targets), chunk.referred, span.mask
+        if found != (derived.parents[start:end], derived.targets[start:end], referred, mask_of(mine)):
+            raise _differs(index, span)
+    outside = [entry for span in index.outside for entry in read_outside(_piece(data, span), span, index)]
+    foreign = [entry for span in index.foreign for entry in read_foreign(_piece(data, span), span, index)]
+    if (outside, foreign) != (derived.outside, derived.foreign) or (derived.odd and not index.odd):
+        raise _differs(index, index.chunks[-1])
+
+
+def _piece(data: bytes, span: Span) -> bytes:
+    return data[span.start : span.end]
+
+
+def _differs(index: SegmentIndex, span: Span) -> CorruptError:
+    return CorruptError("index and records differ", kind=Kind.SEGMENT, key=index.key, offset=span.start)
