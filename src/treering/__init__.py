@@ -14,7 +14,6 @@ from treering.api.session import Session
 from treering.api.store import Store, open  # noqa: A004  # `treering.open`, as in gzip and fsspec
 from treering.api.view import View
 from treering.checkpoint.policy import find_policies_with as _find_policies_with
-from treering.checkpoint.schedule import Schedule
 from treering.errors import (
     AccessError,
     ConflictError,
@@ -37,7 +36,7 @@ from treering.programs import (
     load_messages as _load_messages,
     load_policies as _load_policies,
 )
-from treering.session.options import Hook, Hooks
+from treering.session.options import Hook, Hooks, Schedule
 from treering.transcript.node import (
     HERE,
     Draft,
@@ -83,7 +82,7 @@ if TYPE_CHECKING:
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
     from treering.store.loading import Progress
-    from treering.store.place import LoadFacts, OpenOptions
+    from treering.store.options import LoadFacts, OpenOptions
     from treering.transcript.graph import GraphProblem
     from treering.transcript.tree import OutlineRow
 
@@ -105,12 +104,12 @@ _LATE = {
     "HistoryRow": "treering.session.verbs.reading",
     "KeepCheckpoints": "treering.checkpoint.prune",
     "Kind": "treering.kinds",
-    "LoadFacts": "treering.store.place",
+    "LoadFacts": "treering.store.options",
     "Merged": "treering.journal.merge",
     "Message": "treering.session.recording",
     "Note": "treering.session.verbs.reading",
     "OpenCall": "treering.session.verbs.open_calls",
-    "OpenOptions": "treering.store.place",
+    "OpenOptions": "treering.store.options",
     "OutlineRow": "treering.transcript.tree",
     "Progress": "treering.store.loading",
     "PrunePlan": "treering.checkpoint.prune",

@@ -9,7 +9,6 @@ Rule: nothing is left out but marks that say nothing. A block that has no word i
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol
@@ -23,7 +22,7 @@ _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp",
 """A message with a `content` and no other fields than these has the common shape, without asking anybody."""
 _FURTHER: Final = 1
 """Finders that are left when the usual shapes are known."""
-_REMINDER: Final = re.compile(r"<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*", re.DOTALL)
+_REMINDER: Final = r"(?s:<system-reminder>.*?</system-reminder>|\A\s*<system-reminder>.*)"
 
 
 class Shape(Protocol):
@@ -102,7 +101,7 @@ def signed_fields() -> Mapping[str, frozenset[str]]:
 
 def without_reminders(text: str) -> str:
     """Return what a user typed of a text, without what a program reminds the model of in the same breath."""
-    return _REMINDER.sub("", text) if "<system-reminder>" in text else text
+    return re.sub(_REMINDER, "", text) if "<system-reminder>" in text else text
 
 
 def _is_of_converse(block: object) -> bool:
@@ -172,7 +171,11 @@ def _fields(value: object) -> Fields:
 
 
 def _text_of_bytes(data: object) -> object:
-    return base64.b64encode(data).decode() if isinstance(data, bytes) else data
+    if not isinstance(data, bytes):
+        return data
+    import base64  # few sessions need it, and what resumes one does without
+
+    return base64.b64encode(data).decode()
 
 
 _CONVERSE: Final[Mapping[str, Callable[[Any], object]]] = {

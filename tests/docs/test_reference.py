@@ -27,7 +27,7 @@ from treering.session.record import Appended
 from treering.session.verbs.pruning import Pruned
 from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize
 from treering.store.catalogue import Sessions
-from treering.store.place import OpenOptions
+from treering.store.options import OpenOptions
 from treering.transcript.graph import GraphProblem
 from treering.transcript.tree import OutlineRow
 

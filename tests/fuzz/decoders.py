@@ -19,8 +19,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw
 
-from treering.checkpoint.body import BODY, read_form
-from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, entry_of
+from treering.checkpoint.checkpoint import BODY, Checkpoint, decode_checkpoint, encode_checkpoint, entry_of, read_form
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.delta import apply_body
 from treering.errors import CorruptError, FormatVersionError, NotFoundError

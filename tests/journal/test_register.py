@@ -14,7 +14,7 @@ from tests.drivers import PassingDriver
 import treering
 from treering.errors import UnavailableError
 from treering.journal.limits import ATTEMPTS_MAX, Attempts
-from treering.journal.register import Cell, Lost, Register, Swapped, swap_all
+from treering.journal.register import Cell, Lost, Register, Swapped, extend, swap_all
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import ABSENT, Answer, Batch, Delete, Get, Put, Request
 from treering.storage.run import run
@@ -161,8 +161,8 @@ def test_a_log_is_extended_only_where_it_ends_as_was_seen() -> None:
     driver, register = MemoryDriver(appends=True), Words("sessions/s/tail.jsonl")
     begun = run(register.swap("head\n", expect=ABSENT), driver)
     assert isinstance(begun, Swapped)
-    assert isinstance(run(register.extend(b"one\n", expect=begun.version), driver), Swapped)
-    assert isinstance(run(register.extend(b"two\n", expect=begun.version), driver), Lost)
+    assert isinstance(run(extend(register.key, b"one\n", expect=begun.version), driver), Swapped)
+    assert isinstance(run(extend(register.key, b"two\n", expect=begun.version), driver), Lost)
     assert run(register.read(), driver).value == "head\none\n"
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 import treering
 from treering.api.store import Store
-from treering.checkpoint.body import Body, Whole
+from treering.checkpoint.checkpoint import Body, Whole
 from treering.checkpoint.policies import _CHANGES, DefaultPolicy
 from treering.checkpoint.policy import VIEWS, Seen
 from treering.format.paths import SessionKeys

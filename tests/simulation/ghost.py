@@ -8,8 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
-from treering.checkpoint.body import BODY, read_form
-from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.checkpoint import BODY, Checkpoint, read_form
 from treering.checkpoint.delta import apply_body
 from treering.format.erasure import Burials, Erasure
 from treering.format.paths import SegmentName, SessionKeys, parse_segment

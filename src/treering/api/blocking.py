@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from treering.api.session_body import close
-from treering.api.session_properties import SessionProperties
+from treering.api.session_body import SessionProperties, close
 from treering.api.store_body import StoreBody
 from treering.errors import TreeringError
 from treering.session.reader import Readable

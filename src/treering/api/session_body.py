@@ -1,18 +1,200 @@
-"""Operations of a session besides its verbs, without I/O. Users see the signatures and docstrings written here."""
+"""What sessions have besides their verbs: how a call begins and ends, properties that need no request, and operations.
+
+Nothing here does I/O. Users see the signatures and docstrings written here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable, Mapping
+from inspect import GEN_CLOSED, GEN_SUSPENDED, getgeneratorstate
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
-from treering import erasure, session
+from treering import session, store
+from treering.errors import UsageError
+from treering.format.erasure import Erased
+from treering.kinds import Kind
+from treering.session.content import ContextItem
+from treering.session.pairs import recorded, whole
+from treering.session.payload import decoded_manager, decoded_state, erased_state
+from treering.session.reader import Readable
+from treering.storage.effects import Job
+from treering.store.place import Opened
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from treering.erasure.erasing import Receipt
     from treering.session.writer import Writer
-    from treering.storage.effects import Job
     from treering.storage.requests import Steps
+    from treering.store.info import SessionInfo
+
+R = TypeVar("R", bound=Readable)
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class SessionProperties(Generic[R]):
+    """Properties that need no request: the session as of the last read."""
+
+    def __init__(self, opened: Opened[R]) -> None:
+        self._known = opened.reader
+        self._location = opened.location
+        self._holds = opened.holds
+        self._call: Job[Any] | None = None
+        """The running call, or the last one if it did not end in a result or an error of ours."""
+        self._driver = opened.driver
+        self._pid = os.getpid()
+        self._closed = False
+        opened.reader.save()
+
+    @property
+    def _reader(self) -> R:
+        """The session in memory, after dropping the changes of an interrupted call."""
+        if self._interrupted:
+            self._recover()
+        return self._known
+
+    @property
+    def _interrupted(self) -> bool:
+        """Whether the last call was interrupted."""
+        return self._call is not None and getgeneratorstate(self._call) == GEN_CLOSED
+
+    def _recover(self) -> None:
+        """Drop the changes of an interrupted call, while no other call is running."""
+        self._roll_back()
+
+    def _roll_back(self) -> None:
+        """Restore the state before the interrupted call, or after its last append, if there was one."""
+        if self._interrupted:
+            self._known.roll_back()
+            self._call = None
+
+    def _begin(self, verb: Callable[Concatenate[Any, P], Job[T]], *args: P.args, **kwargs: P.kwargs) -> Job[T]:
+        """Prepare a call.
+
+        Raises:
+            UsageError: The session was closed, or opened by another process, or a call of this thread is waiting for
+                the store: this one comes from a signal handler.
+        """
+        if self._closed or os.getpid() != self._pid:
+            raise self._unusable()
+        if self._call is not None:
+            if getgeneratorstate(self._call) == GEN_SUSPENDED:
+                raise UsageError(
+                    f"session {self.id!r} is in the middle of another call",
+                    kind=Kind.REENTERED,
+                    remedy="do not use it in a signal handler: set a flag there, or raise, and go on outside",
+                )
+            self._roll_back()
+        self._known.save()
+        return verb(self._known, *args, **kwargs)
+
+    def _end(self, steps: Job[Any] | None, before: Job[Any] | None = None) -> None:
+        """Note that a call ended in a result or an error of ours, within another one or by itself."""
+        if self._call is steps:  # else a hook caught the interrupt of its own call
+            self._call = before
+
+    def __repr__(self) -> str:
+        """The session's name, head and number of nodes."""
+        card = self._reader.replica.state.card
+        return f"<{type(self).__name__} {self.id!r} on {self.head!r}, {card.nodes} nodes>"
+
+    @property
+    def id(self) -> str:
+        """The session's name."""
+        return self._reader.keys.session
+
+    @property
+    def location(self) -> str:
+        """The session's folder: a path on this computer, or a URL. All `latest` objects are in another folder."""
+        return self._location
+
+    @property
+    def info(self) -> SessionInfo:
+        """The session's card as of now: title, project, counts, ..."""
+        return store.info.info_of(self._reader.replica.state.card, self._reader.keys.prefix)
+
+    @property
+    def context(self) -> tuple[ContextItem, ...]:
+        """The messages to send to the model, in order, buffered ones included; every item names its node.
+
+        Providers accept it: tool calls without a result are left out, and results without a call. `open_calls` lists
+        the calls that wait for results, `recorded_context` has all messages.
+        """
+        return whole(self._reader, recorded(self._reader))
+
+    @property
+    def recorded_context(self) -> tuple[ContextItem, ...]:
+        """The context as it was recorded, including messages that `context` leaves out.
+
+        In the middle of a turn, edit this one for `commit`: an open call stays, and so does its result.
+        """
+        return recorded(self._reader)
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """Model, provider, thinking level, mode and the like, as set along the branch; read-only."""
+        return MappingProxyType(dict(self._reader.replica.state.context.settings))
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What the agent knows: read-only, as `commit` records changes. Values are copies, new ones at each look."""
+        newest = self._reader.checkpoint
+        return decoded_state(newest.state if newest else {})
+
+    @property
+    def manager(self) -> Any:
+        """State of the conversation manager, or None."""
+        newest = self._reader.checkpoint
+        return decoded_manager(newest.manager) if newest else None
+
+    @property
+    def erased_state(self) -> Mapping[str | None, Erased]:
+        """What remains of erased state that was not set since, by key; None: the conversation manager's."""
+        newest = self._reader.checkpoint
+        return erased_state(newest.state if newest else {}, newest.manager if newest else None)
+
+    @property
+    def head(self) -> str:
+        """Name of the current head."""
+        return self._reader.head
+
+    @property
+    def node(self) -> str | None:
+        """The current node; None before the first one."""
+        return self._reader.node
+
+    @property
+    def heads(self) -> Mapping[str, str | None]:
+        """All heads and their nodes, as of the last look; read-only."""
+        return MappingProxyType(dict(self._reader.replica.state.heads.heads))
+
+    @property
+    def checkpoint_id(self) -> str | None:
+        """The newest checkpoint of the current head, as of the last read."""
+        newest = self._reader.checkpoint
+        return newest.id if newest else None
+
+    @property
+    def usage(self) -> Mapping[str, int | float]:
+        """Sums of all usage recorded. Navigating back does not lower them."""
+        return MappingProxyType(dict(self._reader.replica.state.usage))
+
+    @property
+    def last_usage(self) -> Mapping[str, int | float]:
+        """The usage recorded last."""
+        return MappingProxyType(dict(self._reader.replica.state.last_usage))
+
+    def _unusable(self) -> UsageError:
+        if self._closed:
+            return UsageError(f"session {self.id!r} was closed", kind=Kind.CLOSED, remedy="open it again")
+        return UsageError(
+            f"session {self.id!r} was opened by another process, before a fork",
+            kind=Kind.FORKED,
+            remedy="open it again in this process",
+        )
 
 
 def erase(
@@ -43,6 +225,8 @@ def erase(
         ConflictError: Another writer writes this exclusive session.
         UnavailableError: The store did not answer. Call again to finish.
     """
+    from treering import erasure  # few sessions erase anything
+
     receipt = yield from erasure.erasing.erase(writer, *ids, state=state, manager=manager, reason=reason)
     return (yield from erasure.erasing.finished(receipt, writer.keys))
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
     from treering.store.loading import Progress
-    from treering.store.place import LoadFacts, OpenOptions
+    from treering.store.options import LoadFacts, OpenOptions
     from treering.transcript.node import Draft
 
 

@@ -22,7 +22,7 @@ from treering.session.snapshot import DEFAULT_POLICY
 from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Perform, Performer, Stream, on
 from treering.storage.requests import Steps
-from treering.store.place import LoadFacts, Opened, Opening, OpenOptions, Place, loaded_card, wanted_by
+from treering.store.place import Opened, Opening, Place, loaded_card, wanted_by
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
     from treering.store.loading import Progress
+    from treering.store.options import LoadFacts, OpenOptions
 
 
 class StoreBody:

@@ -25,8 +25,7 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw
 
-from treering.checkpoint.body import BODY, Body, read_form, write_form
-from treering.checkpoint.checkpoint import Checkpoint, entry_of, read_dict
+from treering.checkpoint.checkpoint import BODY, Body, Checkpoint, entry_of, read_dict, read_form, write_form
 from treering.checkpoint.context import (
     Context,
     Item,

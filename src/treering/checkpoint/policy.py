@@ -15,7 +15,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
+
+import msgspec
 
 from treering.checkpoint.context import Context
 from treering.errors import FormatVersionError, UsageError
@@ -23,7 +25,6 @@ from treering.format.record import Skeleton
 
 _DEFAULTS: Final = frozenset({"default", "summary", "branch_summary", "custom_message"})
 """First words of the names that `treering.checkpoint.policies` registers."""
-_FIRST_WORD: Final = re.compile(r"[a-z_]*")
 
 
 class Recorded(Protocol):
@@ -58,7 +59,7 @@ class Policy(Protocol):
         """Return the settings of a context under the names that the program of this policy uses."""
 
 
-class Seen(NamedTuple):
+class Seen(msgspec.Struct, frozen=True):
     """The facts about a node that a view receives besides its payload."""
 
     node: str
@@ -70,7 +71,7 @@ class Seen(NamedTuple):
     """What follows the colon in the name of the view, as in `tool.stripped@1:call_1`."""
 
 
-class Sent(NamedTuple):
+class Sent(msgspec.Struct, frozen=True):
     """A message of a context that goes to a model."""
 
     at: int
@@ -138,12 +139,12 @@ def render(view: str, payload: object, seen: Seen) -> object:
         _load_family(name)
     if name not in VIEWS:
         raise FormatVersionError(f"view is unknown, upgrade or register it. view={name!r}, known={sorted(VIEWS)}")
-    return VIEWS[name](payload, seen._replace(argument=argument) if argument else seen)
+    return VIEWS[name](payload, msgspec.structs.replace(seen, argument=argument) if argument else seen)
 
 
 def _load_family(name: str) -> None:
     """Import the module that registers `name`, if there is one; importing it again does nothing."""
-    first = _FIRST_WORD.match(name)
+    first = re.match("[a-z_]*", name)
     word = first[0] if first else ""
     if word in _DEFAULTS:
         import_module("treering.checkpoint.policies")

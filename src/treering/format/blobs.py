@@ -16,8 +16,6 @@ Rule 4: a reference to a text holds the beginning of the text, so that lists can
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
@@ -52,9 +50,9 @@ FORMS: Final = frozenset({"base64", "bytes", "text"})
 BEGINS_BYTES_MAX: Final = 400
 """Bytes of a text that its reference repeats: enough for the first prompt in a list of sessions."""
 
-_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})"')
-_text_reference = re.compile(rb'"\$blob":"([0-9a-f]{64})","as":"text"')
-_data_url = re.compile(r"data:[^,]{0,100};base64,")
+_reference = rb'"\$blob":"([0-9a-f]{64})"'
+_text_reference = rb'"\$blob":"([0-9a-f]{64})","as":"text"'
+_data_url = r"data:[^,]{0,100};base64,"
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,12 +134,14 @@ def read_base64(text: str) -> tuple[bytes, str] | None:
 
     A text counts as base64 only if encoding the bytes gives the same text again.
     """
-    url = _data_url.match(text)
+    import base64  # few sessions need it, and what resumes one does without
+
+    url = re.match(_data_url, text)
     prefix = url[0] if url else ""
     encoded = text[len(prefix) :]
     try:
         data = base64.b64decode(encoded, validate=True)
-    except (binascii.Error, ValueError):
+    except ValueError:  # as `binascii.Error` is
         return None
     return (data, prefix) if base64.b64encode(data).decode() == encoded else None
 
@@ -217,6 +217,8 @@ def _restore_blob(reference: BlobRef, data: bytes | None, *, in_part: bool) -> o
     if reference.form == "text":
         return data.decode("utf-8", "replace")
     if reference.form == "base64":
+        import base64  # as above
+
         return reference.prefix + base64.b64encode(data).decode()
     return data
 
@@ -244,9 +246,9 @@ def blob_refs_in(raw: bytes) -> set[str]:
 
     Exact: inside a string the quotes would be escaped, and a user's own `$blob` key is not written as a key.
     """
-    return {match[1].decode() for match in _reference.finditer(raw)} if mentions_blob(raw) else set()
+    return {match[1].decode() for match in re.finditer(_reference, raw)} if mentions_blob(raw) else set()
 
 
 def text_refs_in(raw: bytes) -> set[str]:
     """Return the digests of those blobs that are text, likewise."""
-    return {match[1].decode() for match in _text_reference.finditer(raw)} if mentions_blob(raw) else set()
+    return {match[1].decode() for match in re.finditer(_text_reference, raw)} if mentions_blob(raw) else set()

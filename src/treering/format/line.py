@@ -26,7 +26,7 @@ CHECKSUM_BYTES: Final = len(b',"_c":"00000000"}\n')
 
 T = TypeVar("T")
 
-_surrogate_pair = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_surrogate_pair = "[\ud800-\udbff][\udc00-\udfff]"
 _encoder = msgspec.json.Encoder()
 
 
@@ -104,7 +104,7 @@ def encode_object(value: msgspec.Struct) -> bytes:
         import json  # slow to import, and what resumes a session does without
 
         text = json.dumps(msgspec.to_builtins(value), separators=(",", ":"), ensure_ascii=False)
-    if _surrogate_pair.search(text):
+    if re.search(_surrogate_pair, text):
         raise UsageError("a string holds a surrogate pair as two characters")
     return text.encode("utf-8", "backslashreplace")  # for surrogates that is what JSON writes, too
 

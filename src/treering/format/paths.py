@@ -45,11 +45,11 @@ _PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so the parcel
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
 _reserved = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
-_escape = re.compile(r"=([0-9a-f]{2})")
-_digest = re.compile(r"[0-9a-f]{64}")
-_hashed = re.compile(f"{_HASHED}[0-9a-f]{{64}}")
-_segment = re.compile(r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst")
-_marked = re.compile(r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)")
+_escape = r"=([0-9a-f]{2})"
+_digest = r"[0-9a-f]{64}"
+_hashed = f"{_HASHED}[0-9a-f]{{64}}"
+_segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
+_marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
 _owned = (  # names hold no slash, so the end of a key is enough, whatever its namespace
     re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
     re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
@@ -81,7 +81,7 @@ def encode_id(identifier: str) -> str:
 def decode_id(name: str) -> str | None:
     """Return the string that has this name in keys; None if it was hashed, or `encode_id` never returned the name."""
     try:
-        data = _escape.sub(lambda match: chr(int(match[1], 16)), name).encode("latin-1")
+        data = re.sub(_escape, lambda match: chr(int(match[1], 16)), name).encode("latin-1")
         identifier = data.decode("utf-8", "surrogatepass")
     except UnicodeError:
         return None
@@ -95,7 +95,7 @@ def namespace_prefix(prefix: str, namespace: str) -> str:
 
 def shown_namespace(name: str) -> str | None:
     """Return the namespace with this name in keys, or the hash of a long one as it is; None for foreign folders."""
-    return name if _hashed.fullmatch(name) else decode_id(name)
+    return name if re.fullmatch(_hashed, name) else decode_id(name)
 
 
 def prefix_of(namespaces: Iterable[str]) -> str:
@@ -105,7 +105,7 @@ def prefix_of(namespaces: Iterable[str]) -> str:
     """
     prefix = ""
     for name in namespaces:
-        prefix = f"{prefix}{NAMESPACES}{name}/" if _hashed.fullmatch(name) else namespace_prefix(prefix, name)
+        prefix = f"{prefix}{NAMESPACES}{name}/" if re.fullmatch(_hashed, name) else namespace_prefix(prefix, name)
     return prefix
 
 
@@ -183,7 +183,7 @@ def parcel_of(key: str, prefix: str) -> str | None:
     if not key.startswith(start) or not key.endswith(_PARCEL_SUFFIX):
         return None
     encoded = key[len(start) : -len(_PARCEL_SUFFIX)].split("/")
-    parts = ["" if _hashed.fullmatch(part) else decode_id(part) for part in encoded]
+    parts = ["" if re.fullmatch(_hashed, part) else decode_id(part) for part in encoded]
     if None in parts or any(part and "/" in part for part in parts):
         return None
     return "/".join(part or "" for part in parts) if all(parts) else ""
@@ -219,7 +219,7 @@ class SegmentName(NamedTuple):
 
     def at_epoch(self, epoch: int, erased: str) -> SegmentName:
         """Return the name for the same records rewritten at a later epoch, whose erased mark is given."""
-        if _marked.fullmatch(self.unique) is None:
+        if re.fullmatch(_marked, self.unique) is None:
             return self._replace(epoch=epoch)
         nonce, *marks = self.unique.split("x")
         return self.marked(self.first, self.end, epoch, nonce, Marks(*marks)._replace(erased=erased))
@@ -227,14 +227,14 @@ class SegmentName(NamedTuple):
     @property
     def marks(self) -> Marks:
         """The marks in the name."""
-        match = _marked.fullmatch(self.unique)
+        match = re.fullmatch(_marked, self.unique)
         return Marks(*match.groups()) if match else Marks()
 
 
 def parse_segment(key: str) -> SegmentName | None:
     """Parse the key of a segment; None for files that are not segments."""
     file = key.rpartition("/")[2]
-    if (match := _segment.fullmatch(file)) is None:
+    if (match := re.fullmatch(_segment, file)) is None:
         return None
     name = SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])
     return name if name.first < name.end and file == _segment_file(name) else None
@@ -301,4 +301,4 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
             return True
         if key.startswith(self.segments(life)):
             return parse_segment(key) is not None
-        return key.startswith(self.blobs(life)) and _digest.fullmatch(key[len(self.blobs(life)) :]) is not None
+        return key.startswith(self.blobs(life)) and re.fullmatch(_digest, key[len(self.blobs(life)) :]) is not None

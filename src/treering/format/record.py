@@ -201,6 +201,11 @@ def decode_record(line: bytes, *, key: str = "", offset: int = 0) -> Record:
         CorruptError: The checksum differs, or the envelope is not understood.
     """
     check_line(line, key=key, offset=offset)
+    return decode_checked(line, key=key, offset=offset)
+
+
+def decode_checked(line: bytes, *, key: str = "", offset: int = 0) -> Record:
+    """Like `decode_record`, for a line whose checksum was checked."""
     cut = line.find(_BODY)
     if cut > 0:
         try:

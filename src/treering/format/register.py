@@ -41,7 +41,7 @@ from treering.format.line import (
 )
 from treering.format.paths import encode_id, require_owner
 from treering.format.pieces import UNKNOWN, Unknown, fields_in, unknown_in, with_fields
-from treering.format.record import decode_record, mark_behind
+from treering.format.record import decode_checked, decode_record, mark_behind
 from treering.kinds import Kind
 
 REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -56,6 +56,7 @@ ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
 
 _CARD_CONTENT_BYTES_MAX: Final = 64 * 1024
 
+_LINE_FEED: Final = 0x0A  # found several times as fast as `b"\n"`
 _HOLE_BYTES_MIN: Final = 8  # inside an append holes are whole disk sectors; a single NUL is a flipped bit
 
 
@@ -181,8 +182,8 @@ class _Erased(msgspec.Struct, frozen=True, tag_field="type", tag="erased"):
 _header_decoder = msgspec.json.Decoder(TailHeader)
 _card_decoder = msgspec.json.Decoder(Card)
 _erased_decoder = msgspec.json.Decoder(_Erased)
-_piece = re.compile(rb"\0+|[^\0\n]*\n|[^\0\n]+")  # a hole, a line, or the rest of one
-_append_of = re.compile(rb'\{"at":[0-9]+,"by":"([^"\\\0]+)"')
+_piece = rb"\0+|[^\0\n]*\n|[^\0\n]+"  # a hole, a line, or the rest of one
+_append_of = rb'\{"at":[0-9]+,"by":"([^"\\\0]+)"'
 
 
 L = TypeVar("L", TailHeader, _Erased)
@@ -271,8 +272,8 @@ def _whole_appends(content: bytes, start: int, base: int, key: str) -> tuple[lis
     """
     lines: list[bytes] = []
     count, complete, open_append = 0, start, ""
-    while (end := content.find(b"\n", start) + 1) and is_whole(line := content[start:end]):
-        record = decode_record(line, key=key, offset=start)
+    while (end := content.find(_LINE_FEED, start) + 1) and is_whole(line := content[start:end]):
+        record = decode_checked(line, key=key, offset=start)
         if record.at != base + len(lines):
             message = f"record is at the wrong position. expected={base + len(lines)}, got={record.at}"
             raise CorruptError(message, kind=Kind.POSITION, key=key, offset=start)
@@ -296,13 +297,13 @@ def _check_torn(content: bytes, start: int, first: int, key: str) -> None:
         key: For messages.
     """
     append, damaged = "", False
-    pieces = [match[0] for match in _piece.finditer(content, start)]
+    pieces = [match[0] for match in re.compile(_piece).finditer(content, start)]
     for index, piece in enumerate(pieces):
         if is_whole(piece):
             by = decode_record(piece, key=key, offset=start).by
         else:
             # Unverified, but all it does is to say which append the damage belongs to.
-            by = match[1].decode("utf-8", "replace") if (match := _append_of.match(piece)) else append
+            by = match[1].decode("utf-8", "replace") if (match := re.match(_append_of, piece)) else append
         of_one_append = by == append or (not append and (not damaged or _begins_at(by, first)))
         if not of_one_append or not (is_whole(piece) or _is_torn(pieces, index)):
             raise CorruptError("line is damaged: its checksum differs", kind=Kind.CHECKSUM, key=key, offset=start)

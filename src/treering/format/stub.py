@@ -23,7 +23,7 @@ NOTE: Final = "[erased]"
 _CALL_ID: Final = ("tool_call_id", "tool_use_id", "toolCallId", "call_id")
 _ARGUMENTS: Final = ("arguments", "input")
 _KEPT: Final = ("type", "id", *_CALL_ID, "name", "toolName")
-_word: Final = re.compile(r"[A-Za-z0-9_.:|/+=-]{1,256}")
+_word: Final = r"[A-Za-z0-9_.:|/+=-]{1,256}"
 
 
 def stub_of(body: bytes, role: str) -> dict[str, object]:
@@ -97,4 +97,4 @@ def _nothing(arguments: object) -> object:
 
 
 def _is_word(value: object) -> bool:
-    return isinstance(value, str) and _word.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_word, value) is not None

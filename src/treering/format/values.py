@@ -23,7 +23,6 @@ of these types: an IntEnum that came back as an int would have changed without a
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections.abc import Callable, Iterable
@@ -45,7 +44,7 @@ INTEGER_MAX: Final = 2**53 - 1
 Fields = dict[str, Any]
 """Those of a JSON object. Foreign, so nothing is known about their types."""
 
-_sha256 = re.compile("[0-9a-f]{64}")
+_sha256 = "[0-9a-f]{64}"
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder()
 
@@ -163,7 +162,7 @@ def _as_is(value: object, _depth: int) -> object:
 def _tag_str(value: str, _depth: int) -> object:
     if value.isascii() or not _has_surrogates(value):
         return value
-    return {"$str": base64.b64encode(value.encode("utf-8", "surrogatepass")).decode()}
+    return {"$str": _encode_base64(value.encode("utf-8", "surrogatepass"))}
 
 
 def _has_surrogates(text: str) -> bool:
@@ -188,7 +187,7 @@ def _tag_float(value: float, _depth: int) -> object:
 
 
 def _tag_bytes(value: bytes, _depth: int) -> object:
-    return {"$bytes": base64.b64encode(value).decode()}
+    return {"$bytes": _encode_base64(value)}
 
 
 def _tag_items(items: Iterable[object], depth: int) -> list[object]:
@@ -316,7 +315,7 @@ def _untag_blob(tree: dict[str, Any]) -> BlobRef:
     texts = {name: tree.get(name, "") for name in ("prefix", "begins")}
     reference = BlobRef(sha256=tree["$blob"], form=tree["as"], size=tree["size"], **texts)
     are_texts = all(type(text) is str for text in texts.values())
-    if not _sha256.fullmatch(reference.sha256) or type(reference.size) is not int or not are_texts:
+    if not re.fullmatch(_sha256, reference.sha256) or type(reference.size) is not int or not are_texts:
         raise ValueError("blob reference is malformed")
     if reference.form not in FORMS:
         raise _unknown(f"blob is of an unknown form. as={reference.form!r}")
@@ -327,7 +326,15 @@ def _unknown(message: str) -> FormatVersionError:
     return FormatVersionError(message, kind=Kind.TAG, remedy="upgrade treering")
 
 
+def _encode_base64(data: bytes) -> str:
+    import base64  # few sessions need it, and what resumes one does without
+
+    return base64.b64encode(data).decode()
+
+
 def _decode_base64(text: str) -> bytes:
+    import base64
+
     return base64.b64decode(text, validate=True)
 
 

@@ -40,7 +40,7 @@ from treering.programs.common.spool import is_stream, settled
 from treering.programs.formats import Format
 from treering.session.verbs.extending import EXPORTED, SideHead, hung, missing, node_at, notes_among, record_foreign
 from treering.store.loading import Progress, origin_note
-from treering.store.place import LoadFacts
+from treering.store.options import LoadFacts
 from treering.transcript.node import Draft
 
 DRAFTS_AT_ONCE = 256

@@ -32,7 +32,7 @@ from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX, Attempts
-from treering.journal.register import Lost, Swapped, TailRegister, swap_all
+from treering.journal.register import Lost, Swapped, TailRegister, extend, swap_all
 from treering.journal.resume import resume
 from treering.journal.view import Lines, View
 from treering.kinds import Kind
@@ -176,19 +176,18 @@ def drop_sealed(view: View, nonce: str) -> Steps[View | None]:
 
 def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) -> Steps[tuple[Swapped | Lost, Tail]]:
     """Send the one request of an append; return its outcome, and the tail that it makes."""
-    register = TailRegister(view.keys)
     kept = view.unsealed_lines  # rule: drop-sealed-only, keep-unsealed
     joined = Lines(kept, lines)
     if joined.size > registers.ROOM_BYTES:  # rule: seal-when-full
         raise _too_large(view.keys, kept, lines)
     if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined)
-        return (yield from register.extend(b"".join(lines), expect=view.tail_version)), tail
+        return (yield from extend(view.keys.tail, b"".join(lines), expect=view.tail_version)), tail
     base = view.end - len(kept)
     mark = view.mark_at(base)
     header = msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce)
     tail = Tail(header=header, lines=joined)
-    request = register.prepare(tail, expect=view.tail_version)  # rule: swap-tail
+    request = TailRegister(view.keys).prepare(tail, expect=view.tail_version)  # rule: swap-tail
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if len(request.data) > bytes_max and not view.keys.appends:
         raise _too_large(view.keys, kept, lines)

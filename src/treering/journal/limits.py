@@ -84,16 +84,13 @@ class SealSchedule(msgspec.Struct):
         self.appends += 1
         self.sent_again_bytes += max(0, sent_bytes - new_bytes)
 
-    def should_seal(self, *, tail_bytes: int, latest_bytes: int, in_place: bool) -> bool:
+    def should_seal(self, *, tail_bytes: int, latest_bytes: int) -> bool:
         """Whether to seal now.
 
         Args:
             tail_bytes: Size of the tail object as stored.
             latest_bytes: Size of `latest` when it was last written.
-            in_place: The tail is a log, appended to and never sent again.
         """
-        if in_place:
-            return tail_bytes >= LOG_BYTES_SEAL
         if tail_bytes >= TAIL_BYTES_SEAL:
             return True
         return self.appends >= APPENDS_PER_SEAL_MIN and self.sent_again_bytes >= tail_bytes + latest_bytes

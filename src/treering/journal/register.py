@@ -122,16 +122,6 @@ class Register(ABC, Generic[T]):
         (outcome,) = yield from swap_all(self.prepare(value, expect=expect))
         return outcome
 
-    def extend(self, data: bytes, *, expect: Version) -> Steps[Swapped | Lost]:
-        """Append bytes in place to a log that has the version `expect`; see `swap`.
-
-        Raises:
-            PoisonedError: A sync failed; content that only this log holds does not count.
-            UnavailableError: The outcome is unknown (rule 3).
-        """
-        (outcome,) = yield from swap_all(Append(self.key, data, expect=expect))
-        return outcome
-
     def replace(self, value: T, *, expect: Version) -> Steps[Swapped | Cell[T]]:
         """Swap, and read the register back if the swap is lost: one PUT, and one GET after a lost one.
 
@@ -224,6 +214,17 @@ def lost_end(found: Found, *, key: str) -> CorruptError:
         remedy="put the object back from a copy, or `treering repair` what is left; if you put an older copy back on "
         "purpose, remove the file .lock beside it",
     )
+
+
+def extend(key: str, data: bytes, *, expect: Version) -> Steps[Swapped | Lost]:
+    """Append bytes in place to a log that has the version `expect`; see `Register.swap`.
+
+    Raises:
+        PoisonedError: A sync failed; content that only this log holds does not count.
+        UnavailableError: The outcome is unknown (rule 3).
+    """
+    (outcome,) = yield from swap_all(Append(key, data, expect=expect))
+    return outcome
 
 
 def swap_all(*requests: Put | Append) -> Steps[list[Swapped | Lost]]:

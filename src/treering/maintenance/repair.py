@@ -17,8 +17,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from treering.checkpoint.body import BODY, Body, read_form
-from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo, chain_of, entry_of
+from treering.checkpoint.checkpoint import BODY, Body, Checkpoint, CheckpointInfo, chain_of, entry_of, read_form
 from treering.checkpoint.context import Item, decode_items, splice_apply
 from treering.checkpoint.delta import needs
 from treering.checkpoint.policy import Policy

@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from treering.checkpoint.body import is_pruned
-from treering.checkpoint.checkpoint import chain_of, entry_of
+from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials

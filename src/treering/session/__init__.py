@@ -13,6 +13,6 @@ from typing import TYPE_CHECKING
 from treering._late import late, modules
 
 if TYPE_CHECKING:
-    from treering.session import index as index, lookup as lookup, record as record
+    from treering.session import burial as burial, index as index, lookup as lookup, record as record
 
-__getattr__ = late(__name__, modules(__name__, "index", "lookup", "record"))
+__getattr__ = late(__name__, modules(__name__, "burial", "index", "lookup", "record"))

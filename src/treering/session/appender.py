@@ -272,7 +272,8 @@ class Appender:
             self._upkeep.count(outcome)
         foreign = self._fold(outcome, planned.made)
         if landed and planned.made is not None and planned.caught_up:
-            self._position.stand_on(planned.made)
+            newest = self._replica.state.checkpoint
+            self._position.stand_on(newest if newest is not None and newest.id == planned.made.id else planned.made)
         if moved:
             self._position.head, self._position.node = planned.head, planned.node
         elif stood and not foreign:

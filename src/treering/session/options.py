@@ -1,4 +1,4 @@
-"""How a session is opened for writing, and functions of the caller that run before and after its operations."""
+"""How a session is opened for writing: when checkpoints are made, and what is called before and after operations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,53 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from treering.checkpoint.schedule import EVERY_TURN, Schedule
+from treering.errors import UsageError
 
 if TYPE_CHECKING:
     from treering.session.redaction import Redaction
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint is due when any of the rules that are set says so; without rules only explicit ones are made."""
+
+    every_turn: bool = False
+    """When a turn ends."""
+    every_nodes: int | None = None
+    """When so many nodes were added since the last checkpoint."""
+    every_seconds: float | None = None
+    """When so much time passed since the last checkpoint; checked at each append."""
+
+    def __post_init__(self) -> None:
+        """Refuse limits that would make every or no append due by accident."""
+        for name, value in (("every_nodes", self.every_nodes), ("every_seconds", self.every_seconds)):
+            if value is not None and not value > 0:
+                raise UsageError(f"schedule needs a positive limit. {name}={value!r}")
+
+    @property
+    def watches_appends(self) -> bool:
+        """A checkpoint may be due although no turn ended."""
+        return self.every_nodes is not None or self.every_seconds is not None
+
+    def due(self, *, now_ms: int, nodes_since: int, last_ms: int | None, turn_ended: bool) -> bool:
+        """Tell whether to make a checkpoint now; never without a new node, which would repeat the last one.
+
+        Args:
+            now_ms: The time, in milliseconds since 1970.
+            nodes_since: Nodes added since the last checkpoint.
+            last_ms: When the last checkpoint was made; None if there is none, which counts as long ago.
+            turn_ended: The agent finished a turn.
+        """
+        if nodes_since <= 0:
+            return False
+        if self.every_turn and turn_ended:
+            return True
+        if self.every_nodes is not None and nodes_since >= self.every_nodes:
+            return True
+        return self.every_seconds is not None and (last_ms is None or now_ms - last_ms >= self.every_seconds * 1000)
+
+
+EVERY_TURN = Schedule(every_turn=True)
+"""The default: a crash loses at most the state of the current turn."""
 
 
 class Hook(Protocol):

@@ -41,8 +41,10 @@ def whole(reader: Readable, items: Sequence[ContextItem], *, keep_open: bool = F
         policy.sent(messages, keep_open=keep_open) if isinstance(policy, Walk) else sent(messages, keep_open=keep_open)
     )
     return tuple(
-        items[at] if message is messages[at] else ContextItem(node=items[at].node, message=message)
-        for at, message in found
+        items[each.at]
+        if each.message is messages[each.at]
+        else ContextItem(node=items[each.at].node, message=each.message)
+        for each in found
     )
 
 

@@ -12,7 +12,9 @@ Rule 6: if the caller expects another place (`expect`, `expect_checkpoint`), the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError
@@ -135,7 +137,7 @@ def _id_of(checkpoint: Checkpoint | None) -> str | None:
     return checkpoint.id if checkpoint is not None else None
 
 
-class Wish(NamedTuple):
+class Wish(msgspec.Struct, frozen=True):
     """What the caller asked for and expects of the place."""
 
     head: str | None = None
@@ -157,7 +159,7 @@ ANYWHERE = Wish()
 """The place where the handle stands, no expectations."""
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """Where new records go."""
 
     head: str

@@ -36,7 +36,6 @@ from treering.format.register import Card
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.kinds import Kind
-from treering.session.burial import bury_state
 from treering.session.snapshot import DEFAULT_POLICY, decode_state
 from treering.session.state import UNKNOWN, SessionState
 from treering.storage.requests import Steps
@@ -168,8 +167,8 @@ class Replica:
 
     def begin(self, view: View) -> None:
         """Replace everything in memory by what `view` holds."""
-        # rule: new-index
         self.is_sound = False
+        # rule: new-index
         self.known_view, self._index = view, None  # the index may be of a generation that was deleted meanwhile
         self.state = self.decoded(view)
         self.absorb(view)
@@ -304,7 +303,7 @@ class Replica:
         """The state that `latest` holds, without payloads that the tail lists as erased."""
         state = decode_state(view.latest, self.asked_policy, key=self.keys.latest)
         if view.torn:  # rule: bury-latest-read
-            bury_state(state, view.burials, since=view.latest.card.epoch)
+            session.burial.bury_state(state, view.burials, since=view.latest.card.epoch)
         return state
 
     def _empty_state(self, card: Card | None) -> SessionState:

@@ -13,8 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from treering.checkpoint import policies
-from treering.checkpoint.body import read_form, write_form
-from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint
+from treering.checkpoint.checkpoint import Checkpoint, decode_checkpoint, encode_checkpoint, read_form, write_form
 from treering.checkpoint.context import Context, ItemForm, decode_items, encode_items
 from treering.checkpoint.policy import Policy, find_policy
 from treering.errors import UsageError
@@ -59,7 +58,7 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
 
 _PLACE_BYTES = 17  # of a position and a comma
 
-_STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.body`
+_STATE_LINE = msgspec.json.Decoder(StateLine)  # made at import: see `treering.checkpoint.checkpoint`
 
 
 def encode_state(state: SessionState) -> tuple[bytes, ...]:
@@ -187,13 +186,14 @@ def require_room(state: SessionState, records: Sequence[Record]) -> None:
     # `latest` names each head twice: where it points to, and where it was placed. Most sessions have one or two.
     heads = state.heads.heads
     names = [*heads, *(node or "" for node in heads.values()), *state.usage, *state.last_usage]
-    chars = sum(map(len, names)) + sum(len(record.head) + len(record.id) + len(record.brief) for record in records)
-    crowded = JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.ROOM_BYTES // 4
+    chars, on_card = sum(map(len, names)), False
     for record in records:
-        named = len(record.id) + len(record.head) + len(record.target or "")
-        if crowded or named > NAME_CHARS_ORDINARY or (record.type, record.kind) in ON_CARD:
-            break
-    else:
+        named = len(record.id) + len(record.head)
+        chars += named + len(record.brief)
+        named += len(record.target or "")
+        on_card = on_card or named > NAME_CHARS_ORDINARY or (record.type, record.kind) in ON_CARD
+    crowded = JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.ROOM_BYTES // 4
+    if not (crowded or on_card):
         return
     after = state.behind(records)
     require_card(after.card, state.card)

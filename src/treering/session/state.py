@@ -18,8 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from treering.checkpoint.body import Body, write_form
-from treering.checkpoint.checkpoint import Checkpoint
+from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import apply_body
 from treering.checkpoint.policy import Policy
@@ -71,8 +70,8 @@ class SessionState:
     """The fold. Mutable; one handle owns it."""
 
     def __init__(self, card: Card, policy: Policy) -> None:
-        self._tally = Tally(card)
-        self.clock = self._tally.clock
+        self.tally = Tally(card)
+        self.clock = self.tally.clock
         """Makes ids greater than those of all records folded so far."""
         self.policy = policy
         self.end = card.born
@@ -104,15 +103,11 @@ class SessionState:
     @property
     def card(self) -> Card:
         """The card as of now."""
-        return self._tally.card(self.heads)
-
-    def tells_more_than(self, card: Card) -> bool:
-        """Whether `card` lacks a field that lists must show at once."""
-        return self._tally.tells_more_than(card)
+        return self.tally.card(self.heads)
 
     def take_back(self, facts: Collection[str]) -> None:
         """Remove erased facts from the card."""
-        self._tally.take_back(facts)
+        self.tally.take_back(facts)
 
     @property
     def head(self) -> str:
@@ -182,7 +177,7 @@ class SessionState:
             self._add_usage(skeleton)
         elif record.type == "edit":
             self._edit(record, skeleton)
-        self._tally.add(skeleton, record)
+        self.tally.add(skeleton, record)
 
     def behind(self, records: Iterable[Record]) -> SessionState:
         """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""

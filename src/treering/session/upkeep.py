@@ -12,12 +12,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from treering import journal
+from treering import journal, session
 from treering.errors import TreeringError
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
+from treering.journal import limits
 from treering.journal.limits import ATTEMPTS_MAX, SEALED_BYTES_DROP, Attempts, SealSchedule
-from treering.session.burial import bury_line, latest_burier
 from treering.session.content import Restored
 from treering.session.position import Position
 from treering.session.replica import Replica
@@ -81,9 +81,9 @@ class Upkeep:
     @property
     def seal_is_due(self) -> bool:
         """Whether sealing pays now."""
-        return self._schedule.should_seal(
-            tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes, in_place=self._replica.keys.appends
-        )
+        if self._replica.keys.appends:
+            return self._tail_bytes >= limits.LOG_BYTES_SEAL
+        return self._schedule.should_seal(tail_bytes=self._tail_bytes, latest_bytes=self._latest_bytes)
 
     @property
     def card_is_due(self) -> bool:
@@ -93,11 +93,11 @@ class Upkeep:
         was set back counts as a minute.
         """
         view = self._replica.known_view
-        if view is None or view.end <= view.covers:
+        if view is None or self._replica.state.end <= view.latest.card.covers:
             return False
         card = view.latest.card
         age_ms = now_ms() - (self._card_ms or card.updated)
-        return not 0 <= age_ms < CARD_LAG_MS_MAX or self._replica.state.tells_more_than(card)
+        return not 0 <= age_ms < CARD_LAG_MS_MAX or self._replica.state.tally.tells_more_than(card)
 
     # latest and segments
 
@@ -185,9 +185,9 @@ class Upkeep:
         while attempts.another():
             state = self._replica.state
             held = state.lines.keys() - state.borrowed  # rule: bring-from-tail
-            needed = restored.lines.items()
-            # rule: bury-brought
-            missing = {name: bury_line(line, self._replica.burials) for name, line in needed if name not in held}
+            lines = {name: line for name, line in restored.lines.items() if name not in held}
+            burial, gone = session.burial, self._replica.burials
+            missing = {name: burial.bury_line(line, gone) for name, line in lines.items()}  # rule: bury-brought
             state.lines |= missing
             state.borrowed |= missing.keys()
             if not missing or (yield from self.cover(seal=False, again=True, lines=missing)):  # rule: bring-until-done
@@ -200,7 +200,7 @@ class Upkeep:
 
     def heal(self) -> Steps[None]:
         """Remove from `latest` what the tail lists as erased, whichever process began that erasure."""
-        bury = latest_burier(self._replica.asked_policy, self._replica.keys.latest)
+        bury = session.burial.latest_burier(self._replica.asked_policy, self._replica.keys.latest)
         view = yield from journal.erase.heal(self._replica.keys, self._replica.view.life, bury, unique=new_nonce)
         self._replica.absorb(view)
         self._replica.check()

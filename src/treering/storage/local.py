@@ -30,7 +30,6 @@ from treering.errors import ConflictError, TreeringError, UnavailableError
 from treering.kinds import Kind
 from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import OS_SYNC, Sync
-from treering.storage.local_list import list_folder
 from treering.storage.local_log import LocalLogs, poisoned
 from treering.storage.requests import (
     ABSENT,
@@ -135,6 +134,8 @@ class LocalDriver:
                     self._settle_doubtful()
                     return self._put(request)
                 case List():
+                    from treering.storage.local_list import list_folder  # who resumes a session lists nothing
+
                     return list_folder(self._root, request)
                 case Delete():
                     return self._delete(request)

@@ -7,20 +7,19 @@ import platform
 import sys
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from treering import journal, store
 from treering.checkpoint.policy import Policy, find_policy
-from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
 from treering.format.paths import SessionKeys, namespace_prefix
 from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.kinds import Kind
-from treering.session.options import Hooks, Options
+from treering.session.options import EVERY_TURN, Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
@@ -32,57 +31,12 @@ if TYPE_CHECKING:
     from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
     from treering.store.info import SessionInfo
+    from treering.store.options import LoadFacts, OpenOptions
 
 R = TypeVar("R")
 
-DURABILITIES = ("sync", "turn")
-FIRST_WRITES = ("record", "assistant")
-
-
-class OpenOptions(TypedDict, total=False):
-    """How to open a session. Options for a new session are ignored if it exists."""
-
-    title: str
-    """Title of a new session."""
-    project: str
-    """Project of a new session; any word to find it by."""
-    cwd: str
-    """Working directory of a new session."""
-    extra: Mapping[str, object]
-    """Further facts on the card of a new session."""
-    shared: bool
-    """Allow concurrent writers: one that appends second gets its own branch. By default it gets an error."""
-    create: bool
-    """Create the session if it does not exist (the default); otherwise that is an error."""
-    durability: Literal["sync", "turn"]
-    """`sync` (the default): every append is durable when it returns. `turn`: messages wait in memory for the next
-    `commit`, `flush` or `close`; a kill loses them."""
-    checkpoints: Schedule
-    """When to make automatic checkpoints; by default at the end of every turn."""
-    first_write: Literal["record", "assistant"]
-    """`record` (the default), or `assistant`: nothing is stored before the first answer of the model."""
-    policy: str
-    """The policy that chooses what the model sees; by default that of the newest checkpoint, `default@1` if new."""
-    hooks: Hooks
-    """Functions to call before and after events."""
-    hold: bool
-    """Lock the session against other processes while it is open, if the store has locks (the default). Otherwise only
-    from `claim` to `release`, and the next append detects writers in between."""
-
-
-class LoadFacts(TypedDict, total=False):
-    """Facts about a loaded session; the rest is computed from its records."""
-
-    title: str
-    project: str
-    cwd: str
-    created_ms: int
-    """Milliseconds since 1970; by default now."""
-    parent_session: str
-    parent_node: str
-    task: str
-    status: str
-    extra: Mapping[str, object]
+MODES = {"durability": ("sync", "turn"), "first_write": ("record", "assistant")}
+"""Options that are one of some words, by default the first."""
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -102,29 +56,26 @@ class Opening(msgspec.Struct, frozen=True):
         Raises:
             UsageError: One of them has no meaning.
         """
-        unknown = sorted(options.keys() - OpenOptions.__annotations__.keys())
-        if unknown:
-            raise UsageError(f"no such option. got={unknown!r}", kind=Kind.OPTION)
-        durability, first_write = options.get("durability", "sync"), options.get("first_write", "record")
-        _require("durability", durability, DURABILITIES)
-        _require("first_write", first_write, FIRST_WRITES)
+        left: dict[str, Any] = {**options}
+        modes = {}
+        for word, known in MODES.items():
+            modes[word] = left.pop(word, known[0])
+            if modes[word] not in known:
+                raise UsageError(f"{word} must be one of {known}. got={modes[word]!r}", kind=Kind.OPTION)
         name = session if session is not None else new_nonce()
         how = Options(
-            shared=options.get("shared", False),
-            create=options.get("create", True),
-            durability=durability,
-            first_write=first_write,
-            schedule=options.get("checkpoints", EVERY_TURN),
-            hooks=options.get("hooks", Hooks()),
+            shared=left.pop("shared", False),
+            create=left.pop("create", True),
+            **modes,
+            schedule=left.pop("checkpoints", EVERY_TURN),
+            hooks=left.pop("hooks", Hooks()),
         )
-        facts = {word: options.get(word, "") for word in ("title", "project", "cwd")}
-        card = new_card(name, **facts, extra=options.get("extra", {}))  # type: ignore[arg-type]  # all are text
-        return cls(name, card, how, options.get("policy"), options.get("hold", True))
-
-
-def _require(name: str, value: str, known: tuple[str, ...]) -> None:
-    if value not in known:
-        raise UsageError(f"{name} must be one of {known}. got={value!r}", kind=Kind.OPTION)
+        facts = {word: left.pop(word, "") for word in ("title", "project", "cwd")}
+        card = new_card(name, **facts, extra=left.pop("extra", {}))
+        policy, hold = left.pop("policy", None), left.pop("hold", True)
+        if left:
+            raise UsageError(f"no such option. got={sorted(left)!r}", kind=Kind.OPTION)
+        return cls(name, card, how, policy, hold)
 
 
 class Place:
@@ -317,6 +268,8 @@ def loaded_card(session: str, facts: LoadFacts) -> Card:
     Raises:
         UsageError: There is no such fact.
     """
+    from treering.store.options import LoadFacts  # who opens a session does without
+
     unknown = sorted(facts.keys() - LoadFacts.__annotations__.keys())
     if unknown:
         raise UsageError(f"no such fact of a session. got={unknown!r}", kind=Kind.OPTION)

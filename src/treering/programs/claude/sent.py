@@ -73,14 +73,15 @@ def _in_order(parts: list[Sent], behind: list[Sent]) -> list[Sent]:
 def _with_new_calls(messages: Sequence[Sent]) -> Iterator[Sent]:
     """Yield messages without calls whose id was used before: the API accepts each id once."""
     seen: set[object] = set()
-    for at, message in messages:
+    for each in messages:
+        message = each.message
         blocks = _blocks(message)
         ids = [block.get("id") for block in blocks if block.get("type") == "tool_use"]
         if _is_answer(message) and not seen.isdisjoint(ids):
             blocks = [block for block in blocks if block.get("type") != "tool_use" or block.get("id") not in seen]
-            message = fields_of(message) | {"content": blocks}  # noqa: PLW2901
+            message = fields_of(message) | {"content": blocks}
         seen.update(ids)
-        yield Sent(at, message)
+        yield Sent(each.at, message)
 
 
 # what is left out

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from treering.checkpoint.schedule import EVERY_TURN, Schedule
 from treering.errors import UsageError
+from treering.session.options import EVERY_TURN, Schedule
 
 
 def due(schedule: Schedule, *, now_ms: int = 0, nodes: int = 1, last_ms: int | None = 0, ended: bool = False) -> bool:
