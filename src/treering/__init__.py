@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from treering.journal.merge import Merged
     from treering.kinds import Kind
     from treering.maintenance.backup import BackedUp, Backup
+    from treering.maintenance.reindexing import Reindexed
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.salvage import RepairLoss
@@ -116,6 +117,7 @@ _LATE = {
     "Pruned": "treering.session.verbs.pruning",
     "Receipt": "treering.erasure.erasing",
     "Redactor": "treering.session.redaction",
+    "Reindexed": "treering.maintenance.reindexing",
     "Repair": "treering.maintenance.repair",
     "RepairLoss": "treering.maintenance.salvage",
     "Retained": "treering.maintenance.retention",
@@ -173,6 +175,7 @@ __all__ = [
     "Pruned",
     "Receipt",
     "Redactor",
+    "Reindexed",
     "Repair",
     "RepairLoss",
     "Retained",

@@ -16,6 +16,7 @@ from tests.session.backends import kill
 
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.format.paths import SessionKeys
 from treering.format.register import decode_latest, encode_latest
 from treering.ids import now_ms
 from treering.session import upkeep
@@ -107,20 +108,23 @@ def test_an_append_is_one_request(bucket: Bucket) -> None:
 
 
 def test_what_lists_show_is_one_request_more(bucket: Bucket) -> None:
-    """A title, a status or a place also replaces the card; if nothing of it is new, it does not."""
+    """A title, a status or a place also replaces the card; if nothing of it is new, it does not.
+
+    A place also replaces the marker, by which lists find the sessions of a project.
+    """
     with bucket.store().session("s") as session:
         session.append("first")
-        verbs: tuple[tuple[Callable[[], object], int], ...] = (
-            (lambda: session.set_title("t"), 2),
-            (lambda: session.set_title("t"), 1),
-            (lambda: session.set_status("done"), 2),
-            (lambda: session.move(project="p", cwd="/c"), 2),
+        verbs: tuple[tuple[Callable[[], object], dict[str, int]], ...] = (
+            (lambda: session.set_title("t"), {"Put": 2}),
+            (lambda: session.set_title("t"), {"Put": 1}),
+            (lambda: session.set_status("done"), {"Put": 2}),
+            (lambda: session.move(project="p", cwd="/c"), {"Put": 3, "Delete": 1}),
         )
-        for verb, puts in verbs:
+        for verb, requests in verbs:
             bucket.reset()
             verb()
-            assert bucket.counts.counts == {"Put": puts}
-            assert bucket.total == puts
+            assert bucket.counts.counts == requests
+            assert bucket.total == sum(requests.values())
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -224,31 +228,37 @@ def test_killed_after_any_append_nothing_acknowledged_is_missing(bucket: Bucket,
 
 
 def test_a_page_of_a_thousand_sessions(bucket: Bucket) -> None:
-    """The first page of 20 sessions out of 1,000 is one LIST and 20 ranged GETs, sent at once."""
+    """The first page of 20 sessions out of 1,000 is one LIST and 20 ranged GETs, sent at once.
+
+    With the LIST goes a GET that asks whether each session has a marker.
+    """
     with bucket.store().session("s0", title="one of many") as session:
         session.append("x" * 5000)
     latest = decode_latest(bucket.driver.execute((Get("latest/s0.jsonl.zst"),))[0].data, key="")  # type: ignore[union-attr]
     for first in range(1, 1000, 50):
         names = [f"s{number}" for number in range(first, min(first + 50, 1000))]
         cards = [msgspec.structs.replace(latest.card, session=name) for name in names]
+        every = [SessionKeys("", name, appends=False) for name in names]
+        bucket.driver.execute(tuple(Put(keys.marker(latest.card.marker), b"") for keys in every))
         bucket.driver.execute(
             tuple(
-                Put(f"latest/{card.session}.jsonl.zst", encode_latest(card, latest.lines), expect=ABSENT)
-                for card in cards
+                Put(keys.latest, encode_latest(card, latest.lines), expect=ABSENT)
+                for keys, card in zip(every, cards, strict=True)
             )
         )
     bucket.reset()
     page = bucket.store().sessions(limit=20)
     assert len(page.rows) == 20
     assert {row.title for row in page.rows} == {"one of many"}
-    assert bucket.total == 21
-    assert bucket.counts.counts == {"List": 1, "Get": 20}
-    gets = [request for request in bucket.counts.requests if isinstance(request, Get)]
+    assert bucket.total == 22
+    assert bucket.counts.counts == {"List": 1, "Get": 1 + 20}
+    complete, *gets = [request for request in bucket.counts.requests if isinstance(request, Get)]
+    assert complete.key == "recent.json"
     assert all((request.start, request.register) == (0, True) and request.end for request in gets)
     assert bucket.counts.batches == 2
     bucket.reset()
     assert len(bucket.store().sessions(limit=20, after=page.after).rows) == 20
-    assert bucket.total == 21
+    assert bucket.total == 22
 
 
 @pytest.mark.slow

@@ -207,6 +207,9 @@ def test_registers_of_copies_that_erased_different_things_do_not_fit(backend: Ba
 def test_a_handle_looks_once() -> None:
     """One LIST before the first write of a handle that resumed, none after it, and none in a session it made."""
     store, counts = memory_backend().counted()
+    with store.session("first in the store") as session:
+        session.append("x")
+    counts.reset()
     with store.session("a") as session:
         session.append("x")
         session.seal()

@@ -20,6 +20,7 @@ from treering.erasure.erasing import Receipt
 from treering.format.erasure import Erased
 from treering.integrations.strands import TreeringSessionManager
 from treering.journal.merge import Merged
+from treering.maintenance.reindexing import Reindexed
 from treering.maintenance.repair import Repair
 from treering.maintenance.salvage import RepairLoss
 from treering.maintenance.verify import Finding
@@ -88,7 +89,7 @@ TYPES = (
     History, HistoryRow, treering.Siblings, OutlineRow, GraphProblem, CheckpointInfo, CheckpointView, Note, SessionSize,
     Merged, Pruned, Receipt, Erased, PrunePlan, Finding, Repair, RepairLoss, treering.Retained, treering.RetainedRow,
     treering.Retention, treering.Schedule, treering.KeepCheckpoints, treering.Hooks, treering.Backup,
-    treering.BackedUp,
+    treering.BackedUp, Reindexed,
 )  # fmt: skip
 
 

@@ -10,8 +10,10 @@ from tests.docs.pages import ROOT, table
 
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.format.paths import DAY_MS
 from treering.ids import now_ms
-from treering.session import upkeep
+from treering.journal.marker import MARKED_MS_MAX
+from treering.session import creation, upkeep
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
@@ -19,6 +21,7 @@ from treering.storage.requests import Driver
 from treering.store.place import Place
 
 ROWS = {row[0]: row[1:] for row in table(ROOT / "docs/explanation/requests.md", "What you do")}
+NOON_MS = now_ms() // DAY_MS * DAY_MS + DAY_MS // 2
 COLUMNS = ("object store", "local disk")
 
 
@@ -42,6 +45,14 @@ def _opening(scene: Scene) -> Iterator[None]:
 
 
 def _first_append(scene: Scene) -> Iterator[None]:
+    with Store(Place(scene.counting)).session("other") as other:
+        other.append("hello")
+    session = scene.store.session("a")
+    yield
+    session.append("hello")
+
+
+def _first_of_store(scene: Scene) -> Iterator[None]:
     session = scene.store.session("a")
     yield
     session.append("hello")
@@ -66,6 +77,25 @@ def _appending_later(scene: Scene) -> Iterator[None]:
         patched.setattr(upkeep, "now_ms", lambda: now_ms() + upkeep.CARD_LAG_MS_MAX)
         yield
         session.append("more")
+
+
+def _appending_marked(scene: Scene, *, later_ms: int = MARKED_MS_MAX) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(creation, "now_ms", lambda: NOON_MS)
+        session = scene.begun()
+        patched.setattr(upkeep, "now_ms", lambda: NOON_MS + later_ms)
+        yield
+        session.append("more")
+
+
+def _appending_next_day(scene: Scene) -> Iterator[None]:
+    yield from _appending_marked(scene, later_ms=DAY_MS)
+
+
+def _moving(scene: Scene) -> Iterator[None]:
+    session = scene.begun()
+    yield
+    session.move(project="shop")
 
 
 def _titling(scene: Scene) -> Iterator[None]:
@@ -132,10 +162,14 @@ def _deleting(scene: Scene) -> Iterator[None]:
 SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
     "open a session that does not exist": _opening,
     "its first append, the first of this process": _first_append,
+    "its first append, the first in the store": _first_of_store,
     "an append or commit": _appending,
     "the first append of a session that was resumed": _appending_resumed,
     "the first append a minute after the card was written": _appending_later,
-    "a title, a status, another project or folder": _titling,
+    "a title, a status": _titling,
+    "another project or folder": _moving,
+    "the first append ten minutes after the marker was written": _appending_marked,
+    "the first append of a day": _appending_next_day,
     "branch where you stand": _branching,
     "seal": _sealing,
     "the first append after a seal": _append_after_seal,

@@ -53,6 +53,11 @@ def sound(store: Store) -> bool:
     return not [found for _, every in store.verify_all() for found in every]
 
 
+def sound_but_for_markers(store: Store) -> bool:
+    """As `sound`; whoever was killed behind its swap leaves the older marker, which shows nothing."""
+    return {found.kind for _, every in store.verify_all() for found in every} <= {"stray"}
+
+
 def keys(backend: Backend) -> set[str]:
     """Keys of objects; not what a driver keeps beside them."""
     return {key for key in backend.snapshot() if key.endswith((".zst", ".jsonl")) or "/blobs/" in key}
@@ -166,7 +171,8 @@ def test_requests_and_bytes_are_those_of_what_changed() -> None:
         session.append("new")
     there, written = target.counted()
     source.store().backup(there)
-    assert written.counts["Put"] == 3
+    assert written.counts["Put"] == 4
+    assert written.counts["Delete"] == 2  # of a segment, and of the marker before
 
 
 def test_a_backup_is_restored_by_the_same_tool(source: Backend, target: Backend, tmp_path: Path) -> None:
@@ -364,7 +370,7 @@ def test_a_killed_backup_leaves_the_moment_before_and_is_finished_by_the_next(so
         assert sound(restored.store())
         assert one(source.store().backup(target.store())).error == ""
         assert lines(target.store()) == lines(source.store())
-        assert sound(target.store())
+        assert sound_but_for_markers(target.store())
         if driver.count < at:
             break
     assert killed > 8

@@ -252,8 +252,10 @@ def test_an_asynchronous_session_is_listed_alike() -> None:
 
 
 def written(folder: Path, session: str, *, card: int, log: int) -> None:
-    """Pretend that the card and the log of a session were written at these seconds."""
+    """Pretend that marker and card, and the log, of a session were written at these seconds."""
     os.utime(folder / f"latest/{session}.jsonl.zst", (card, card))
+    (marker,) = folder.glob(f"recent/*/{session}=.*")
+    os.utime(marker, (card, card))
     os.utime(folder / f"sessions/{session}/tail.jsonl", (log, log))
 
 
@@ -301,7 +303,7 @@ def test_on_a_disk_pages_go_on_where_they_ended(tmp_path: Path) -> None:
         session = store.session(name)
         session.append("x")
         kill(session)
-        written(tmp_path, name, card=1000 + number, log=2000 - number)
+        written(tmp_path, name, card=1000 + number, log=1500 - number)
     shown, after = [], None
     while True:
         page = store.sessions(limit=2, after=after)

@@ -82,7 +82,7 @@ def test_lists_look_into_namespaces_if_asked(backend: Backend) -> None:
         if (after := part.after) is None:
             break
     assert shown == [*page.rows]
-    assert list(store.each_session(below=True)) == shown
+    assert sorted((row.namespace, row.id) for row in store.each_session(below=True)) == PLACES
     recent = store.recent(below=True)
     assert recent is not None
     assert recent.updated_ms == max(row.updated_ms for row in page.rows)
@@ -175,7 +175,7 @@ def test_finding_namespaces_takes_few_requests() -> None:
     counting.reset()
     page = store.sessions(below=True)
     assert len(page.rows) == 20
-    assert counting.counts == {"List": 1 + 60 + 61, "Get": 20}
+    assert counting.counts == {"List": 1 + 60 + 61, "Get": 20 + 1}
     assert counting.batches == 4
 
 

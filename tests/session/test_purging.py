@@ -37,10 +37,9 @@ def stalled_sealer(backend: Backend) -> Paused[None]:
 
 
 def left(backend: Backend) -> list[str]:
-    """What is stored besides the file that names the store, and the locks of disks."""
-    return [
-        key for key in backend.snapshot() if key != "treering.json" and not key.endswith(("/hold", ".lock", "lock"))
-    ]
+    """What is stored besides the files that say what the store is, and the locks of disks."""
+    own = ("treering.json", "recent.json")
+    return [key for key in backend.snapshot() if key not in own and not key.endswith(("/hold", ".lock", "lock"))]
 
 
 def test_a_deletion_leaves_tombstones_and_a_purge_nothing(backend: Backend) -> None:

@@ -15,13 +15,14 @@ from msgspec import Raw
 from tests.simulation.world import World
 from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
 from treering.format.erasure import Burials, Erasure
-from treering.format.paths import SegmentName
+from treering.format.paths import DAY_MS, SegmentName
 from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
 from treering.journal import cover as covering, erase, life as lives
 from treering.journal.append import Landed, Overtaken, append, settle, stamp
+from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.merge import optimize
 from treering.journal.moment import require_one_moment
 from treering.journal.purge import purge, sweep_folders
@@ -29,12 +30,17 @@ from treering.journal.read import read_lines, skeletons
 from treering.journal.resume import resume
 from treering.journal.rows import records_at
 from treering.journal.view import View
+from treering.maintenance.reindexing import reindex
 from treering.storage.requests import Put, Steps, Written
 from treering.storage.run import ask
+from treering.store.info import Wanted
+from treering.store.recent import list_page
 
 CONTEXT_MAX = 3
 SEAL_AT = 4  # records in the tail; small, so that schedules reach many seals and merges
 SETTLES_MAX = 6
+LIST_ROWS = 10  # of the session and its forks
+DAY = 20_000  # since 1970, of all markers but those of wrong clocks
 
 
 def line_ids(lines: Sequence[bytes]) -> tuple[str, ...]:
@@ -81,7 +87,12 @@ class Actors:
         )
 
     def card(self) -> Card:
-        return Card(session=self.keys.session, life="", write="")
+        """As of a session that was moved to a project now and then."""
+        return Card(session=self.keys.session, life="", write="", project=self.rng.choice(("", "", "", "p")))
+
+    def _now_ms(self) -> int:
+        """By a clock that is right, or of the day before or after."""
+        return (DAY + self.rng.choice((-1, 0, 0, 0, 1))) * DAY_MS + self.rng.choice((0, MARKED_MS_MAX))
 
     # writers
 
@@ -140,7 +151,9 @@ class Actors:
     def _created(self) -> Steps[View | None]:
         life = new_nonce()
         try:
-            view = yield from lives.create(self.keys, self.card(), (), life=life, nonce=new_nonce())
+            view = yield from lives.create(
+                self.keys, self.card(), (), life=life, nonce=new_nonce(), now_ms=self._now_ms()
+            )
         except (ConflictError, UnavailableError) as error:
             self.excuse(error)
             return None
@@ -169,7 +182,9 @@ class Actors:
     def _cover(self, view: View, *, seal: bool) -> Steps[View]:
         if view.torn and self.rng.random() < 0.5:
             return (yield from erase.heal(self.keys, view.life, bury_lines, unique=new_nonce))
-        outcome = yield from covering.cover(view, self.card(), context_of(view), seal=seal, nonce=new_nonce())
+        outcome = yield from covering.cover(
+            view, self.card(), context_of(view), seal=seal, nonce=new_nonce(), now_ms=self._now_ms()
+        )
         return outcome.view
 
     # readers
@@ -185,7 +200,7 @@ class Actors:
 
     def looks(self) -> Sequence[Callable[[], Steps[object]]]:
         """The ways there are."""
-        return (self.look, self.look_at_graph, self.walk, self.look_back)
+        return (self.look, self.look_at_graph, self.walk, self.look_back, self.look_at_list)
 
     def look(self) -> Steps[None]:
         """As a writer that wants to continue."""
@@ -210,6 +225,22 @@ class Actors:
             known, lines = yield from read_lines(self.keys, len(every), known)
             every += lines
         self.ghost.saw_journal("a walk", moment, known.tail.header.life, line_ids(every))
+
+    def look_at_list(self) -> Steps[None]:
+        """Lists show a session once, from its creation to its deletion, and not after that.
+
+        One that gets another marker meanwhile may be missed: a list is no snapshot.
+        """
+        before = self.world.listed()
+        page = yield from list_page(
+            self.keys.prefix, appends=self.keys.appends, limit=LIST_ROWS, after=None, wanted=Wanted()
+        )
+        if any(row.warning for row in page.rows):
+            return  # a card could not be read
+        shown = [row.id for row in page.rows].count(self.keys.session)
+        version, name = self.world.listed()
+        if shown > 1 or (name and name == before[1] and not shown) or (not name and version == before[0] and shown):
+            self.ghost.problems.append(f"a list shows the session {shown} times. marker={before[1]!r}, then={name!r}")
 
     def look_back(self) -> Steps[None]:
         view = yield from self.look_at_end()
@@ -250,8 +281,9 @@ class Actors:
                 yield from ask(Put(key, build_segment(lines[first:end], key=key)), Written)
                 first = end
             yield from lives.create(
-                self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), born=len(lines), seen=seen
-            )
+                self.keys, self.card(), lines[-CONTEXT_MAX:], life=life, nonce=new_nonce(), now_ms=self._now_ms(),
+                born=lives.Birth(len(lines), "", seen),
+            )  # fmt: skip
         except (ConflictError, UnavailableError) as error:
             self.excuse(error)
             return
@@ -307,8 +339,11 @@ class Actors:
     def purger(self) -> Steps[None]:
         """Remove what is left of deletions, or of lives beside the present one."""
         try:
-            if self.rng.random() < 0.3:
+            roll = self.rng.random()
+            if roll < 0.3:
                 yield from sweep_folders(self.keys, nonce=new_nonce())
+            elif roll < 0.5:
+                yield from reindex(self.keys.prefix, appends=self.keys.appends)
             else:
                 yield from purge(self.keys, nonce=new_nonce())
         except (NotFoundError, UnavailableError) as error:

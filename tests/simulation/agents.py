@@ -105,7 +105,7 @@ class Agents(Actors):
         return (yield from resume(self.keys))
 
     def looks(self) -> Sequence[Callable[[], Steps[object]]]:
-        return (self.look, self.look_at_graph, self.walk, self.look_back)
+        return (self.look, self.look_at_graph, self.walk, self.look_back, self.look_at_list)
 
     def writer(self, *, shared: bool) -> Steps[None]:
         return self.agent(shared=shared, turns=self.rng.random() < 0.3)

@@ -28,6 +28,7 @@ from treering.format.references import MASK_ALL
 from treering.format.register import Card, Latest, Tail
 from treering.journal import cover, erase, merge, read, register as registers
 from treering.session import loader
+from treering.store import catalogue
 
 MAGIC = b"\x28\xb5\x2f\xfd"  # of a zstd frame
 
@@ -72,6 +73,13 @@ def _decode_latest(data: bytes, *, key: str) -> Latest:
     return register.decode_latest(data, key=key)
 
 
+def _decode_card(prefix: bytes, *, key: str) -> Card:
+    if isinstance(prefix, Token):
+        card: Card = prefix.value.card
+        return card
+    return register.decode_card(prefix, key=key)
+
+
 def _build_segment(
     lines: Sequence[bytes], *, key: str, skeletons: Sequence[Skeleton] | None = None, doubtful: bool = False
 ) -> bytes:
@@ -114,6 +122,7 @@ _CODERS: dict[str, Any] = {
     "decode_tail": _decode_tail,
     "encode_latest": _encode_latest,
     "decode_latest": _decode_latest,
+    "decode_card": _decode_card,
     "build_segment": _build_segment,
     "read_segment": _read_segment,
     "read_footer": _read_footer,
@@ -121,7 +130,7 @@ _CODERS: dict[str, Any] = {
 }
 _DECODERS = (decode_record, skeleton_of, parse_segment, decompress_frame)
 """The same lines are decoded hundreds of times in one schedule: by each process, at each look."""
-_USERS = (cover, erase, merge, read, registers, loader)
+_USERS = (cover, erase, merge, read, registers, loader, catalogue)
 
 
 def parse_tail(data: bytes, *, key: str, appends: bool) -> Tail:

@@ -229,6 +229,7 @@ class Disk(World):
             parse_tail(tail[1], key=self.keys.tail, appends=True) if tail else None,
         )
         self._require_held()
+        self._require_marked()
 
     def _remains(self, data: bytes) -> bytes:
         """What a power cut leaves of bytes that were not synced: nothing, a part, zeros, or a part with zeros in it."""

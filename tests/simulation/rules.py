@@ -178,6 +178,42 @@ RULES = (
         never("life"),
         LIVES,
     ),
+    # markers
+    Rule("marker-first", "A marker is durable before latest names it.", in_other_order),
+    Rule("mark-creation", "So is that of a session to be created.", without(), LIVES),
+    Rule(
+        "mark-behind-look",
+        "A creation that was not alone puts a marker of another name, after it read the tombstones that it replaces.",
+        without(),
+        LIVES,
+    ),
+    Rule(
+        "refuse-before-removal",
+        "A marker is removed only after writes that may name it are refused.",
+        value("(yield from _delete(keys, strays))"),
+        LIVES,
+    ),
+    Rule("mark-load", "So is that of a session to be loaded.", without()),
+    Rule("name-marker-once", "The name of a marker is never used twice.", argument("unique", "'0'")),
+    Rule(
+        "drop-marker-last",
+        "An older marker is deleted after latest names the newer one.",
+        first("yield from marker.drop(view.keys, view.latest.card, latest.card)"),
+    ),
+    Rule("drop-unnamed", "A marker that latest names is not deleted.", condition("gone.marker"), LIVES),
+    Rule("list-the-living", "The marker of a deleted session shows nothing.", never(), LIVES),
+    Rule(
+        "count-what-is-named",
+        "A marker that latest does not name shows nothing.",
+        always(),
+        test=("tests/session/test_recent.py"),
+    ),
+    Rule(
+        "count-what-moved",
+        "A session that got another marker while a list was read is not passed over.",
+        value("False"),
+        test="tests/session/test_recent.py",
+    ),
     # resume
     Rule("fit-base", "A tail that begins after what latest covers does not fit it.", never()),
     Rule("fit-end", "A tail that ends before what latest covers does not fit it.", never()),

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from tests.simulation.codec import Token, parse_latest, parse_segment_lines, parse_tail
 from tests.simulation.ghost import Ghost, Objects, lines_in, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
-from treering.format.paths import SessionKeys
+from treering.format.paths import SessionKeys, recent_complete, recent_folder
 from treering.format.register import Card, Latest, Tail, TailHeader
 from treering.journal.read import choose
 from treering.storage.requests import (
@@ -71,6 +71,8 @@ class World:
         self.listed_only: str | None = None
         """A key that lists show for ever, though there is no such object any more."""
         self._versions = itertools.count(1)
+        self._markers = recent_folder(keys.prefix)
+        self.place(recent_complete(keys.prefix), b"{}\n", self.next_version())
 
     # requests and their faults
 
@@ -156,6 +158,7 @@ class World:
             card = parse_latest(old[1], key=key).card if old else None
             self.ghost.latest_written(card, parse_latest(data, key=key).card, lines_in(key, data, self.keys))
             self._require_order()
+            self._require_marked()
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment, parse_segment_lines(data, key=key))
         return Written(version)
@@ -188,8 +191,12 @@ class World:
 
     def remove(self, key: str) -> None:
         """Let an object be gone."""
-        if self.objects.pop(key, None) is not None and "/segments/" in key:
+        if self.objects.pop(key, None) is None:
+            return
+        if "/segments/" in key:
             self._require_held()
+        elif key.startswith(self._markers):
+            self._require_marked()
 
     def lose(self, key: str) -> None:
         """Let an object be missing that nobody removed."""
@@ -199,6 +206,12 @@ class World:
         """Whatever happens, each position below the tail's base is in a segment."""
         if (position := self.missing()) is not None:
             self.ghost.problems.append(f"position {position} is neither in the tail nor in a segment")
+
+    def _require_marked(self) -> None:
+        """A session that can be resumed is found by lists: the marker that its card names is there."""
+        card, _ = self._registers()
+        if card is not None and not card.dead and self.keys.marker(card.marker) not in self.objects:
+            self.ghost.problems.append(f"the marker {card.marker!r} of life {card.life} is missing")
 
     def _require_order(self) -> None:
         """The tail begins at or below what is sealed, that is covered, and the tail reaches as far as that."""
@@ -231,6 +244,12 @@ class World:
         self.faults = 0.0
         while self.late:
             self.land(self.late.pop())
+
+    def listed(self) -> tuple[Version, str]:
+        """The version of `latest`, and the marker by which lists find the session; empty if it is not to be found."""
+        version, data = self.objects.get(self.keys.latest, (ABSENT, b""))
+        card = parse_latest(data, key=self.keys.latest).card if data else None
+        return version, "" if card is None or card.dead else card.marker
 
     def current_life(self) -> str:
         """The life that was not deleted; empty if there is none."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from treering.maintenance.backup import BackedUp, Backup
+    from treering.maintenance.reindexing import Reindexed
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.verify import Finding
@@ -292,6 +293,17 @@ class Store(BlockingStore):
         return self._run(
             self._body.repair(session, into=into, target=target.place if target else None, progress=progress)
         )
+
+    def reindex(self) -> Reindexed:
+        """Give each session a marker for lists, also of namespaces below, and remove those that no session names.
+
+        Lists read markers where each session has one: a new store says so itself, another one after this call. It is
+        needed once for a store made by an earlier version, and after objects were copied or restored by hand.
+
+        Raises:
+            UnavailableError: The store does not answer; call again.
+        """
+        return self._run(self._body.reindex())
 
     def verify_all(self) -> Iterator[tuple[str, list[Finding]]]:
         """Verify all sessions, one after the other; yields each name with its findings."""

@@ -27,6 +27,7 @@ from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
     from treering.maintenance.backup import BackedUp, Backup
+    from treering.maintenance.reindexing import Reindexed
     from treering.maintenance.repair import Repair
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.verify import Finding
@@ -102,7 +103,7 @@ class StoreBody:
             after: `Sessions.after` of the page before.
             below: Include the namespaces in this store, however deep; see `SessionInfo.namespace`.
         """
-        return store.catalogue.list_sessions(
+        return store.recent.list_page(
             self._place.prefix,
             appends=self._place.driver.appends,
             limit=limit,
@@ -133,7 +134,7 @@ class StoreBody:
             below: Include the namespaces in this store, however deep.
         """
         place, wanted = self._place, wanted_by(project, cwd)
-        return store.catalogue.newest(place.prefix, appends=place.driver.appends, wanted=wanted, below=below)
+        return store.recent.newest(place.prefix, appends=place.driver.appends, wanted=wanted, below=below)
 
     def spawn(self, parent: Performer, session: str, *, task: str) -> Job[Opened[Writer]]:
         """Start a session for a subagent, linked with its parent in both directions.
@@ -355,6 +356,17 @@ class StoreBody:
                 progress=progress,
             )
         )
+
+    def reindex(self) -> Steps[Reindexed]:
+        """Give each session a marker for lists, also of namespaces below, and remove those that no session names.
+
+        Lists read markers where each session has one: a new store says so itself, another one after this call. It is
+        needed once for a store made by an earlier version, and after objects were copied or restored by hand.
+
+        Raises:
+            UnavailableError: The store does not answer; call again.
+        """
+        return maintenance.reindexing.reindex(self._place.prefix, appends=self._place.driver.appends)
 
     def verify_all(self) -> Stream[tuple[str, list[Finding]]]:
         """Verify all sessions, one after the other; yields each name with its findings."""

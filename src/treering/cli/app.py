@@ -25,6 +25,7 @@ from treering.cli import (
     history,
     importing,
     listing,
+    reindexing,
     repairing,
     retaining,
     searching,
@@ -96,7 +97,8 @@ for _command in (
     listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
     changes.branch, changes.fork, changes.rewind, continuing.continue_, searching.search, importing.import_,
     doctoring.doctor, discovering.discover,
-    exporting.export, exporting.copy, backing_up.backup, checking.verify, repairing.repair, changes.seal,
+    exporting.export, exporting.copy, backing_up.backup, checking.verify, repairing.repair, reindexing.reindex,
+    changes.seal,
     checking.stats, changes.rm, erasing.erase, erasing.purge, retaining.retain, demo.demo,
 ):  # fmt: skip
     main.add_command(_command)

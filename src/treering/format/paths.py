@@ -6,6 +6,8 @@
     sessions/<session>/hold                                          lock: the process that has it open (local disk)
     sessions/<session>/<life>/segments/<first>-<end>-<epoch>-<unique>.jsonl.zst
     sessions/<session>/<life>/blobs/<sha256>
+    recent/<day>/<session>=.<project>.<folder>.<unique>              marker: a session was active on that day
+    recent.json                                                  each session has a marker
     parcels/<part>/.../<part>=.zst                                   bytes of other programs, under their own names
     ns/<namespace>/...                                               all of the above once more, for one tenant
 
@@ -20,6 +22,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 
@@ -32,6 +35,9 @@ LATEST: Final = "latest/"
 SESSIONS: Final = "sessions/"
 PARCELS: Final = "parcels/"
 NAMESPACES: Final = "ns/"
+RECENT: Final = "recent/"
+COMPLETE_FILE: Final = "recent.json"
+DAY_MS: Final = 86_400_000
 NAME_CHARS_MAX: Final = 120
 """Longest encoded name. Disks allow 255 bytes in a file name, and suffixes of temporary files must fit as well."""
 
@@ -40,6 +46,8 @@ _SUFFIX: Final = ".jsonl.zst"
 _LOG_SUFFIX: Final = ".jsonl"
 _TAILS: Final = (f"tail{_LOG_SUFFIX}", f"tail{_SUFFIX}")
 _HASHED: Final = "=h"  # no escape: `h` is no hex digit
+_MARKER: Final = "=."  # no escape, either: so it ends the name of the session
+_LAST_DAY: Final = 99_999  # since 1970, in the year 2243; counted down from there, the newest day comes first
 _PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so the parcels `a` and `a/b` can both lie on a disk
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
@@ -50,6 +58,7 @@ _digest = r"[0-9a-f]{64}"
 _hashed = f"{_HASHED}[0-9a-f]{{64}}"
 _segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
 _marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
+_marker = r"([0-9]{5})/([^/]+)=\.([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
 _owned = (  # names hold no slash, so the end of a key is enough, whatever its namespace
     re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
     re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
@@ -112,6 +121,11 @@ def prefix_of(namespaces: Iterable[str]) -> str:
 def namespaces_in(prefix: str) -> tuple[str, ...]:
     """Return the nested namespaces of a prefix, outermost first; see `shown_namespace`."""
     return tuple([shown_namespace(name) or name for name in prefix.split("/")[1::2]])
+
+
+def latest_key(prefix: str, session: str) -> str:
+    """Return the key of `latest` of the session with this encoded name."""
+    return f"{prefix}{LATEST}{session}{_SUFFIX}"
 
 
 def session_of_latest(key: str, prefix: str = "") -> str | None:
@@ -244,6 +258,64 @@ def _segment_file(name: SegmentName) -> str:
     return f"{name.first:012d}-{name.end:012d}-{name.epoch:06d}-{name.unique}{_SUFFIX}"
 
 
+class Marker(NamedTuple):
+    """The parts of a marker's key but the session. Names are never used twice."""
+
+    day: int
+    """On which the session was active: full days since 1970, by the writer's clock."""
+    project: str
+    """See `hint_of`."""
+    folder: str
+    unique: str
+    """Random."""
+
+    @classmethod
+    def of(cls, ms: int, project: str, folder: str, unique: str) -> Marker:
+        """Return the marker of a moment, in milliseconds since 1970."""
+        return cls(min(max(0, ms // DAY_MS), _LAST_DAY), hint_of(project), hint_of(folder), unique)
+
+    @property
+    def text(self) -> str:
+        """What a card says of its marker."""
+        return f"{_day_name(self.day)}/{self.project}.{self.folder}.{self.unique}"
+
+
+def hint_of(text: str) -> str:
+    """Return 4 hex digits by which most markers of other projects or folders are told apart; empty for empty text.
+
+    They are so few that the text cannot be guessed from them.
+    """
+    return f"{crc32(text.encode('utf-8', 'surrogatepass')) & 0xFFFF:04x}" if text else ""
+
+
+def _day_name(day: int) -> str:
+    return f"{_LAST_DAY - day:05d}"
+
+
+def recent_folder(prefix: str, day: int | None = None) -> str:
+    """Return the key prefix of the markers of a namespace, or of a day there."""
+    return f"{prefix}{RECENT}" if day is None else f"{prefix}{RECENT}{_day_name(day)}/"
+
+
+def marker_key(prefix: str, session: str, text: str) -> str:
+    """Return the key of a marker of the session with this encoded name; see `Marker.text`."""
+    day, _, rest = text.partition("/")
+    return f"{prefix}{RECENT}{day}/{session}{_MARKER}{rest}"
+
+
+def recent_complete(prefix: str) -> str:
+    """Return the key of the object which says that each session in a namespace, or below it, has a marker."""
+    return f"{prefix}{COMPLETE_FILE}"
+
+
+def parse_marker(key: str, prefix: str) -> tuple[str, Marker] | None:
+    """Return the encoded name of a session and its marker; None for files that are not markers of this namespace."""
+    start = prefix + RECENT
+    if not key.startswith(start) or (match := re.fullmatch(_marker, key[len(start) :])) is None:
+        return None
+    return match[2], Marker(_LAST_DAY - int(match[1]), match[3], match[4], match[5])
+
+
 class SessionKeys(msgspec.Struct, frozen=True, dict=True):
     """The keys of one session; those that each call needs are computed once."""
 
@@ -255,7 +327,7 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def latest(self) -> str:
-        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"
+        return f"{self.prefix}{LATEST}{encode_id(self.session)}{_SUFFIX}"  # as `latest_key`, a call less in a resume
 
     @cached_property
     def tail(self) -> str:
@@ -264,6 +336,10 @@ class SessionKeys(msgspec.Struct, frozen=True, dict=True):
     @property
     def hold(self) -> str:
         return f"{self.home}hold"
+
+    def marker(self, text: str) -> str:
+        """Return the key of a marker, given what a card says of it; see `Marker.text`."""
+        return marker_key(self.prefix, encode_id(self.session), text)
 
     def folder(self, life: str) -> str:
         """Return the prefix of all objects that are deleted with this life of the session."""

@@ -158,6 +158,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     status: str = ""
     max_id: str = ""
     """Greatest of our ids in the session; new ones are made greater."""
+    marker: str = ""
+    """Its marker for lists, see `paths.Marker.text`; empty if an older version wrote this."""
+    marked: int = 0
+    """When the marker was last written, in milliseconds since 1970."""
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
     """Further facts, kept by writers that do not know them."""
     erased: tuple[tuple[int, int], ...] = ()

@@ -3,6 +3,7 @@
 Rule 1: records leave the tail only below `sealed`, and `sealed` rises only after their segment is durable.
 Rule 2: `latest` is swapped, never overwritten, and never from a view whose tail ends before the covered records do.
 Rule 3: a view whose registers have different epochs covers nothing: an erasure is under way.
+The marker for lists is written before `latest`, and the older one is deleted after it; see `treering.journal.marker`.
 
 Theory of operation
 -------------------
@@ -20,6 +21,7 @@ import msgspec
 from treering.format.paths import SegmentName
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
+from treering.journal import marker
 from treering.journal.register import LatestRegister, Swapped
 from treering.journal.view import View, deleted
 from treering.storage.requests import Put, Steps, Written
@@ -37,7 +39,7 @@ class Covered(msgspec.Struct, frozen=True):
 
 
 def cover(
-    view: View, card: Card, lines: Sequence[bytes], *, seal: bool, nonce: str, again: bool = False
+    view: View, card: Card, lines: Sequence[bytes], *, seal: bool, nonce: str, now_ms: int, again: bool = False
 ) -> Steps[Covered]:
     """Replace `latest` by one that covers all of `view.tail`.
 
@@ -46,7 +48,8 @@ def cover(
         card: The card at `view.end`; what the journal keeps there (life, covers, sealed, ...) is filled in here.
         lines: Body of `latest`: the state at `view.end`, then the records its context needs.
         seal: Write the unsealed records to a segment first.
-        nonce: Names this write and its segment; never used again.
+        nonce: Names this write, its segment and its marker; never used again.
+        now_ms: The time for the marker, in milliseconds since 1970.
         again: Replace `latest` even if it covers everything already, to change its content.
 
     Raises:
@@ -76,7 +79,10 @@ def cover(
         write=nonce,
         lines=len(lines),
     )
-    return (yield from _swap(view, Latest(card=card, lines=tuple(lines))))  # rule: segment-first before this
+    card = marker.marked(card, view.latest.card, now_ms=now_ms, unique=nonce)  # rule: name-marker-once
+    yield from marker.put(view.keys, card, view.latest.card)  # rule: marker-first
+    # rule: segment-first before this, marker-first before this
+    return (yield from _swap(view, Latest(card=card, lines=tuple(lines))))
 
 
 def _segment(view: View, unique: str) -> Put:
@@ -90,10 +96,13 @@ def _segment(view: View, unique: str) -> Put:
 
 
 def _swap(view: View, latest: Latest) -> Steps[Covered]:
-    outcome = yield from LatestRegister(view.keys).replace(latest, expect=view.latest_version)  # rule: swap-latest
+    # rule: swap-latest, drop-marker-last
+    outcome = yield from LatestRegister(view.keys).replace(latest, expect=view.latest_version)
     if isinstance(outcome, Swapped):
+        yield from marker.drop(view.keys, view.latest.card, latest.card)
         return Covered(view.with_latest(latest, outcome.version), done=True, latest_bytes=outcome.sent_bytes)
     there = outcome.value
+    yield from marker.drop(view.keys, latest.card, there.card if there is not None and not there.card.dead else None)
     if there is None or there.card.dead or there.card.life != view.life:  # rule: cover-same-life
         raise deleted(view.keys)
     return Covered(view.with_latest(there, outcome.version), done=False)

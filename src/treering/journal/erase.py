@@ -33,6 +33,7 @@ from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.register import Latest, Tail, header_bytes
 from treering.format.segment import build_segment
+from treering.journal import marker
 from treering.journal.limits import ERASED_MAX, Attempts
 from treering.journal.merge import delete_segments
 from treering.journal.read import Segment, Survey, read_lines, segment_content, survey
@@ -110,16 +111,18 @@ def heal(keys: SessionKeys, life: str, bury: Bury, *, unique: Callable[[], str])
             return view
         buried = bury(view.latest, view.burials)  # rule: heal-whole
         card = msgspec.structs.replace(
-            buried.card,
+            marker.moved(buried.card, view.latest.card, unique=(nonce := unique())),
             epoch=view.epoch,
             erased=view.tail.header.erased,
             erasures=view.burials.erasures,
-            write=unique(),
+            write=nonce,
             lines=len(buried.lines),
         )
         latest = Latest(card=card, lines=buried.lines)
+        yield from marker.put(keys, card, view.latest.card)
         outcome = yield from LatestRegister(keys).swap(latest, expect=view.latest_version)
         if isinstance(outcome, Swapped):
+            yield from marker.drop(keys, view.latest.card, card)
             return view.with_latest(latest, outcome.version)
 
 

@@ -7,6 +7,7 @@ folder of that life.
 Rule 4: a life begins in place of tombstones in both registers, of the life before or of one that never was. A write
 that replaces a tombstone is refused for ever once that is gone; a delayed write to an absent key could still succeed.
 Rule 5: a life is never used twice, and neither is its folder.
+Rule 6: the marker for lists is written before `latest`, and deleted after its tombstone; see `treering.journal.marker`.
 """
 
 from __future__ import annotations
@@ -18,38 +19,51 @@ import msgspec
 from treering.errors import ConflictError, NotFoundError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest
+from treering.journal import marker
 from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
 from treering.journal.register import LatestRegister, Swapped, TailRegister, swap_all
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps
+from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Put, Steps, Written
 from treering.storage.run import ask
 
 
-def create(  # by keyword, but for what is created
+class Birth(msgspec.Struct, frozen=True):
+    """The records that a loaded session begins with."""
+
+    records: int
+    """How many there are. Their segments, in the folder of the life, are durable."""
+    mark: str
+    """The mark of the position behind them."""
+    seen: Registers | None
+    """What `free_name` returned before the first of these segments was written."""
+
+
+_UNBORN = Birth(0, "", None)
+
+
+def create(
     keys: SessionKeys,
     card: Card,
     lines: tuple[bytes, ...],
     *,
     life: str,
     nonce: str,
-    born: int = 0,
-    mark: str = "",
-    seen: Registers | None = None,
+    now_ms: int,
+    born: Birth = _UNBORN,
 ) -> Steps[View]:
     """Create a session under a free name: never used, or deleted.
 
     Args:
         keys: The session.
-        card: Its card; `life` and `write` are filled in here.
+        card: Its card; `life`, `write` and `marker` are filled in here.
         lines: Body of the first `latest`.
-        born: How many records the session begins with. Their segments, in the folder of `life`, are durable already.
-        mark: The mark of the position `born`.
         life: Names this creation; never used again.
-        nonce: Names this write.
-        seen: The result of `free_name` before the first segment of `life` was written; by default it is called now.
+        nonce: Names this write, and the marker; never used again.
+        now_ms: The time for the marker, in milliseconds since 1970.
+        born: Which records the session begins with; none by default.
 
     Returns:
         A view with an empty tail; the first append writes the tail.
@@ -58,16 +72,24 @@ def create(  # by keyword, but for what is created
         ConflictError: The session exists, or another process created it at this moment.
         UnavailableError: The store did not answer; the card may or may not be written.
     """
-    seen = seen or (yield from free_name(keys, nonce=nonce))
+    card = marker.first_marked(card, now_ms=now_ms, unique=nonce)
+    if born.seen is not None:
+        seen = born.seen
+        yield from ask(marker.put_of(keys, card), Written)  # rule: mark-load
+    else:
+        seen = yield from free_name(keys, nonce=nonce, beside=marker.put_of(keys, card))
+        if not seen.are_stones_by(nonce):
+            card = marker.first_marked(card, now_ms=now_ms, unique=f"{nonce}x")  # rule: mark-behind-look
+            yield from ask(marker.put_of(keys, card), Written)  # rule: mark-creation
     card = msgspec.structs.replace(
         card,
         session=keys.session,
         life=life,
         write=nonce,
-        born=born,
-        covers=born,
-        sealed=born,
-        mark=mark,
+        born=born.records,
+        covers=born.records,
+        sealed=born.records,
+        mark=born.mark,
         epoch=0,
         erased=(),
         erasures=(),
@@ -81,15 +103,24 @@ def create(  # by keyword, but for what is created
         tail = empty_tail(card, keys.session, nonce)
         return View(keys, latest, outcome.version, tail, seen.tail_version, in_place=False)
     view = yield from _resume_created(keys)
+    if view is None:
+        raise _exists(keys)
     if view.life != life:
+        yield from marker.drop(keys, card, view.latest.card)
         raise _exists(keys)
     return view
 
 
-def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
+def free_name(keys: SessionKeys, *, nonce: str, beside: Put | None = None) -> Steps[Registers]:
     """Make sure that a name is free: both registers hold tombstones. Creation replaces the one in `latest`.
 
     If the name was never used, or was purged, tombstones of a life that never was are written first.
+
+    Args:
+        keys: The session.
+        nonce: Names the tombstones.
+        beside: Another object to write in the batch of the tombstones. It is durable if this returns tombstones by
+        `nonce`; see `Registers.are_stones_by`.
 
     Raises:
         ConflictError: The session exists.
@@ -101,18 +132,19 @@ def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
         if seen.dead:
             finished = seen.card is not None and not seen.card.dead and seen.life
             seen = yield from _bury(seen, seen.life)
-            if finished:
-                yield from _empty_folder(keys.folder(finished))  # an interrupted deletion did not do this
+            if finished:  # an interrupted deletion did not do this
+                yield from _empty_folder(keys.folder(finished))
+                yield from marker.drop_buried(keys, seen.card)
         if not (seen.absent or seen.dead):  # rule: create-if-free
             raise _exists(keys)
         if ABSENT not in seen.versions:  # rule: stones-first
             return seen
-        tombstones = yield from _put_tombstones(seen, nonce)
+        tombstones = yield from _put_tombstones(seen, nonce, beside)
         if tombstones is not None:
             return tombstones
 
 
-def _put_tombstones(seen: Registers, nonce: str) -> Steps[Registers | None]:
+def _put_tombstones(seen: Registers, nonce: str, beside: Put | None) -> Steps[Registers | None]:
     """Write missing tombstones; return both if both were missing, which saves reading them."""
     latest, tail = LatestRegister(seen.keys), TailRegister(seen.keys)
     requests = (
@@ -120,10 +152,10 @@ def _put_tombstones(seen: Registers, nonce: str) -> Steps[Registers | None]:
         tail.prepare(tail.tombstone("", nonce), expect=ABSENT),
     )
     missing = [request for request, version in zip(requests, seen.versions, strict=True) if version == ABSENT]
-    outcomes = yield from swap_all(*missing)
+    outcomes = yield from swap_all(*missing, *([beside] if beside is not None else []))
     found = [
         Found(request.data, outcome.version, outcome.sent_bytes)
-        for request, outcome in zip(missing, outcomes, strict=True)
+        for request, outcome in zip(missing, outcomes, strict=False)
         if isinstance(outcome, Swapped)
     ]
     return Registers(seen.keys, *found) if len(found) == len(requests) else None
@@ -140,11 +172,11 @@ def require_free(keys: SessionKeys) -> Steps[None]:
         raise _exists(keys)
 
 
-def _resume_created(keys: SessionKeys) -> Steps[View]:
+def _resume_created(keys: SessionKeys) -> Steps[View | None]:
     try:
         return (yield from resume(keys))
-    except NotFoundError:  # created by another process and deleted again since
-        raise _exists(keys) from None
+    except NotFoundError:
+        return None  # created by another process and deleted again since
 
 
 def _exists(keys: SessionKeys) -> ConflictError:
@@ -187,8 +219,9 @@ def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool]
         # rule: fence-without-tail, tombstone-in-tail-first, delete-one-life
         if life == seen.life and not seen.dead and not (yield from _fence(seen, life, nonce)):
             continue
-        yield from _bury((yield from look(keys)), life)
+        seen = yield from _bury((yield from look(keys)), life)
         yield from _empty_folder(keys.folder(life))
+        yield from marker.drop_buried(keys, seen.card)
         return True
 
 
@@ -211,7 +244,7 @@ def _bury(seen: Registers, life: str) -> Steps[Registers]:
         card = seen.card
         if card is None or card.dead or card.life != life:  # rule: bury-own
             return seen
-        tombstone = register.tombstone(life, card.write, updated=card.updated)
+        tombstone = register.tombstone(life, card.write, updated=card.updated, marker=card.marker)
         yield from register.swap(tombstone, expect=seen.latest_version)
         seen = yield from look(seen.keys)
 

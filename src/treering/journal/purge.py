@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys
+from treering.journal import marker
 from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
 from treering.journal.register import LatestRegister, Swapped, TailRegister
@@ -72,9 +73,9 @@ def _refuse_loads(seen: Registers, nonce: str) -> Steps[bool]:
     """Replace the tombstone that loads may have seen; false if another process replaced it."""
     if seen.latest_version == ABSENT:
         return True
-    life = seen.card.life if seen.card is not None else ""
+    life, name = (seen.card.life, seen.card.marker) if seen.card is not None else ("", "")
     register = LatestRegister(seen.keys)
-    outcome = yield from register.swap(register.tombstone(life, nonce), expect=seen.latest_version)
+    outcome = yield from register.swap(register.tombstone(life, nonce, marker=name), expect=seen.latest_version)
     return isinstance(outcome, Swapped)
 
 
@@ -106,5 +107,6 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
     seen = yield from look(keys)
     if _life_of_card(seen) or _life_of_tail(seen):
         return False
+    yield from marker.drop_buried(keys, seen.card)
     gone = yield from TailRegister(keys).remove(expect=seen.tail_version)
     return (yield from LatestRegister(keys).remove(expect=seen.latest_version)) and gone

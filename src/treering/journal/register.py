@@ -199,9 +199,10 @@ class LatestRegister(Register[Latest]):
     def write_id(self, value: Latest) -> str:
         return value.card.write
 
-    def tombstone(self, life: str, write: str, *, updated: int = 0) -> Latest:
+    def tombstone(self, life: str, write: str, *, updated: int = 0, marker: str = "") -> Latest:
         """The `latest` of a life that ended; with an empty `life`, of one that never was."""
-        return Latest(card=Card(session=self._keys.session, life=life, write=write, updated=updated, dead=True))
+        card = Card(session=self._keys.session, life=life, write=write, updated=updated, marker=marker, dead=True)
+        return Latest(card=card)
 
 
 def lost_end(found: Found, *, key: str) -> CorruptError:

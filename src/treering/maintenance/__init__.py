@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         backup as backup,
         mirror as mirror,
         parcels as parcels,
+        reindexing as reindexing,
         repair as repair,
         retaining as retaining,
         retention as retention,
@@ -21,5 +22,5 @@ if TYPE_CHECKING:
         verify as verify,
     )
 
-_MODULES = ("backup", "mirror", "parcels", "repair", "retaining", "retention", "salvage", "verify")
+_MODULES = ("backup", "mirror", "parcels", "reindexing", "repair", "retaining", "retention", "salvage", "verify")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -5,7 +5,7 @@ takes it from one state to the next.
 Rule 1: both registers are read first, then segments are listed; if some were sealed or merged since, all is read again.
 So the copy is of the moment of the registers.
 Rule 2: segments and blobs are written first, then `latest` is swapped, then unneeded objects are deleted. A run killed
-in between leaves the earlier state.
+in between leaves the earlier state. A backup has markers of its own; see `treering.journal.marker`.
 Rule 3: the original is read once more before the swap: if a payload was erased there meanwhile, the copy is repeated.
 Rule 4: content that the original no longer has is removed from a backup only on request: a session that was deleted,
 or created again, or that lost records because an older copy was restored over it.
@@ -16,6 +16,7 @@ sound content in a backup.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -27,6 +28,7 @@ from treering.format.record import skeleton_of
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
+from treering.journal import marker
 from treering.journal.life import free_name
 from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
@@ -44,6 +46,8 @@ from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Driver, Entry, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import ask, list_all
 from treering.store.loading import Progress
+
+_is_plain = re.compile(r"[0-9a-z]+")
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -121,7 +125,9 @@ def _latest(reader: Reader, view: View) -> Latest:
         dead=False,
         lines=len(lines),
     )
-    return Latest(card=card, lines=lines)
+    # A run that is repeated writes the same marker, so that one that was killed leaves none behind.
+    unique = view.latest.card.write if _is_plain.fullmatch(view.latest.card.write) else new_nonce()
+    return Latest(card=marker.first_marked(card, now_ms=card.marked or card.updated, unique=unique), lines=lines)
 
 
 class Mirror:
@@ -169,7 +175,8 @@ class Mirror:
             now.require_same_life(moment.view.life)
             if now.epoch != moment.view.epoch:
                 continue
-            yield from on(self._target, self._swap(moment.latest, version))
+            old = seen.card if seen is not None else None
+            yield from on(self._target, self._swap(moment.latest, version, old))
             yield from on(self._target, self._clear(wanted))
             return Mirrored(moment.view.end, self._objects, self._bytes, tuple(sorted(self._missing)))
 
@@ -326,15 +333,19 @@ class Mirror:
 
     # swapping and clearing
 
-    def _swap(self, latest: Latest, expect: Version) -> Steps[None]:
+    def _swap(self, latest: Latest, expect: Version, old: Card | None) -> Steps[None]:
+        yield from ask(marker.put_of(self._there, latest.card), Written)
         outcome = yield from LatestRegister(self._there).replace(latest, expect=expect)
         if not isinstance(outcome, Swapped):
+            yield from marker.drop(self._there, latest.card, outcome.value.card if outcome.value is not None else None)
             raise ConflictError(
                 "another process wrote to the backup at this moment",
                 kind=Kind.OVERTAKEN,
                 key=self._there.latest,
                 remedy="let one backup into one place run at a time; run it again",
             )
+        if old is not None:
+            yield from marker.drop(self._there, old, latest.card)
         self._objects, self._bytes = self._objects + 1, self._bytes + outcome.sent_bytes
 
     def _clear(self, wanted: set[str]) -> Steps[None]:
@@ -354,7 +365,7 @@ _REPLACE = "look what happened; pass --delete (`delete=True`) to let the backup 
 
 def _told_by(card: Card) -> Card:
     """The fields of a card that depend only on the records."""
-    return msgspec.structs.replace(card, write="", updated=0, lines=0)
+    return msgspec.structs.replace(card, write="", updated=0, lines=0, marker="", marked=0)
 
 
 def _identity(line: bytes) -> tuple[str, str]:

@@ -16,23 +16,26 @@ from treering.checkpoint.checkpoint import chain_of, entry_of, is_pruned
 from treering.errors import CorruptError, FormatVersionError, NotFoundError, TreeringError
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import NONE, Burials
-from treering.format.paths import SessionKeys
+from treering.format.paths import SessionKeys, decode_id, session_of_latest
 from treering.format.record import Skeleton, decode_record, skeleton_of
-from treering.format.register import Latest, Tail, decode_latest, decode_tail
+from treering.format.register import Card, Latest, Tail, decode_latest, decode_tail
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_lines
 from treering.journal.register import lost_end
 from treering.journal.resume import Registers, look, read_registers
 from treering.journal.view import View
 from treering.kinds import Kind
+from treering.maintenance.reindexing import list_markers
 from treering.session.replay import Replay
 from treering.storage.effects import Items, Stream
 from treering.storage.requests import Answer, Found, Get, Steps
 from treering.storage.run import found_in, list_all
 from treering.store.inventory import stored_sessions
+from treering.store.recent import is_complete
 from treering.transcript.graph import Graph
 
 BLOBS_AT_ONCE_MAX = 8  # each may be many megabytes
+STRAYS_AT_ONCE_MAX = 64  # empty objects
 DAMAGE, ODDITY = "damage", "oddity"
 
 
@@ -73,19 +76,30 @@ def verify_store(prefix: str = "", *, appends: bool) -> Stream[Checked]:
 
     A session whose card is lost is in no list, so tails are searched for as well.
     """
+    markers, complete = (yield from list_markers(prefix)), (yield from is_complete(prefix))
     for name, key in (yield from stored_sessions(prefix, appends=appends)).items():
         keys = SessionKeys(prefix, name, appends)
+        listed = markers.pop(session_of_latest(keys.latest, prefix) or "", [])
         if key not in (keys.latest, keys.tail):
             message = "the card cannot be read and its key does not tell the session's name"
             remedy = CorruptError.usual_remedy
             finding = Finding(severity=DAMAGE, kind=Kind.CARD, key=key, message=message, remedy=remedy)
             yield Items([(name, [finding])])
             continue
+        check = _Check(keys)
+        deleted = False
         try:
-            found = yield from verify_session(keys)
+            yield from check.session()
         except NotFoundError:
-            continue
-        yield Items([(name, found)])
+            deleted = True
+        yield from check.markers(listed, deleted=deleted, expected=complete)
+        if not deleted or check.findings:
+            yield Items([(name, check.findings)])
+    for encoded, listed in markers.items():
+        check = _Check(SessionKeys(prefix, decode_id(encoded) or encoded, appends))
+        yield from check.markers(listed, deleted=True, expected=False)
+        if check.findings:
+            yield Items([(check.keys.session, check.findings)])
 
 
 class _Check:
@@ -99,6 +113,8 @@ class _Check:
         self._digests: dict[int, str] = {}
         self._blobs: dict[str, int] = {}
         self._listed: Sequence[Segment] = ()
+        self._named: str | None = None
+        """The marker that the card names; None if it was not read."""
 
     def session(self) -> Steps[list[Finding]]:
         ((latest_answer, tail_answer),) = yield from read_registers((self.keys,))
@@ -108,6 +124,8 @@ class _Check:
         if _is_deleted(latest, tail):
             raise NotFoundError(f"session {self.keys.session!r} was deleted", kind=Kind.SESSION, key=self.keys.tail)
         yield from self._registers(latest_answer, tail_answer, latest, tail)
+        if latest is not None and not latest.card.dead:
+            yield from self._marker(latest.card)
         if tail is not None and tail.header.dead:
             tail = None  # of the previous life: this one has no append yet
         life = tail.header.life if tail else latest.card.life if latest else ""
@@ -121,6 +139,42 @@ class _Check:
         ):  # else an erasure is pending
             self._compare()
         return self.findings
+
+    def markers(self, listed: Sequence[str], *, deleted: bool, expected: bool) -> Steps[None]:
+        """Check the markers of the session.
+
+        Args:
+            listed: What cards may say of them; some may be gone since.
+            deleted: There is no such session.
+            expected: Each session of the store has a marker.
+        """
+        if self._named is None and not deleted:
+            return  # the card cannot be read, which is told
+        if expected and not deleted and not self._named and not listed:
+            self._unmarked()
+        strays = [self.keys.marker(text) for text in listed if deleted or self._named not in ("", text)]
+        for start in range(0, len(strays), STRAYS_AT_ONCE_MAX):
+            part = strays[start : start + STRAYS_AT_ONCE_MAX]
+            for key, answer in zip(part, (yield tuple(map(Get, part))), strict=True):
+                if _bytes_of(answer) is not None:
+                    message = "a marker that no session names, left by a kill; lists pass over it"
+                    self._odd(Kind.STRAY, key, message)
+
+    def _unmarked(self) -> None:
+        self._odd(Kind.UNMARKED, self.keys.latest, "lists do not show the session: its marker is missing")
+
+    def _marker(self, card: Card) -> Steps[None]:
+        """Check that the marker which the card names is there; another process may put a newer one meanwhile."""
+        while card.marker and card.marker != self._named:
+            self._named = card.marker
+            (answer,) = yield (Get(self.keys.marker(card.marker)),)
+            if _bytes_of(answer) is None:
+                there = yield from look(self.keys)
+                if there.card is None or there.card.dead or there.card.marker == card.marker:
+                    self._unmarked()
+                    return
+                card = there.card
+        self._named = card.marker
 
     def _find(self, error: TreeringError, key: str, *, first: int | None = None, end: int | None = None) -> None:
         self.findings.append(

@@ -8,7 +8,7 @@ from treering import journal
 from treering.errors import ConflictError
 from treering.format.record import Record
 from treering.format.register import Card
-from treering.ids import new_nonce
+from treering.ids import new_nonce, now_ms
 from treering.journal.resume import resume
 from treering.session.blobs import Blobs
 from treering.session.content import Content
@@ -78,7 +78,9 @@ class Creation:
         lines = encode_state(SessionState(card, self._replica.policy))
         self._lives.append(new_nonce())  # rule: create-under-new-life
         try:
-            view = yield from journal.life.create(keys, card, lines, life=self._lives[-1], nonce=new_nonce())
+            view = yield from journal.life.create(
+                keys, card, lines, life=self._lives[-1], nonce=new_nonce(), now_ms=now_ms()
+            )
         except ConflictError as error:
             if self._options.shared:
                 yield from self._replica.load()

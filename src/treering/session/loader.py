@@ -253,12 +253,8 @@ class Loader:
 
     def _create(self) -> Steps[View]:
         card, lines, nonce = self.state.card, encode_state(self.state), new_nonce()
-        return (
-            # rule: load-looks-first
-            yield from life.create(
-                self.keys, card, lines, life=self.life, nonce=nonce, born=self.end, mark=self._mark, seen=self._seen
-            )
-        )
+        born = life.Birth(self.end, self._mark, seen=self._seen)  # rule: load-looks-first
+        return (yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=now_ms(), born=born))
 
 
 def copy_blobs(reader: Readable, loader: Loader, bodies: Iterable[bytes]) -> Steps[None]:

@@ -152,7 +152,13 @@ class Upkeep:
         if self._replica.view.end == self._replica.view.covers:  # rule: carry-on
             state.lines |= self._carried()
         outcome = yield from journal.cover.cover(
-            self._replica.view, state.card, encode_state(state), seal=seal, nonce=new_nonce(), again=again
+            self._replica.view,
+            state.card,
+            encode_state(state),
+            seal=seal,
+            nonce=new_nonce(),
+            now_ms=now_ms(),
+            again=again,
         )
         self._replica.replace(outcome.view)
         if outcome.done:

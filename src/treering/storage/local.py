@@ -322,4 +322,5 @@ def _get_part(fd: int, get: Get) -> Answer:
     if version == get.unless:
         return Unchanged()
     start, end, _ = slice(get.start, get.end).indices(found.st_size)
-    return Found(local_disk.read(fd, start, end - start), version, found.st_size)
+    data = local_disk.read(fd, start, end - start)
+    return Found(data, version, found.st_size, modified_ms=found.st_mtime_ns // 1_000_000)

@@ -31,26 +31,32 @@ FORMAT_VERSION = 1
 _NOBODYS_VERSION = Version(f'"{"0" * 32}"')
 
 
-def declare(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[None]:
+def declare(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[bool]:
     """Write `treering.json` if it is not there; all that a proven driver needs.
 
     Args:
         prefix: Where the store begins: empty, or ending in `/`.
         facts: JSON values about the creation, for people to read.
 
+    Returns:
+        Whether it was written just now.
+
     Raises:
         TreeringError: The store refused or did not answer.
     """
     (answer,) = yield (_format_put(prefix, facts),)
-    _refused(answer)
+    return not _refused(answer)
 
 
-def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[None]:
+def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Steps[bool]:
     """Write `treering.json` if it is not there, and make sure that conditions on writes hold.
 
     Args:
         prefix: Where the store begins: empty, or ending in `/`.
         facts: JSON values about the creation, for people to read.
+
+    Returns:
+        Whether `treering.json` was written just now.
 
     Raises:
         UnsafeStoreError: The store accepts conditions and ignores them. What was written for the proof is gone again.
@@ -67,6 +73,8 @@ def prove(prefix: str = "", *, facts: Mapping[str, object] | None = None) -> Ste
         if not _refused(again):
             yield from _clean(prefix, probe.key, created)
             raise _unsafe("a put that must only create replaced an object", create.key)
+        return True
+    return False
 
 
 def _format_put(prefix: str, facts: Mapping[str, object] | None) -> Put:

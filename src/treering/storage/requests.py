@@ -93,6 +93,8 @@ class Found(msgspec.Struct, frozen=True):
     """Bytes of the whole object, also when a part was asked for."""
     lost_bytes: int = 0
     """Bytes of a log that were durable, and that its end lacks now: the file was damaged or replaced from outside."""
+    modified_ms: int = 0
+    """When the object was written, by the store's clock; 0 if the driver does not tell. A local disk does, of parts."""
 
 
 class Unchanged(msgspec.Struct, frozen=True):

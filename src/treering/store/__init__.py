@@ -18,7 +18,8 @@ if TYPE_CHECKING:
         parcels as parcels,
         place as place,
         purging as purging,
+        recent as recent,
     )
 
-_MODULES = ("catalogue", "info", "inventory", "loading", "parcels", "place", "purging")
+_MODULES = ("catalogue", "info", "inventory", "loading", "parcels", "place", "purging", "recent")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -9,7 +9,7 @@ import msgspec
 
 from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import LATEST, SESSIONS, decode_id, namespaces_in, session_of_latest, session_of_tail
-from treering.format.register import CARD_BYTES_MAX, Card, decode_card
+from treering.format.register import CARD_BYTES_MAX, decode_card
 from treering.storage.requests import Answer, Entry, Found, Get, List, Listed, Steps
 from treering.storage.run import checked, list_all, list_each
 from treering.store.info import SessionInfo, info_of
@@ -68,10 +68,10 @@ def list_sessions(
     place = start
     while place < len(listings) and len(rows) < limit:
         part = listings[place : place + min(CARDS_AT_ONCE_MAX, max(1, limit - len(rows)))]
-        for row in (yield from _rows(part)):
+        for read in (yield from read_listed(part)):
             place += 1
-            if row is not None and (row.warning or wanted is None or wanted(row)):
-                rows.append(row)
+            if read is not None and (read.info.warning or wanted is None or wanted(read.info)):
+                rows.append(read.info)
             if len(rows) == limit:
                 break
     more = place < len(listings)
@@ -99,13 +99,24 @@ def newest(
 
 def read_cards(listings: Sequence[Listing]) -> Steps[list[SessionInfo]]:
     """The rows of cards, read in parallel; deleted sessions have none."""
-    rows = yield from _rows(listings)
-    return [row for row in rows if row is not None]
+    rows = yield from read_listed(listings)
+    return [row.info for row in rows if row is not None]
 
 
-def _rows(listings: Sequence[Listing]) -> Steps[list[SessionInfo | None]]:
+class Read(NamedTuple):
+    """What a card says."""
+
+    info: SessionInfo
+    marker: str = ""
+    """The marker that it names; empty if an older version wrote it, or if it cannot be read."""
+
+
+def read_listed(listings: Sequence[Listing]) -> Steps[list[Read | None]]:
+    """Read cards in parallel; None for deleted sessions."""
+    if not listings:
+        return []
     answers = yield tuple(Get(listing.card.key, start=0, end=CARD_BYTES_MAX, register=True) for listing in listings)
-    return [_row(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
+    return [_read(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
 
 
 def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list[Listing]]:
@@ -123,16 +134,19 @@ def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list
         if session_of_latest(entry.key, part)
     ]
     if appends:
-        listings = yield from _with_logs(listings)
+        listings = yield from with_logs(listings)
     return sorted(listings, key=lambda listing: (-listing.active_ms, listing.card.key))
 
 
-def _with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
+def with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
     """Add the times of logs that were written after the card and hold a record."""
+    if not listings:
+        return []
     answers = yield tuple(map(_log_of, listings))
     logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
     newer = [log for log in logs if log is not None and log.size <= _HEADER_BYTES_MAX]
-    heads = yield tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in newer)
+    gets = tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in newer)
+    heads = (yield gets) if gets else ()
     empty = {log.key for log, head in zip(newer, heads, strict=True) if not _holds_records(head)}
     return [
         listing._replace(tail_ms=log.modified_ms) if log is not None and log.key not in empty else listing
@@ -171,26 +185,26 @@ def cards_by_name(prefix: str) -> Steps[dict[str, Entry]]:
     return {session_of_latest(entry.key, prefix) or "": entry for entry in entries}
 
 
-def _row(listing: Listing, answer: Answer) -> SessionInfo | None:
+def _read(listing: Listing, answer: Answer) -> Read | None:
     """The row of one card; None for a deleted session. A bad card is a row with a warning, never an error."""
     if isinstance(answer, NotFoundError):
         return None
     entry = listing.card
     try:
-        card = _card(entry, answer)
+        found = checked(answer, Found)
+        card = decode_card(found.data, key=entry.key)
     except TreeringError as error:
         name = session_of_latest(entry.key, listing.prefix) or entry.key
-        return SessionInfo(
+        row = SessionInfo(
             id=decode_id(name) or name,
             namespace=namespaces_in(listing.prefix),
             updated_ms=listing.active_ms,
             warning=str(error),
         )
-    if card.dead:
+        return Read(row)
+    if card.dead:  # rule: list-the-living
         return None
     info = info_of(card, listing.prefix)
-    return msgspec.structs.replace(info, updated_ms=listing.tail_ms) if listing.tail_ms else info
-
-
-def _card(entry: Entry, answer: Answer) -> Card:
-    return decode_card(checked(answer, Found).data, key=entry.key)
+    if listing.tail_ms > found.modified_ms:
+        info = msgspec.structs.replace(info, updated_ms=listing.tail_ms)
+    return Read(info, card.marker)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from treering.format.paths import namespaces_in
+from treering.format.paths import Marker, hint_of, namespaces_in
 from treering.format.register import Card
 
 
@@ -39,6 +39,33 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     extra: Mapping[str, object] = {}
     warning: str = ""
     """Why the card could not be read; the other fields are then empty."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions a list shows; None means any."""
+
+    project: str | None = None
+    cwd: str | None = None
+    """An absolute path."""
+    status: str | None = None
+
+    @property
+    def test(self) -> Callable[[SessionInfo], bool] | None:
+        """The filter of rows; None if all are wanted."""
+        return None if self == _ALL else self.fits
+
+    def fits(self, row: SessionInfo) -> bool:
+        """Whether a row is wanted."""
+        asked = ((self.project, row.project), (self.cwd, row.cwd), (self.status, row.status))
+        return all(value is None or value == there for value, there in asked)
+
+    def may_fit(self, marker: Marker) -> bool:
+        """Whether the card must be read to know; false for nearly all sessions of other projects and folders."""
+        asked = ((self.project, marker.project), (self.cwd, marker.folder))
+        return all(value is None or hint_of(value) == hint for value, hint in asked)
+
+
+_ALL = Wanted()
 
 
 def info_of(card: Card, prefix: str) -> SessionInfo:

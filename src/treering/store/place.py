@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from treering.journal.rows import Memory
     from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
-    from treering.store.info import SessionInfo
+    from treering.store.info import Wanted
     from treering.store.options import LoadFacts, OpenOptions
 
 R = TypeVar("R")
@@ -135,9 +135,11 @@ class Place:
 
         facts = {"created": time_text(now_ms()), "by": "treering"}
         if self.driver.proven or not self.driver.conditional:
-            yield from declare(facts=facts)
+            is_new = yield from declare(facts=facts)
         else:
-            yield from prove(facts=facts)
+            is_new = yield from prove(facts=facts)
+        if is_new:
+            yield from store.recent.begin_complete()
         self._proofs.add("proved")
 
     def reader(self, session: str, policy: str | None = None) -> Reader:
@@ -285,11 +287,11 @@ def full_path(cwd: str) -> str:
     return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
 
 
-def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Callable[[SessionInfo], bool] | None:
+def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Wanted:
     """A filter for lists of sessions; None for a criterion means any."""
-    facts = (("project", project), ("cwd", None if cwd is None else full_path(cwd)), ("status", status))
-    asked = [(name, value) for name, value in facts if value is not None]
-    return (lambda row: all(getattr(row, name) == value for name, value in asked)) if asked else None
+    from treering.store.info import Wanted  # who only resumes lists nothing
+
+    return Wanted(project=project, cwd=None if cwd is None else full_path(cwd), status=status)
 
 
 def open_place(

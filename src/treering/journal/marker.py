@@ -1,0 +1,132 @@
+"""Keep a marker of each session: an empty object whose key tells on which day the session was active.
+
+Lists read the keys of a few days where they would otherwise read every card.
+
+Rule 1: a marker is durable before the `latest` that names it. So each living session has one, whoever was killed.
+Rule 2: a marker is deleted only after `latest` was replaced by one that names another marker, or by a tombstone.
+Rule 3: names are never used twice. So a delayed deletion never hits a marker that `latest` names.
+Rule 4: a marker that `latest` does not name is waste. It shows nothing, and readers delete nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from treering.format.paths import Marker, SessionKeys
+from treering.format.register import Card, Latest
+from treering.journal.limits import Attempts
+from treering.journal.register import LatestRegister, Swapped
+from treering.storage.requests import Delete, Put, Steps, Written
+from treering.storage.run import ask
+
+MARKED_MS_MAX = 600_000
+"""After that time the next `latest` is written together with its marker, so that lists show a day in its order."""
+
+
+def first_marked(card: Card, *, now_ms: int, unique: str) -> Card:
+    """Return a card that names a new marker.
+
+    Args:
+        card: The card.
+        now_ms: When the session was active, in milliseconds since 1970.
+        unique: Random lower-case letters and digits, never used again.
+    """
+    return replace(card, marker=Marker.of(now_ms, card.project, card.cwd, unique).text, marked=now_ms)
+
+
+def marked(card: Card, old: Card, *, now_ms: int, unique: str) -> Card:
+    """Return a card that names the marker of the card that it replaces or, if that is due, a newer one.
+
+    It is due every `MARKED_MS_MAX`, and with another project or folder. On the same day it keeps its name, and is
+    written again.
+    """
+    fresh = first_marked(card, now_ms=now_ms, unique=unique)
+    same_place = _place_of(old.marker) == _place_of(fresh.marker)
+    if same_place and 0 <= now_ms - old.marked < MARKED_MS_MAX:
+        return replace(card, marker=old.marker, marked=old.marked)
+    if same_place and _day_of(old.marker) == _day_of(fresh.marker):
+        return replace(fresh, marker=old.marker)
+    return fresh
+
+
+def moved(card: Card, old: Card, *, unique: str) -> Card:
+    """Return a card that names the marker of the one it replaces, or another one of that day if its place is gone."""
+    return marked(card, old, now_ms=old.marked, unique=unique) if old.marker else card
+
+
+def _day_of(marker: str) -> str:
+    return marker.partition("/")[0]
+
+
+def _place_of(marker: str) -> str:
+    """The hints of project and folder, as they are; empty if there is no marker."""
+    return marker.partition("/")[2].rpartition(".")[0]
+
+
+def renew(keys: SessionKeys, *, now_ms: int, unique: Callable[[], str]) -> Steps[bool]:
+    """Write `latest` again with a new marker.
+
+    A write that was prepared before is refused from then on. So no other marker that was there will be named.
+
+    Args:
+        keys: The session.
+        now_ms: When it was active, in milliseconds since 1970.
+        unique: Makes names for writes.
+
+    Returns:
+        False if there is no such session.
+
+    Raises:
+        CorruptError: `latest` is damaged.
+        UnavailableError: The store did not answer; call again.
+    """
+    register, attempts = LatestRegister(keys), Attempts(keys.latest)
+    while attempts.another():
+        there = yield from register.read()
+        if there.value is None or there.value.card.dead:
+            return False
+        old, nonce = there.value.card, unique()
+        card = replace(first_marked(old, now_ms=now_ms, unique=nonce), write=nonce)
+        yield from put(keys, card, old)
+        outcome = yield from register.replace(Latest(card=card, lines=there.value.lines), expect=there.version)
+        if isinstance(outcome, Swapped):
+            yield from drop(keys, old, card)
+            return True
+        yield from drop(keys, card, outcome.value.card if outcome.value is not None else None)
+
+
+def put_of(keys: SessionKeys, card: Card) -> Put:
+    """Return the request that writes the marker of a card."""
+    return Put(keys.marker(card.marker), b"")
+
+
+def put(keys: SessionKeys, card: Card, old: Card) -> Steps[None]:
+    """Write the marker of a card that is about to replace `old`, unless it stands and is fresh.
+
+    Raises:
+        UnavailableError: The store did not answer; `latest` must not be replaced.
+    """
+    if (card.marker, card.marked) != (old.marker, old.marked):
+        yield from ask(put_of(keys, card), Written)
+
+
+def drop(keys: SessionKeys, gone: Card, there: Card | None) -> Steps[None]:
+    """Delete the marker of a card that was replaced, or that never will be stored.
+
+    If that fails, the marker is waste.
+
+    Args:
+        keys: The session.
+        gone: The card.
+        there: The card that is stored; it may name the same marker.
+    """
+    if gone.marker and (there is None or there.marker != gone.marker):  # rule: drop-unnamed
+        yield (Delete((keys.marker(gone.marker),)),)
+
+
+def drop_buried(keys: SessionKeys, tombstone: Card | None) -> Steps[None]:
+    """Delete the marker of a session that was deleted, given what is in `latest`."""
+    if tombstone is not None and tombstone.dead:
+        yield from drop(keys, tombstone, None)

@@ -1,0 +1,182 @@
+"""Give each session a marker for lists, and remove those of sessions that are gone; see `treering.journal.marker`.
+
+Rule 1: markers are listed before cards are read. So a session that gets another marker meanwhile has two for a moment.
+Rule 2: a marker is removed only after `latest` was replaced since it was listed. A writer that put the marker before,
+and has not named it yet, is refused then.
+Rule 3: that markers are complete is said at the end, and only if each session was looked at.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+
+from treering.errors import ConflictError, CorruptError, FormatVersionError, NotFoundError, UnsafeStoreError, UsageError
+from treering.format.paths import (
+    Marker,
+    SessionKeys,
+    decode_id,
+    marker_key,
+    parse_marker,
+    recent_folder,
+    session_of_latest,
+)
+from treering.ids import new_nonce
+from treering.journal.life import free_name
+from treering.journal.marker import renew
+from treering.journal.merge import DELETES_MAX
+from treering.journal.purge import purge, refuse_loads
+from treering.storage.requests import Delete, Deleted, Put, Steps, Written
+from treering.storage.run import ask, checked, list_all
+from treering.store.catalogue import CARDS_AT_ONCE_MAX, Listing, Read, card_entries, read_listed
+from treering.store.inventory import prefixes
+from treering.store.recent import put_complete
+
+
+class Reindexed(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `Store.reindex`."""
+
+    sessions: int = 0
+    """How many sessions there are."""
+    marked: int = 0
+    """How many of them had no marker."""
+    removed: int = 0
+    """How many markers were removed, which no session names."""
+
+    def __add__(self, other: Reindexed) -> Reindexed:
+        return Reindexed(
+            sessions=self.sessions + other.sessions,
+            marked=self.marked + other.marked,
+            removed=self.removed + other.removed,
+        )
+
+
+def reindex(prefix: str, *, appends: bool) -> Steps[Reindexed]:
+    """Reindex a namespace and those below it.
+
+    Args:
+        prefix: The namespace, empty or ending in `/`.
+        appends: As in `SessionKeys`.
+    """
+    done = Reindexed()
+    for part in (yield from prefixes(prefix, appends=appends)):
+        done += yield from _Part(part, appends=appends).reindex()
+    yield from put_complete(prefix)
+    return done
+
+
+def list_markers(prefix: str) -> Steps[dict[str, list[str]]]:
+    """What cards may say of the markers of a namespace, by the encoded names of their sessions."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for entry in (yield from list_all(recent_folder(prefix))):
+        if (parsed := parse_marker(entry.key, prefix)) is not None:
+            found[parsed[0]].append(parsed[1].text)
+    return found
+
+
+class _Card(NamedTuple):
+    """A card that was listed, and what it says."""
+
+    name: str
+    """The encoded name of the session."""
+    listing: Listing
+    read: Read | None
+    """None: the session was deleted."""
+
+
+class _Part:
+    """One namespace."""
+
+    def __init__(self, prefix: str, *, appends: bool) -> None:
+        self._prefix = prefix
+        self._appends = appends
+
+    def reindex(self) -> Steps[Reindexed]:
+        """Do it."""
+        markers = yield from list_markers(self._prefix)
+        entries = yield from card_entries(self._prefix)
+        listings = [Listing(entry, self._prefix) for entry in reversed(entries)]  # a day is ordered by what came last
+        done = Reindexed()
+        for start in range(0, len(listings), CARDS_AT_ONCE_MAX):
+            part = listings[start : start + CARDS_AT_ONCE_MAX]
+            cards = [
+                _Card(session_of_latest(listing.card.key, self._prefix) or "", listing, read)
+                for listing, read in zip(part, (yield from read_listed(part)), strict=True)
+            ]
+            marked = yield from self._mark(cards, markers)
+            removed = 0
+            for card in cards:
+                removed += yield from self._tidy(card, markers.get(card.name, []))
+            living = sum(card.read is not None for card in cards)
+            done += Reindexed(sessions=living, marked=marked, removed=removed)
+        for name in markers.keys() - {session_of_latest(entry.key, self._prefix) for entry in entries}:
+            done += Reindexed(removed=(yield from self._tidy_absent(name, markers[name])))
+        return done
+
+    def _mark(self, cards: Sequence[_Card], markers: dict[str, list[str]]) -> Steps[int]:
+        """Write the markers that are missing; return how many."""
+        missing = [
+            Put(marker_key(self._prefix, card.name, _marker_of(card.listing, card.read)), b"")
+            for card in cards
+            if card.read is not None and not _is_marked(card.read, markers.get(card.name, []))
+        ]
+        if missing:
+            for answer in (yield tuple(missing)):
+                checked(answer, Written)
+        return len(missing)
+
+    def _tidy(self, card: _Card, listed: Sequence[str]) -> Steps[int]:
+        """Remove the markers that a session does not name; return how many."""
+        strays = [text for text in listed if card.read is None or card.read.marker not in ("", text)]
+        session = card.read.info.id if card.read is not None else decode_id(card.name)
+        if not strays or session is None:
+            return 0
+        keys = SessionKeys(self._prefix, session, self._appends)
+        try:
+            if card.read is None:
+                refused = yield from refuse_loads(keys, nonce=new_nonce())
+            else:
+                refused = yield from renew(keys, now_ms=card.listing.card.modified_ms, unique=new_nonce)
+        except (CorruptError, FormatVersionError):
+            return 0  # `verify` tells
+        return (yield from _delete(keys, strays)) if refused else 0  # rule: refuse-before-removal
+
+    def _tidy_absent(self, name: str, strays: Sequence[str]) -> Steps[int]:
+        """Remove the markers of a session that was purged, or of which nothing but the marker was written."""
+        if (session := decode_id(name)) is None:
+            return 0
+        keys = SessionKeys(self._prefix, session, self._appends)
+        try:
+            yield from free_name(keys, nonce=new_nonce())
+            refused = yield from refuse_loads(keys, nonce=new_nonce())
+        except (ConflictError, CorruptError, FormatVersionError):
+            return 0  # it was made just now, or has a tail and no card, which `verify` tells
+        if not refused:
+            return 0
+        removed = yield from _delete(keys, strays)
+        with suppress(NotFoundError, UnsafeStoreError, UsageError):  # on these errors its tombstones stay
+            yield from purge(keys, nonce=new_nonce())
+        return removed
+
+
+def _delete(keys: SessionKeys, markers: Sequence[str]) -> Steps[int]:
+    """Delete markers of a session; return how many."""
+    gone = [keys.marker(text) for text in markers]
+    for start in range(0, len(gone), DELETES_MAX):
+        yield from ask(Delete(tuple(gone[start : start + DELETES_MAX])), Deleted)
+    return len(gone)
+
+
+def _is_marked(read: Read, listed: Sequence[str]) -> bool:
+    """Whether lists show a session; without a name on its card they go by any of its markers."""
+    return read.marker in listed if read.marker else bool(listed)
+
+
+def _marker_of(listing: Listing, read: Read) -> str:
+    """The marker that a card names or, if an older version wrote it or it cannot be read, one of the same day."""
+    info = read.info
+    return read.marker or Marker.of(listing.card.modified_ms, info.project, info.cwd, new_nonce()).text

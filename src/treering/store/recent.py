@@ -1,0 +1,348 @@
+"""Pages of sessions by their markers: the keys of the days that are shown, and one ranged GET for each row shown.
+
+A marker tells the day; within a day, the time at which the store got the marker does, which lags behind the session by
+`LAG_MS_MAX` at most. On a local disk the time of the log is exact, and is read for all rows that it can move.
+
+Rule 1: markers are trusted where `recent.json` says that each session has one. Else all cards are listed.
+Rule 2: a marker counts if the card names it. The others were left by a kill, or are about to be deleted.
+Rule 3: while a list is read, a session may get another marker, in a part that was read before. Then the card names a
+marker that was not met, and its old place counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from treering.format.paths import (
+    DAY_MS,
+    LATEST,
+    NAMESPACES,
+    Marker,
+    latest_key,
+    marker_key,
+    parse_marker,
+    recent_complete,
+    recent_folder,
+)
+from treering.ids import now_ms, time_text
+from treering.journal.marker import MARKED_MS_MAX
+from treering.session.upkeep import CARD_LAG_MS_MAX
+from treering.storage.requests import LIST_KEYS_MAX, Answer, Entry, Found, Get, List, Listed, Put, Steps, Written
+from treering.storage.run import ask, checked
+from treering.store import catalogue
+from treering.store.catalogue import CARDS_AT_ONCE_MAX, Listing, Read, Sessions, read_listed, with_logs
+from treering.store.info import SessionInfo, Wanted
+from treering.store.inventory import prefixes
+
+LAG_MS_MAX = MARKED_MS_MAX + CARD_LAG_MS_MAX
+"""A marker is written with a card, and a card is written so long after a record at most."""
+_DISK_KEYS = 64  # of the first LIST; on a disk each costs a system call, and few are shown
+_LISTS_AT_ONCE = 64  # S3 clients keep about as many connections
+_cursor = re.compile(r"([0-9]+)-([0-9]+)-(.+)")
+
+
+class Marked(NamedTuple):
+    """A marker in a list, and the card to read for it."""
+
+    marker: Marker
+    session: str
+    """The encoded name."""
+    listing: Listing
+
+    def active_ms_max(self, *, exact: bool) -> int:
+        """When the session may have been active last; `exact`: its log was asked."""
+        if exact:
+            return self.listing.active_ms
+        return min(self.listing.active_ms, (self.marker.day + 1) * DAY_MS) + LAG_MS_MAX
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sorts the markers of a day, those of the most recently active sessions first.
+
+        A log that is younger than the marker allows was left by a kill. It counts as no younger: else it might stand on
+        a page that was shown before it was asked.
+        """
+        active_ms = min(self.listing.active_ms, self.listing.card.modified_ms + LAG_MS_MAX)
+        return -active_ms, self.listing.card.key
+
+
+class _Cursor(NamedTuple):
+    """Where the page before ended."""
+
+    day: int
+    order: tuple[int, str]
+
+    @classmethod
+    def at(cls, marked: Marked) -> _Cursor:
+        """Return the place of a marker."""
+        return cls(marked.marker.day, marked.order)
+
+    @classmethod
+    def of(cls, text: str) -> _Cursor | None:
+        """Parse a cursor; None for one of a list of cards."""
+        match = _cursor.fullmatch(text)
+        return cls(int(match[1]), (-int(match[2]), match[3])) if match else None
+
+    @property
+    def text(self) -> str:
+        return f"{self.day}-{-self.order[0]}-{self.order[1]}"
+
+
+def list_page(
+    prefix: str, *, appends: bool, limit: int, after: str | None, wanted: Wanted, below: bool = False
+) -> Steps[Sessions]:
+    """Read the cards of one page.
+
+    Args:
+        prefix: The namespace, empty or ending in `/`.
+        appends: As in `SessionKeys`.
+        limit: The maximum number of rows.
+        after: The end of the page before.
+        wanted: Selects rows.
+        below: Include the namespaces below.
+    """
+    cursor = _Cursor.of(after) if after is not None else None
+    walk = None
+    if after is None or cursor is not None:
+        walk = yield from _begin(prefix, appends=appends, cursor=cursor, wanted=wanted, below=below)
+    if walk is None:
+        start = cursor.order[1] if cursor is not None else after
+        return (
+            yield from catalogue.list_sessions(
+                prefix, appends=appends, limit=limit, after=start, wanted=wanted.test, below=below
+            )
+        )
+    rows: list[SessionInfo] = []
+    end = cursor
+    while len(rows) < limit and (part := (yield from walk.take(_count(wanted, limit - len(rows))))):
+        found = yield from walk.read(part)
+        left = limit - len(rows)
+        rows += [row for _, row in found[:left]]
+        end = _Cursor.at(found[left - 1][0] if len(found) >= left else part[-1])
+    more = walk.has_more or (end is not None and end != walk.cursor)
+    return Sessions(rows=tuple(rows), after=end.text if more and end is not None else None)
+
+
+def _count(wanted: Wanted, left: int) -> int:
+    """How many cards to read at once: only a status is not told by markers."""
+    return CARDS_AT_ONCE_MAX if wanted.status is not None else min(CARDS_AT_ONCE_MAX, left)
+
+
+def newest(prefix: str, *, appends: bool, wanted: Wanted, below: bool = False) -> Steps[SessionInfo | None]:
+    """The session that was active last; see `catalogue.newest`."""
+    walk = yield from _begin(prefix, appends=appends, cursor=None, wanted=wanted, below=below)
+    if walk is None:
+        return (yield from catalogue.newest(prefix, appends=appends, wanted=wanted.test, below=below))
+    found: SessionInfo | None = None
+    count = 1
+    while part := (yield from walk.take(count)):
+        if found is not None and part[0].active_ms_max(exact=appends) <= found.updated_ms:
+            break
+        rows = [row for _, row in (yield from walk.read(part)) if not row.warning]
+        found = max([*([found] if found else []), *rows], key=lambda row: row.updated_ms, default=None)
+        count = min(2 * count, CARDS_AT_ONCE_MAX)
+    return found
+
+
+def begin_complete() -> Steps[None]:
+    """Let a new store say that each of its sessions has a marker, unless it has sessions already."""
+    answers = yield (List(LATEST, limit=1), List(NAMESPACES, limit=1))
+    if not any(checked(answer, Listed).entries for answer in answers):
+        yield from put_complete("")
+
+
+def is_complete(prefix: str) -> Steps[bool]:
+    """Whether each session of a namespace has a marker."""
+    answers = yield _complete_gets(prefix)
+    return _says_complete(answers)
+
+
+def put_complete(prefix: str) -> Steps[None]:
+    """Say that each session of a namespace, and of those below it, has a marker."""
+    fact = f'{{"since":"{time_text(now_ms())}"}}\n'
+    yield from ask(Put(recent_complete(prefix), fact.encode()), Written)
+
+
+def _begin(prefix: str, *, appends: bool, cursor: _Cursor | None, wanted: Wanted, below: bool) -> Steps[_Walk | None]:
+    """Begin to list markers; None if they are not to be trusted (rule 1)."""
+    parts = (yield from prefixes(prefix, appends=appends)) if below else [prefix]
+    days = _Days(parts, start=cursor.day if cursor is not None else None, on_disk=appends)
+    asked = _complete_gets(prefix)
+    first = days.requests()
+    answers = yield (*asked, *first)
+    if not _says_complete(answers[: len(asked)]):
+        return None
+    days.take(first, answers[len(asked) :])
+    return _Walk(days, cursor=cursor, wanted=wanted, on_disk=appends)
+
+
+def _complete_gets(prefix: str) -> tuple[Get, ...]:
+    """Ask a namespace, and those around it."""
+    names = prefix.split("/")[:-1]
+    around = ["".join(f"{name}/" for name in names[:count]) for count in range(0, len(names) + 1, 2)]
+    return tuple(Get(recent_complete(each)) for each in around)
+
+
+def _says_complete(answers: Sequence[Answer]) -> bool:
+    """Whether one of them says so; whoever may not ask, or gets no answer, lists cards."""
+    return any(isinstance(answer, Found) for answer in answers)
+
+
+class _Folder:
+    """What was listed of the markers of a namespace."""
+
+    def __init__(self, prefix: str, start: int | None) -> None:
+        self.prefix = prefix
+        self.reached = recent_folder(prefix, start) if start is not None else ""
+        """All keys up to this one were listed."""
+        self.more = True
+        self.found: deque[Marked] = deque()
+
+
+class _Days:
+    """Lists markers of some namespaces, day by day, the newest first.
+
+    Args:
+        parts: The prefixes of the namespaces.
+        start: The day to begin with.
+        on_disk: Few keys at once.
+    """
+
+    def __init__(self, parts: Sequence[str], *, start: int | None, on_disk: bool) -> None:
+        self._folders = {prefix: _Folder(prefix, start) for prefix in parts}
+        self._limit = _DISK_KEYS if on_disk else LIST_KEYS_MAX
+        self.start = start
+        self.met: set[str] = set()
+        """The keys of all markers that were listed."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be another day."""
+        return any(folder.found or folder.more for folder in self._folders.values())
+
+    def next(self) -> Steps[list[Marked]]:
+        """The markers of the next day; empty after the last one."""
+        while requests := self.requests():
+            self.take(requests, (yield requests))
+        day = self._day()
+        return [marked for folder in self._folders.values() for marked in self._taken(folder, day)]
+
+    def _day(self) -> int:
+        return max((folder.found[0].marker.day for folder in self._folders.values() if folder.found), default=-1)
+
+    def _taken(self, folder: _Folder, day: int) -> list[Marked]:
+        taken = []
+        while folder.found and folder.found[0].marker.day == day:
+            taken.append(folder.found.popleft())
+        return taken
+
+    def requests(self) -> tuple[List, ...]:
+        """The LISTs without which the next day is not known as a whole."""
+        day = self._day()
+        return tuple(
+            List(recent_folder(folder.prefix), after=folder.reached, limit=self._limit)
+            for folder in self._folders.values()
+            if folder.more and (not folder.found or folder.found[-1].marker.day >= day)
+        )[:_LISTS_AT_ONCE]
+
+    def take(self, requests: Sequence[List], answers: Sequence[Answer]) -> None:
+        """Take the answers to `requests`."""
+        folders = {recent_folder(prefix): folder for prefix, folder in self._folders.items()}
+        for request, answer in zip(requests, answers, strict=True):
+            listed, folder = checked(answer, Listed), folders[request.prefix]
+            folder.more = listed.more
+            self._limit = min(4 * self._limit, LIST_KEYS_MAX)
+            for entry in listed.entries:
+                folder.reached = entry.key
+                if (parsed := parse_marker(entry.key, folder.prefix)) is not None:
+                    session, marker = parsed
+                    card = Entry(latest_key(folder.prefix, session), 0, entry.modified_ms)
+                    folder.found.append(Marked(marker, session, Listing(card, folder.prefix)))
+                    self.met.add(entry.key)
+
+    def has_passed(self, prefix: str, key: str) -> bool:
+        """Whether a marker that was not met will not be met: it was put where the list had been read already."""
+        folder = self._folders[prefix]
+        behind_start = self.start is None or key > recent_folder(prefix, self.start)
+        return behind_start and (not folder.more or key <= folder.reached)
+
+
+class _Walk:
+    """Goes through sessions in the order of their activity."""
+
+    def __init__(self, days: _Days, *, cursor: _Cursor | None, wanted: Wanted, on_disk: bool) -> None:
+        self._days = days
+        self._after = cursor
+        self._wanted = wanted
+        self._on_disk = on_disk
+        self._waiting: list[Marked] = []
+        """Markers of this day in the order of the store; logs may change it."""
+        self._ready: list[Marked] = []
+        """Markers of this day in their order."""
+        self._shown: set[tuple[str, str]] = set()
+        self.cursor = cursor
+        """Where it stands."""
+
+    @property
+    def has_more(self) -> bool:
+        """Whether there may be another session."""
+        return bool(self._ready or self._waiting) or self._days.has_more
+
+    def take(self, count: int) -> Steps[list[Marked]]:
+        """The next ones, `count` at most; none after the last one."""
+        part: list[Marked] = []
+        while len(part) < count:
+            yield from self._make_ready(count - len(part))
+            part, self._ready = part + self._ready[: count - len(part)], self._ready[count - len(part) :]
+            if len(part) < count and not self._ready and not self._waiting:
+                found = yield from self._days.next()
+                if not found:
+                    break
+                self._waiting = sorted(filter(self._may_show, found), key=lambda marked: marked.order)
+        if part:
+            self.cursor = _Cursor.at(part[-1])
+        return part
+
+    def _may_show(self, marked: Marked) -> bool:
+        is_behind = self._after is None or (-marked.marker.day, marked.order) > (-self._after.day, self._after.order)
+        return (is_behind or self._on_disk) and self._wanted.may_fit(marked.marker)
+
+    def _make_ready(self, count: int) -> Steps[None]:
+        """Sort as many as are asked for. On a disk, logs are read until no other one can come before them."""
+        if not self._on_disk:
+            self._ready, self._waiting = self._ready + self._waiting, []
+        while self._waiting and not self._is_sorted(count):
+            part, self._waiting = self._waiting[:count], self._waiting[count:]
+            listings = yield from with_logs([marked.listing for marked in part])
+            read = [marked._replace(listing=each) for marked, each in zip(part, listings, strict=True)]
+            if (after := self._after) is not None:
+                read = [each for each in read if (-each.marker.day, each.order) > (-after.day, after.order)]
+            self._ready = sorted([*self._ready, *read], key=lambda marked: marked.order)
+
+    def _is_sorted(self, count: int) -> bool:
+        if len(self._ready) < count:
+            return False
+        return -self._ready[count - 1].order[0] > self._waiting[0].listing.card.modified_ms + LAG_MS_MAX
+
+    def read(self, part: Sequence[Marked]) -> Steps[list[tuple[Marked, SessionInfo]]]:
+        """The rows of those that count and are wanted."""
+        rows: list[tuple[Marked, SessionInfo]] = []
+        for marked, read in zip(part, (yield from read_listed([each.listing for each in part])), strict=True):
+            if read is not None and self._counts(marked, read):
+                self._shown.add((marked.listing.prefix, marked.session))
+                if read.info.warning or self._wanted.fits(read.info):
+                    rows.append((marked, read.info))
+        return rows
+
+    def _counts(self, marked: Marked, read: Read) -> bool:
+        """Whether this is the place of a session in the list (rules 2 and 3)."""
+        prefix = marked.listing.prefix
+        if (prefix, marked.session) in self._shown:
+            return False
+        if not read.marker or read.marker == marked.marker.text:  # rule: count-what-is-named
+            return True
+        key = marker_key(prefix, marked.session, read.marker)
+        return key not in self._days.met and self._days.has_passed(prefix, key)  # rule: count-what-moved

@@ -1,0 +1,569 @@
+"""Lists by markers show what a look at every card shows, for the requests of the days that they show."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.session.at_rest import KilledDriver, KilledError
+from tests.session.backends import kill
+from tests.session.faults import OneFault
+
+import treering
+from treering.api.store import Store
+from treering.errors import UnavailableError
+from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder
+from treering.format.register import Card, encode_latest
+from treering.ids import now_ms
+from treering.journal.marker import MARKED_MS_MAX
+from treering.journal.register import LatestRegister
+from treering.session import creation, upkeep
+from treering.storage.counting import CountingDriver
+from treering.storage.faulty import Fault, FaultyDriver
+from treering.storage.local import LocalDriver
+from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Delete, Driver, Get, List, Put, Request
+from treering.storage.run import list_all, run
+from treering.store import recent
+from treering.store.place import Place
+
+PROJECTS = ("", "shop", "travel")
+FOLDERS = ("", "/shop", "/elsewhere")
+
+
+class Clock:
+    """A clock that tests set."""
+
+    def __init__(self) -> None:
+        self.ahead_ms = 0
+
+    def __call__(self) -> int:
+        return now_ms() + self.ahead_ms
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The clock of all writers."""
+    made = Clock()
+    monkeypatch.setattr(upkeep, "now_ms", made)
+    monkeypatch.setattr(creation, "now_ms", made)
+    return made
+
+
+def marker_keys(driver: Driver, prefix: str = "") -> list[str]:
+    """The keys of all markers of a namespace."""
+    return [entry.key for entry in run(list_all(recent_folder(prefix)), driver) if parse_marker(entry.key, prefix)]
+
+
+def card_of(driver: Driver, session: str) -> Card:
+    """The card of a session."""
+    there = run(LatestRegister(SessionKeys("", session, driver.appends)).read(), driver)
+    assert there.value is not None
+    return there.value.card
+
+
+def say(store: Store, session: str, text: str = "hello", **options: str) -> None:
+    """Record a message."""
+    with store.session(session, **options) as opened:  # type: ignore[arg-type]
+        opened.append(text)
+
+
+def all_pages(store: Store, limit: int, **wanted: str) -> list[str]:
+    """The sessions of all pages."""
+    shown, after = [], None
+    while True:
+        page = store.sessions(limit=limit, after=after, **wanted)  # type: ignore[arg-type]
+        shown += [row.id for row in page.rows]
+        if (after := page.after) is None:
+            return shown
+
+
+def fill(driver: Driver, count: int, *, a_day: int) -> None:
+    """Store so many sessions, so many of them a day, every tenth of the project `tenth`."""
+    with Store(Place(driver)).session("first") as session:
+        session.append("x")
+    latest = run(LatestRegister(SessionKeys("", "first", driver.appends)).read(), driver).value
+    assert latest is not None
+    today = now_ms() - DAY_MS
+    for number in range(count - 1):
+        project = "tenth" if number % 10 == 0 else "other"
+        marker = Marker.of(today - number // a_day * DAY_MS, project, "", f"{number:012x}").text
+        keys = SessionKeys("", f"s{number:06}", driver.appends)
+        card = msgspec.structs.replace(latest.card, session=keys.session, project=project, marker=marker)
+        driver.execute((Put(keys.marker(marker), b""), Put(keys.latest, encode_latest(card, ()), expect=None)))
+
+
+# requests
+
+
+@pytest.mark.parametrize(("count", "a_day", "lists"), [(1000, 100, 1), (5000, 50, 1), (5000, 1000, 2)])
+def test_a_page_of_20_costs_20_small_reads_and_the_list_of_its_day(count: int, a_day: int, lists: int) -> None:
+    """However many sessions there are; the next page lists its own days only, and so does one of a project."""
+    driver = CountingDriver(MemoryDriver(), keep=True)
+    fill(driver, count, a_day=a_day)
+    store = Store(Place(driver))
+    driver.reset()
+    page = store.sessions(limit=20)
+    assert len(page.rows) == 20
+    assert driver.counts == {"List": lists, "Get": 20 + 1}
+    assert driver.batches == 1 + lists
+    driver.reset()
+    second = store.sessions(limit=20, after=page.after)
+    assert not {row.id for row in page.rows} & {row.id for row in second.rows}
+    assert driver.counts == {"List": lists, "Get": 20 + 1}
+    driver.reset()
+    assert {row.project for row in store.sessions(project="tenth", limit=20).rows} == {"tenth"}
+    assert driver.counts["Get"] == 20 + 1
+    assert driver.counts["List"] <= 2
+    driver.reset()
+    assert store.recent(project="tenth") is not None
+    assert driver.counts["List"] <= 2
+
+
+def test_a_later_page_does_not_list_the_days_before_it() -> None:
+    """It begins with the day in which the page before ended."""
+    driver = CountingDriver(MemoryDriver(), keep=True)
+    fill(driver, 3000, a_day=1000)
+    store, after, asked = Store(Place(driver)), None, list[str]()
+    for _ in range(75):
+        page = store.sessions(limit=20, after=after)
+        after = page.after
+    driver.reset()
+    page = store.sessions(limit=20, after=after)
+    asked = [request.after for request in driver.requests if isinstance(request, List)]
+    assert asked[0].startswith(recent_folder("", now_ms() // DAY_MS - 2)[:-1])
+    assert driver.counts["Get"] == 21
+
+
+def test_appends_write_a_marker_every_ten_minutes_at_most(clock: Clock) -> None:
+    """Together with the card that is due anyway; all others cost what they cost before."""
+    driver = CountingDriver(MemoryDriver(), keep=True)
+    with Store(Place(driver)).session("s") as session:
+        session.append("one")
+        driver.reset()
+        for _ in range(4 * 15):
+            clock.ahead_ms += 15_000
+            session.append("more")
+        marked = [request for request in driver.requests if isinstance(request, Put) and "recent/" in request.key]
+        assert len(marked) == 1
+        assert len(marker_keys(driver)) == 1
+        assert driver.counts["Put"] <= 1.5 * 60
+        assert not driver.counts["Delete"]
+        clock.ahead_ms += DAY_MS
+        driver.reset()
+        session.append("the next day")
+        assert driver.counts == {"Put": 3, "Delete": 1}
+    assert len(marker_keys(driver)) == 1
+
+
+# the same as by cards
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lists_by_markers_show_what_lists_by_cards_show(clock: Clock, seed: int) -> None:
+    """Random sessions are written, moved, deleted, made again and killed, by random clocks; by cards means all."""
+    rng = random.Random(seed)
+    memory = MemoryDriver()
+    for _ in range(60):
+        clock.ahead_ms = rng.choice((0, 0, 0, -DAY_MS, 40 * DAY_MS, rng.randrange(3 * DAY_MS)))
+        _do_something(rng, memory, f"s{rng.randrange(9)}")
+        if rng.random() < 0.2:
+            _compare(rng, memory)
+    _compare(rng, memory)
+    assert not [found for _, found in Store(Place(memory)).verify_all() if "unmarked" in [each.kind for each in found]]
+    Store(Place(memory)).reindex()
+    _compare(rng, memory)
+    living = [row.id for row in Store(Place(memory)).each_session()]
+    assert len(marker_keys(memory)) == len(living)
+
+
+def _do_something(rng: random.Random, memory: MemoryDriver, name: str) -> None:
+    driver: Driver = KilledDriver(memory, rng.randrange(1, 14)) if rng.random() < 0.4 else memory
+    store = Store(Place(driver))
+    with contextlib.suppress(KilledError):
+        match rng.randrange(6):
+            case 0:
+                store.delete(name, missing_ok=True)
+            case 1:
+                with store.session(name) as session:
+                    session.append("hello")
+                    session.move(project=rng.choice(PROJECTS), cwd=rng.choice(FOLDERS))
+            case 2:
+                store.purge(older_than=timedelta(0))
+            case 3:
+                with store.session(name) as session:
+                    session.set_status(rng.choice(("", "done")))
+            case _:
+                say(store, name, project=rng.choice(PROJECTS), cwd=rng.choice(FOLDERS))
+
+
+def _compare(rng: random.Random, memory: MemoryDriver) -> None:
+    store, every = Store(Place(memory)), list(Store(Place(memory)).each_session())
+    assert sorted(all_pages(store, rng.choice((1, 2, 100)))) == sorted(row.id for row in every)
+    for project in PROJECTS:
+        expected = sorted(row.id for row in every if row.project == project)
+        assert sorted(all_pages(store, 2, project=project)) == expected
+        found = store.recent(project=project)
+        assert (found is not None) == bool(expected)
+    for folder in FOLDERS[1:]:
+        assert sorted(all_pages(store, 2, cwd=folder)) == sorted(row.id for row in every if row.cwd == folder)
+    done = sorted(row.id for row in every if row.status == "done")
+    assert sorted(all_pages(store, 3, status="done")) == done
+
+
+def test_the_order_is_that_of_activity(clock: Clock) -> None:
+    """Day by day, and within a day."""
+    store = Store(Place(MemoryDriver()))
+    for ahead, name in [(0, "a"), (DAY_MS, "b"), (0, "c"), (2 * DAY_MS, "d")]:
+        clock.ahead_ms = ahead
+        say(store, name)
+    assert all_pages(store, 1) == all_pages(store, 10) == ["d", "b", "c", "a"]
+
+
+# what kills and others leave
+
+
+def stray(driver: Driver, session: str, *, days: int, project: str = "") -> str:
+    """Leave a marker that no session names, of so many days from now."""
+    key = SessionKeys("", session, driver.appends).marker(
+        Marker.of(now_ms() + days * DAY_MS, project, "", "0123456789ab").text
+    )
+    driver.execute((Put(key, b""),))
+    return key
+
+
+@pytest.mark.parametrize("days", [-3, 0, 3])
+def test_a_marker_that_the_card_does_not_name_moves_nothing(clock: Clock, days: int) -> None:
+    """Of another life, or of a writer that was killed before it named it: the session stays where it is."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for ahead, name in [(0, "old"), (DAY_MS, "middle"), (2 * DAY_MS, "new")]:
+        clock.ahead_ms = ahead
+        say(store, name)
+    for name in ("old", "middle", "new", "never"):
+        stray(memory, name, days=days)
+    assert all_pages(store, 1) == all_pages(store, 10) == ["new", "middle", "old"]
+    found = store.recent()
+    assert found is not None
+    assert found.id == "new"
+
+
+def test_a_session_that_is_made_again_has_the_marker_of_its_new_life() -> None:
+    """Deleting removes the marker; purging, too, what a killed deletion left."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    say(store, "s", project="shop")
+    before = marker_keys(memory)
+    store.delete("s")
+    assert not marker_keys(memory)
+    memory.execute((Put(before[0], b""),))  # a delayed write
+    assert store.sessions().rows == ()
+    say(store, "s", project="travel")
+    assert [row.project for row in store.sessions().rows] == ["travel"]
+    assert store.sessions(project="shop").rows == ()
+    store.delete("s")
+    memory.execute((Put(before[0], b""),))
+    store.purge()
+    left = [entry.key for entry in run(list_all(""), memory) if entry.key != before[0]]
+    assert left == ["recent.json", "treering.json"]
+
+
+@pytest.mark.parametrize("requests", range(14))
+def test_killed_anywhere_a_new_session_is_found_or_does_not_exist(requests: int) -> None:
+    """Never does it exist and is not listed."""
+    memory = MemoryDriver()
+    say(Store(Place(memory)), "other")
+    store = Store(Place(KilledDriver(memory, requests)))
+    with contextlib.suppress(KilledError):
+        say(store, "s")
+    fresh = Store(Place(memory))
+    listed = {row.id for row in fresh.sessions().rows}
+    assert listed == {row.id for row in fresh.each_session()}
+    try:
+        fresh.view("s")
+    except treering.NotFoundError:
+        assert listed == {"other"}
+    else:
+        assert listed == {"other", "s"}
+
+
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+def test_a_creation_fails_with_its_marker(fault: Fault) -> None:
+    """And nothing of the session is stored."""
+    plan, memory = OneFault(), MemoryDriver()
+    store = Store(Place(FaultyDriver(memory, plan)))
+    say(store, "other")
+    plan.arm(fault, lambda request: isinstance(request, Put) and request.key.startswith("recent/"))
+    session = store.session("s")
+    with pytest.raises(UnavailableError):
+        session.append("hello")
+    kill(session)
+    assert [row.id for row in Store(Place(memory)).each_session()] == ["other"]
+
+
+def test_a_session_that_gets_another_marker_while_a_list_is_read_is_not_passed_over(clock: Clock) -> None:
+    """It moves from a day that was not read yet to one that was."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for name in ("a", "b"):
+        say(store, name)
+
+    class Moving(CountingDriver):
+        """Lets a session be active between the list and the cards."""
+
+        def execute(self, batch):  # type: ignore[no-untyped-def]
+            if any(isinstance(request, Get) and request.key.startswith("latest/") for request in batch):
+                clock.ahead_ms = DAY_MS
+                say(store, "a")
+            return super().execute(batch)
+
+    assert sorted(row.id for row in Store(Place(Moving(memory))).sessions().rows) == ["a", "b"]
+
+
+def test_a_clock_that_went_wrong_is_forgotten_with_the_next_record(clock: Clock) -> None:
+    """A session of the year 2100 stands first until somebody records in it whose clock is right."""
+    store = Store(Place(MemoryDriver()))
+    clock.ahead_ms = 75 * 365 * DAY_MS
+    say(store, "future")
+    clock.ahead_ms = 0
+    say(store, "now")
+    assert all_pages(store, 10) == ["future", "now"]
+    say(store, "future")
+    clock.ahead_ms = DAY_MS
+    say(store, "now")
+    assert all_pages(store, 10) == ["now", "future"]
+
+
+def test_a_marker_says_nothing_of_a_project_that_was_erased() -> None:
+    """Not even the few digits that tell it from others."""
+    memory = MemoryDriver()
+    with Store(Place(memory)).session("s") as session:
+        session.append("hello")
+        session.move(project="secret", cwd="/secret")
+        (note,) = session.notes(kind="place")
+        (before,) = marker_keys(memory)
+        session.erase(note.id)
+    (after,) = marker_keys(memory)
+    assert card_of(memory, "s").project == ""
+    assert before.rpartition("=.")[2].rpartition(".")[0] != "."
+    assert after.rpartition("=.")[2].rpartition(".")[0] == "."
+
+
+# stores of earlier versions, and what is brought in by hand
+
+
+def forget_markers(driver: Driver, *sessions: str) -> None:
+    """Let these sessions be such as an earlier version made."""
+    for session in sessions:
+        keys = SessionKeys("", session, driver.appends)
+        there = run(LatestRegister(keys).read(), driver)
+        assert there.value is not None
+        driver.execute((Delete((keys.marker(there.value.card.marker),)),))
+        card = msgspec.structs.replace(there.value.card, marker="", marked=0)
+        driver.execute((Put(keys.latest, encode_latest(card, there.value.lines), expect=there.version),))
+
+
+def test_a_store_that_does_not_say_that_markers_are_complete_lists_all_cards() -> None:
+    """One by an earlier version; `reindex` lets it say so."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    names = [f"s{number}" for number in range(5)]
+    for name in names:
+        say(store, name, project="shop")
+    memory.execute((Delete(("recent.json",)),))
+    forget_markers(memory, *names[:3])
+    assert sorted(all_pages(store, 2)) == names
+    done = store.reindex()
+    assert (done.sessions, done.marked, done.removed) == (5, 3, 0)
+    assert sorted(all_pages(store, 2)) == names
+    counting = CountingDriver(memory)
+    assert len(Store(Place(counting)).sessions(project="shop", limit=2).rows) == 2
+    assert counting.counts == {"List": 1, "Get": 3}
+    assert (store.reindex().marked, store.reindex().removed) == (0, 0)
+
+
+def test_a_new_store_with_sessions_in_it_does_not_say_that_markers_are_complete() -> None:
+    """They were copied there by hand, without their markers."""
+    memory, other = MemoryDriver(), MemoryDriver()
+    say(Store(Place(memory)), "s")
+    for entry in run(list_all(""), memory):
+        if not entry.key.startswith(("recent", "treering.json")):
+            (found,) = memory.execute((Get(entry.key),))
+            other.execute((Put(entry.key, found.data),))  # type: ignore[union-attr]
+    say(Store(Place(other)), "new")
+    assert [row.id for row in Store(Place(other)).sessions().rows] == ["new", "s"]
+
+
+def test_what_was_copied_by_hand_is_told_by_verify_and_found_by_reindex() -> None:
+    """Until then only lists lack it."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for name in ("a", "b", "c"):
+        say(store, name)
+    (gone,) = [key for key in marker_keys(memory) if "/a=" in key]
+    memory.execute((Delete((gone,)),))
+    forget_markers(memory, "b")
+    kept = stray(memory, "c", days=0)
+    found = {name: [(each.kind, each.severity) for each in findings] for name, findings in store.verify_all()}
+    assert found == {"a": [("unmarked", "oddity")], "b": [("unmarked", "oddity")], "c": [("stray", "oddity")]}
+    assert [row.id for row in store.sessions().rows] == ["c"]
+    assert sorted(row.id for row in store.each_session()) == ["a", "b", "c"]
+    done = store.reindex()
+    assert (done.sessions, done.marked, done.removed) == (3, 2, 1)
+    assert kept not in marker_keys(memory)
+    assert sorted(all_pages(store, 2)) == ["a", "b", "c"]
+    assert not any(findings for _, findings in store.verify_all())
+
+
+def test_a_marker_of_a_deleted_session_is_told_and_removed() -> None:
+    """Left by a write that took effect late."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    say(store, "s")
+    store.delete("s")
+    key = stray(memory, "s", days=0)
+    assert [(name, [each.kind for each in found]) for name, found in store.verify_all()] == [("s", ["stray"])]
+    assert store.reindex().removed == 1
+    assert key not in marker_keys(memory)
+    assert not list(store.verify_all())
+
+
+def test_a_damaged_card_is_a_row_by_markers_as_well() -> None:
+    """With a warning; also if it has lost its marker, once somebody reindexed."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    for name in ("a", "b"):
+        say(store, name)
+    (found,) = memory.execute((Get("latest/a.jsonl.zst"),))
+    memory.execute((Put("latest/a.jsonl.zst", b"damaged", expect=found.version),))  # type: ignore[union-attr]
+    assert sorted((row.id, bool(row.warning)) for row in store.sessions().rows) == [("a", True), ("b", False)]
+    (gone,) = [key for key in marker_keys(memory) if "/a=" in key]
+    memory.execute((Delete((gone,)),))
+    assert store.reindex().marked == 1
+    assert sorted((row.id, bool(row.warning)) for row in store.sessions().rows) == [("a", True), ("b", False)]
+
+
+def test_a_reindex_does_not_remove_what_a_writer_is_about_to_name(clock: Clock) -> None:
+    """The writer is refused, and its next try has a marker of its own."""
+    memory = MemoryDriver()
+    with Store(Place(memory)).session("s") as first:
+        first.append("one")
+
+    class Between(CountingDriver):
+        """Reindexes between a marker and the card that names it."""
+
+        armed = False
+
+        def execute(self, batch):  # type: ignore[no-untyped-def]
+            if self.armed and any(_writes_card(request) for request in batch):
+                self.armed = False
+                Store(Place(memory)).reindex()
+            return super().execute(batch)
+
+    between = Between(memory)
+    session = Store(Place(between)).session("s")
+    clock.ahead_ms = DAY_MS
+    between.armed = True
+    session.append("two")
+    assert not between.armed
+    session.append("three")
+    session.close()
+    assert [row.id for row in Store(Place(memory)).sessions().rows] == ["s"]
+    assert not any(findings for _, findings in Store(Place(memory)).verify_all())
+
+
+def _writes_card(request: Request) -> bool:
+    return isinstance(request, Put) and request.key.startswith("latest/")
+
+
+def test_namespaces_have_markers_of_their_own() -> None:
+    """The store says for all of them that they are complete; a reindex of one says so for what is in it."""
+    memory = MemoryDriver()
+    store = Store(Place(memory))
+    ann = store.namespace("ann")
+    say(ann, "hers")
+    say(ann.namespace("work"), "inner")
+    say(store, "mine")
+    assert sorted(row.id for row in store.sessions(below=True).rows) == ["hers", "inner", "mine"]
+    assert [row.id for row in ann.sessions().rows] == ["hers"]
+    memory.execute((Delete(("recent.json",)),))
+    ann.reindex()
+    for prefix, lists in (("", 2), ("ns/ann/", 1), ("ns/ann/ns/work/", 1)):
+        counting = CountingDriver(memory)
+        assert len(Store(Place(counting, prefix)).sessions().rows) == 1
+        assert counting.counts["List"] == lists
+
+
+def test_a_backup_has_markers_of_its_own() -> None:
+    """So it lists what it holds, also when it is brought up to date, and what was deleted there is gone."""
+    source, target = Store(Place(MemoryDriver())), MemoryDriver()
+    backup = Store(Place(target))
+    for name in ("a", "b"):
+        say(source, name, project="shop")
+    for _ in range(2):
+        source.backup(backup)
+        assert sorted(row.id for row in backup.sessions(project="shop").rows) == ["a", "b"]
+        assert len(marker_keys(target)) == 2
+        say(source, "a", "more")
+    source.delete("b")
+    source.backup(backup, delete=True)
+    assert [row.id for row in backup.sessions().rows] == ["a"]
+    assert len(marker_keys(target)) == 1
+
+
+# on a disk
+
+
+def test_on_a_disk_a_session_that_is_active_between_two_markers_comes_first(tmp_path: Path, clock: Clock) -> None:
+    """Its log says so, however many others there are."""
+    store = Store(Place(LocalDriver(tmp_path)))
+    open_one = store.session("working")
+    open_one.append("begin")
+    for number in range(80):
+        say(store, f"s{number:02}")
+    open_one.append("still here")
+    kill(open_one)
+    assert store.sessions(limit=1).rows[0].id == "working"
+    shown = all_pages(store, 7)
+    assert shown[0] == "working"
+    assert sorted(shown) == sorted(["working", *(f"s{number:02}" for number in range(80))])
+    found = store.recent()
+    assert found is not None
+    assert found.id == "working"
+
+
+def test_on_a_disk_a_log_left_by_a_kill_stands_on_one_page(tmp_path: Path) -> None:
+    """Its marker is of hours ago, and nobody wrote a card behind its last record: out of order, but there."""
+    store = Store(Place(LocalDriver(tmp_path)))
+    names = [f"s{number}" for number in range(9)]
+    now = now_ms() // 1000
+    for number, name in enumerate(names):
+        say(store, name)
+        (marker,) = tmp_path.glob(f"recent/*/{name}=.*")
+        os.utime(marker, (now - 100 * number, now - 100 * number))
+        log = now - 100 * number if number % 2 else now + 5000 + number
+        os.utime(tmp_path / f"sessions/{name}/tail.jsonl", (log, log))
+    for limit in (1, 2, 4, 100):
+        assert sorted(all_pages(store, limit)) == names
+
+
+@pytest.mark.parametrize("look", [Store.sessions, Store.recent])
+def test_lists_write_nothing(look: Callable[[Store], object]) -> None:
+    """Also where strays lie about."""
+    memory = MemoryDriver()
+    say(Store(Place(memory)), "s")
+    stray(memory, "s", days=1)
+    counting = CountingDriver(memory)
+    look(Store(Place(counting)))
+    assert counting.counts.keys() <= {"Get", "List"}
+
+
+def test_ten_minutes_and_a_minute_are_what_a_marker_lags_behind() -> None:
+    """The order on a disk rests on it."""
+    assert recent.LAG_MS_MAX == MARKED_MS_MAX + upkeep.CARD_LAG_MS_MAX
