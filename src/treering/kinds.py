@@ -128,6 +128,8 @@ class Kind(StrEnum):
     """A list needs a limit of at least 1. Correct the call."""
     LINK = "link"
     """A symbolic link is in the place of a file. Replace it by its target."""
+    LOCKED = "locked"
+    """Another process keeps a folder of the store locked: it was stopped, or its disk hangs. Continue or end it."""
     LOOK = "look"
     """The stored reading progress of a file is damaged and ignored. Nothing needs to be done."""
     LOST = "lost"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError
-from treering.storage import local_disk, local_log, rules
+from treering.storage import local_disk, local_lock, local_log, rules
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.requests import (
@@ -30,6 +30,7 @@ from treering.storage.requests import (
     List,
     Listed,
     Put,
+    Request,
     Unchanged,
     Version,
     Written,
@@ -76,6 +77,20 @@ def disk() -> Disk:
 def root(tmp_path: Path) -> Path:
     """Where the store will be; not there yet."""
     return tmp_path / "store"
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys for whose lock somebody had to wait, noted when they begin to."""
+    noted: list[str] = []
+    wait = local_lock.wait_for_lock
+
+    def note(fd: int, key: str) -> None:
+        noted.append(key)
+        wait(fd, key)
+
+    monkeypatch.setattr(local_lock, "wait_for_lock", note)
+    return noted
 
 
 @pytest.fixture
@@ -348,7 +363,7 @@ def test_a_log_replaced_by_another_process_is_noticed(driver: LocalDriver, root:
     assert ask(other, Get(LOG), Found).data == b"head\nd\n"
 
 
-def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, disk: Disk) -> None:
+def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, disk: Disk, waits: list[str]) -> None:
     """Every write to a log waits for an append in progress, also one without a condition."""
     version = start_log(driver)
     others = [
@@ -358,7 +373,7 @@ def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, d
     def interrupt() -> None:
         for other in others:
             other.start()
-        while waiting_for_locks() < len(others) and all(other.is_alive() for other in others):
+        while len(waits) < len(others) and all(other.is_alive() for other in others):
             pass
         assert ask(driver, Get(LOG), Found).data == b"head\n"
 
@@ -366,12 +381,6 @@ def test_nobody_replaces_a_log_in_the_middle_of_an_append(driver: LocalDriver, d
     ask(driver, Append(LOG, b"a\n", version), Written)
     for other in others:
         other.join()
-
-
-def waiting_for_locks() -> int:
-    """Count the threads of this process that wait for a lock on a file."""
-    with open("/proc/locks", encoding="ascii") as table:
-        return sum(words[1] == "->" and words[5] == str(os.getpid()) for line in table if (words := line.split()))
 
 
 def test_a_replaced_log_is_not_kept_open(driver: LocalDriver, root: Path) -> None:
@@ -685,11 +694,35 @@ def test_a_reader_does_not_wait_for_ever(driver: LocalDriver, root: Path, monkey
         fcntl.flock(lock, fcntl.LOCK_EX)
         answer = ask_any(driver, Get(LOG))
     assert isinstance(answer, UnavailableError)
-    assert answer.kind == "busy"
+    assert (answer.kind, f"process {os.getpid()}, which is running" in str(answer)) == ("locked", True)
     assert ask(driver, Get(LOG), Found).data == b"other head\n"
 
 
-def test_a_log_is_replaced_while_a_thread_waits_to_append_to_it(driver: LocalDriver, disk: Disk) -> None:
+@pytest.mark.parametrize("change", ["append", "put", "delete"])
+def test_a_writer_does_not_wait_for_ever(
+    driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """Nothing was written then; and where the system does not tell who has the lock, the error says how to find it."""
+    version = ask(driver, Append(LOG, b"line\n", start_log(driver, LOG)), Written).version
+    changes: dict[str, Request] = {
+        "append": Append(LOG, b"more\n", version),
+        "put": Put(LOG, b"new\n"),
+        "delete": Delete((LOG,)),
+    }
+    monkeypatch.setattr(local_lock, "LOCK_SECONDS_MAX", 0)
+    monkeypatch.setattr(local_lock, "LOCKS_TABLE", root / "none")
+    with (root / "sessions/x/.lock").open("rb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        answer = ask_any(driver, changes[change])
+    assert isinstance(answer, UnavailableError)
+    assert (answer.kind, "lsof" in (answer.remedy or "")) == ("locked", True)
+    assert ask(driver, Get(LOG), Found).data == b"head\nline\n"
+    assert not isinstance(ask_any(driver, changes[change]), UnavailableError)
+
+
+def test_a_log_is_replaced_while_a_thread_waits_to_append_to_it(
+    driver: LocalDriver, disk: Disk, waits: list[str]
+) -> None:
     """Who replaces a log closes it, and must not wait for a thread that waits for the lock it has."""
     version = ask(driver, Append(LOG, b"a\n", start_log(driver, LOG)), Written).version
     answers: list[object] = []
@@ -699,7 +732,7 @@ def test_a_log_is_replaced_while_a_thread_waits_to_append_to_it(driver: LocalDri
 
     def append() -> None:
         appending.start()
-        while not waiting_for_locks() and appending.is_alive():
+        while not waits and appending.is_alive():
             pass
 
     disk.before["x"] = append

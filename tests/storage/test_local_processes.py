@@ -6,12 +6,16 @@ import json
 import os
 import shutil
 import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.session.faults import recorded
 from tests.storage.processes import finish, start
 
-from treering.errors import SessionHeldError
+import treering
+from treering.errors import SessionHeldError, UnavailableError
+from treering.storage import local_lock
 from treering.storage.local import LocalDriver
 from treering.storage.requests import ABSENT, Append, Found, Get, Hold, Put, Written
 from treering.testing.conformance import ask
@@ -90,6 +94,44 @@ for i in range(1_000_000):
     found = ask(driver, Get(LOG), Found)
     assert found.data.decode().splitlines()[1 : len(acknowledged) + 1] == acknowledged
     ask(driver, Append(LOG, b"on\n", found.version), Written)
+
+
+def test_a_stopped_process_is_named_to_who_waits_for_it(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the lock between its write and its sync. Once it goes on, both appends count, each once."""
+    code = """
+import signal, treering
+from treering.storage.local_disk import Sync
+def stop(fd):
+    print("stops", flush=True)
+    os.kill(os.getpid(), signal.SIGSTOP)
+    os.fsync(fd)
+session = treering.open(sys.argv[1]).session("x", shared=True)
+session._driver._logs._sync = Sync(stop, os.fsync)
+session.append("theirs")
+"""
+    with treering.open(root).session("x", shared=True) as session:
+        session.append("first")
+        process = start(code, root)
+        assert process.stdout
+        assert process.stdout.readline() == "stops\n"
+        with monkeypatch.context() as patch:
+            patch.setattr(local_lock, "LOCK_SECONDS_MAX", 0.05)
+            while "stopped" not in (error := refusal(lambda: session.append("ours"))):  # it is about to
+                assert "running" in error
+        assert f"process {process.pid}, which is stopped, keeps the folder locked" in error
+        assert f"kill -CONT {process.pid}" in error
+        process.send_signal(signal.SIGCONT)
+        finish(process)
+        session.append("ours")
+    assert sorted(map(str, recorded(treering.open(root).view("x")))) == ["first", "ours", "theirs"]
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """What is said by the error of a call that the store did not answer."""
+    with pytest.raises(UnavailableError) as told:
+        call()
+    assert told.value.kind == "locked"
+    return f"{told.value} {told.value.remedy}"
 
 
 def test_a_full_disk_leaves_no_torn_line(root: Path) -> None:

@@ -25,6 +25,7 @@ from treering.format.register import Card
 from treering.kinds import Kind
 from treering.search.query import printable, spaced
 from treering.search.walk import Row
+from treering.storage import local_lock
 from treering.storage.requests import Version
 
 SCHEMA_VERSION: Final = 1
@@ -345,7 +346,10 @@ def _alone(path: str) -> Iterator[None]:
     os.makedirs(folder, mode=0o700, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            local_lock.wait_for_lock(lock, path)
         with contextlib.suppress(FileExistsError):  # SQLite would make it readable for other users
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield

@@ -139,6 +139,8 @@ class LocalDriver:
                     return list_folder(self._root, request)
                 case Delete():
                     return self._delete(request)
+        except UnavailableError as error:  # the folder stays locked
+            return error
         except OSError as error:
             return _explain(error, request)
 
@@ -205,7 +207,10 @@ class LocalDriver:
     def _swap(self, folder: int, put: Put, temporary: str, name: str) -> TreeringError | None:
         """Give the temporary file its name if the condition holds; for a log, durably."""
         with local_lock.open_lock(folder) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                local_lock.wait_for_lock(lock.fileno(), put.key)
             if put.expect is not None and (
                 refused := rules.mismatch(put.key, put.expect, self._version(put.key, folder))
             ):
@@ -252,7 +257,10 @@ class LocalDriver:
         except FileNotFoundError:
             return None  # and no lock file is left where nothing is
         with local_lock.open_lock(folder) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                local_lock.wait_for_lock(lock.fileno(), key)
             current = self._version(key, folder)
             if current != ABSENT:
                 if refused := rules.mismatch(key, expect, current):

@@ -6,7 +6,9 @@ Rule 2: the lock file of a folder says in one line, the mark, how far the log th
 its file shows lines whose sync is still under way, and may fail; readers answer with what is marked. A mark is written
 under the lock, after the sync of all that it covers. It names the first line and a length, as the version of a log
 does; a log that replaced another one has another first line.
-Rule 3: a mark is not synced. After a power cut it covers less than is durable, or as much: never more. Where it is
+Rule 3: nobody waits for a lock without end. It is held for one write and its sync; a process that has it for long was
+stopped, or its disk hangs. Whoever waits is told which process that is.
+Rule 4: a mark is not synced. After a power cut it covers less than is durable, or as much: never more. Where it is
 missing, torn, or of another log, the log is synced before it is shown.
 
 `flock` belongs to the open file and not to the process, so a forked child shares the locks of its parent and could keep
@@ -21,17 +23,26 @@ import fcntl
 import os
 import sys
 import threading
+import time
 import weakref
 import zlib
 from collections.abc import Callable
 from io import FileIO
+from pathlib import Path
 from typing import Protocol
 
-from treering.errors import SessionHeldError
+from treering.errors import SessionHeldError, UnavailableError
+from treering.kinds import Kind
 from treering.storage import local_disk
 from treering.storage.requests import ABSENT, Version
 
 LOCK_NAME = ".lock"
+LOCKS_TABLE = Path("/proc/locks")
+# A sync takes milliseconds, and seconds on a disk that others keep busy.
+LOCK_SECONDS_MAX = 30
+# Between two tries, a tenth of the time waited so far: no call of the system waits for a lock and ends on time. Whoever
+# waits for one write hardly loses time so, and fifty processes that wait for each other do not fill the processor.
+_PAUSE_SECONDS_MIN, _PAUSE_SECONDS_MAX = 0.0001, 0.005
 _MARK_BYTES_MAX = 100  # a word, 16 digits, a length, 8 digits, and what is between them
 HOLDER_BYTES_MAX = 4096  # a line about a process is a few hundred bytes
 
@@ -95,6 +106,65 @@ def open_lock_to_read(folder: int) -> FolderLock | None:
             if flags == os.O_RDONLY or error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
                 raise
     return None
+
+
+def wait_for_lock(fd: int, key: str) -> None:
+    """Take a lock that somebody else had when it was tried.
+
+    Args:
+        fd: The open lock file.
+        key: What is to be written, for messages.
+
+    Raises:
+        UnavailableError: Others have had it for `LOCK_SECONDS_MAX`. Nothing was written.
+    """
+    begun, waited = time.monotonic(), 0.0
+    while True:
+        time.sleep(min(max(_PAUSE_SECONDS_MIN, waited / 10), _PAUSE_SECONDS_MAX))
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = time.monotonic() - begun
+            if waited > LOCK_SECONDS_MAX:
+                raise kept_locked(fd, key) from None
+        else:
+            return
+
+
+def kept_locked(fd: int, key: str) -> UnavailableError:
+    """Return the error for a lock that another process has for too long; it names that, where the system tells."""
+    pid = _locked_by(fd)
+    if pid is None:
+        who, remedy = (
+            "another process",
+            "find it with `lsof` on the file .lock beside the object, and let it go on or end it",
+        )
+    else:
+        who = f"process {pid}, which is {'stopped' if _is_stopped(pid) else 'running'},"
+        remedy = f"let it go on (`kill -CONT {pid}`) or end it"
+    return UnavailableError(
+        f"{who} keeps the folder locked", kind=Kind.LOCKED, key=key, remedy=f"{remedy}, then try again"
+    )
+
+
+def _locked_by(fd: int) -> int | None:
+    """The process that has the lock on an open file; None if the system does not tell. Linux does."""
+    found = os.fstat(fd)
+    file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    try:
+        locks = LOCKS_TABLE.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    # Whoever waits for it is listed, too, behind an arrow. A process of another container has the number 0.
+    holders = [int(each[4]) for line in locks if (each := line.split())[1:2] == ["FLOCK"] and each[5] == file]
+    return next((pid for pid in holders if pid > 0), None)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1] in "Tt"
+    except OSError:
+        return False  # it has just ended
 
 
 def try_share_lock(lock: FileIO) -> bool:

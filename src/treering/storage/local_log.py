@@ -102,7 +102,7 @@ class LocalLogs:
                 if answer := _get_marked(get, folder, lock, partly=True):
                     return answer
                 time.sleep(_PAUSE_SECONDS)
-        return UnavailableError("another process keeps the log locked", kind=Kind.BUSY, key=get.key)
+            return local_lock.kept_locked(lock.fileno(), get.key)
 
     def version(self, key: str, folder: int) -> Version:
         """Return the version of a log as readers see it; called under the lock."""
@@ -179,7 +179,10 @@ class LocalLogs:
     def _append_locked(self, log: _Log, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
         try:
-            fcntl.flock(log.lock, fcntl.LOCK_EX)  # in here, since an interrupt may strike as soon as it is taken
+            try:
+                fcntl.flock(log.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # in here: an interrupt may strike at once
+            except BlockingIOError:
+                local_lock.wait_for_lock(log.lock.fileno(), request.key)
             if not log.has_its_name():
                 return None
             if request.key in self._poisoned or os.access(log.marker, os.F_OK):
