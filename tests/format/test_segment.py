@@ -20,6 +20,7 @@ from treering.format.frames import add_check, compress, skippable
 from treering.format.index import SegmentIndex
 from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import RECORD_BYTES_MAX, Record, encode_record, skeleton_of
+from treering.format.salvage import salvage_segment
 from treering.format.segment import (
     FOOTER_GUESS_BYTES,
     FRAME_BYTES,
@@ -475,6 +476,23 @@ def test_budget_of_the_index() -> None:
     assert len(skeletons) == messages * 3 // 2
     assert held < 60_000_000
     assert peak < 100_000_000
+
+
+def test_salvage_needs_no_index() -> None:
+    """Whatever bit behind the frames is flipped, every record is saved; a damaged chunk is told."""
+    lines = dict(enumerate(mixed(), 7))
+    for place in range(SPAN.end, len(SMALL)):
+        bad = SMALL[:place] + bytes([SMALL[place] ^ 16]) + SMALL[place + 1 :]
+        saved = salvage_segment(bad, key="k")
+        assert saved.lines == lines
+        assert not saved.lost
+        assert bool(saved.errors) or not CHUNK.start <= place < CHUNK.end
+    both = bytearray(SMALL)
+    both[SPAN.end - 20] ^= 1
+    saved = salvage_segment(bytes(both), key="k")
+    assert {*saved.lines, *saved.lost} == set(range(7, 12))
+    both[CHUNK.start + 30] ^= 1
+    assert len(salvage_segment(bytes(both), key="k").errors) == 2
 
 
 def test_errors_are_typed() -> None:
