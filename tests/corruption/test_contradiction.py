@@ -44,11 +44,11 @@ def pass_over(monkeypatch: pytest.MonkeyPatch, type_: str) -> None:
     """Let every fold pass over records of this type, as a program would that has a defect there."""
     fold = SessionState.apply
 
-    def apply(self: SessionState, record: Record, line: bytes) -> None:
+    def apply(self: SessionState, record: Record, line: bytes, **known: Any) -> None:
         if record.type == type_:
             self.end += 1
         else:
-            fold(self, record, line)
+            fold(self, record, line, **known)
 
     monkeypatch.setattr(SessionState, "apply", apply)
 

@@ -187,6 +187,43 @@ def test_rows_answer_as_the_index_does(kind: str, seed: int, tmp_path: Path) -> 
     assert asked
 
 
+def test_a_page_takes_two_waits_where_latest_names_the_segments() -> None:
+    """Their ends, which hold the last rows too, and the bodies; nothing is listed."""
+    backend = backend_of("memory", Path())
+    write_long(backend)
+    store, counts = backend.counted()
+    view = store.view("s")
+    before = counts.batches
+    assert len(view.history(limit=20).rows) == 20
+    assert counts.counts == {"Get": 2 + 3 + 1}  # both registers, the ends of three segments, a frame
+    assert counts.batches - before == 2
+
+
+def test_segments_that_latest_names_and_another_writer_merged_are_listed(backend: Backend) -> None:
+    """By a view that read `latest` before: it lists the segments once, and shows the same."""
+    write_long(backend)
+    store, counts = backend.counted()
+    view = store.view("s")
+    with backend.store().session("s", create=False) as session:
+        session.append("more")
+        session.seal()
+        session.optimize(everything=True)
+    assert len(view.history(limit=20).rows) == 20
+    assert counts.counts["List"] == 1
+    assert len(view.history(limit=40).rows) == 40
+    assert counts.counts["List"] == 1
+    assert view.path(limit=1) == view.path()[-1:]
+
+
+def write_long(backend: Backend) -> None:
+    """A session of some segments, closed."""
+    with backend.store().session("s") as session:
+        for number in range(3):
+            session.append(*[f"{number}.{each}" for each in range(50)])
+            session.seal()
+        session.append("last")
+
+
 ODD: dict[str, list[Draft]] = {
     "orphan": [user("a", id="a", parent="nowhere"), user("b", id="b", parent="a")],
     "two orphans of one parent": [user("a", id="a", parent="nowhere"), user("b", id="b", parent="nowhere")],

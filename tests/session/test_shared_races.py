@@ -25,7 +25,7 @@ from treering.session.writer import Writer
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Get, List, Steps
+from treering.storage.requests import Answer, Get, Steps
 from treering.storage.run import run
 from treering.store.place import Place
 from treering.transcript.node import user
@@ -304,7 +304,9 @@ def test_a_view_is_of_the_moment_of_its_registers_though_the_head_moves_on_meanw
         session.commit(["b"], state={"x": 2})
         session.append("c")
 
-    meeting.before(lambda request: isinstance(request, List) and next(looks, False), goes_on)
+    meeting.before(
+        lambda request: isinstance(request, Get) and "/segments/" in request.key and next(looks, False), goes_on
+    )
     before = seen(sound.view("s"))
     view = store.view("s")
     assert (says(view), view.state) == (["a"], {"x": 1})

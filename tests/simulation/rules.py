@@ -264,6 +264,12 @@ RULES = (
         condition("self._segments"),
         SESSION,
     ),
+    Rule(
+        "name-once",
+        "Segments that latest names, of which one was gone, are not asked for again.",
+        without(),
+        test="tests/session/test_lookup.py::test_segments_that_latest_names_and_another_writer_merged_are_listed",
+    ),
     Rule("reads-end", "A read ends, whatever the store answers.", always()),
     Rule("look-at-same-life", "Whoever looks again looks at the same life.", never(), seed=1589),
     Rule("read-once", "A position that several segments hold is read once.", without_slice()),

@@ -245,9 +245,14 @@ class SegmentName(NamedTuple):
         return Marks(*match.groups()) if match else Marks()
 
 
+def file_name(key: str) -> str:
+    """Return the last part of a key."""
+    return key.rpartition("/")[2]
+
+
 def parse_segment(key: str) -> SegmentName | None:
     """Parse the key of a segment; None for files that are not segments."""
-    file = key.rpartition("/")[2]
+    file = file_name(key)
     if (match := re.fullmatch(_segment, file)) is None:
         return None
     name = SegmentName(int(match[1]), int(match[2]), int(match[3]), match[4])

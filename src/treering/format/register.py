@@ -49,6 +49,7 @@ REGISTER_BYTES_MAX: Final = 64 * 1024 * 1024
 RESERVE_BYTES: Final = REGISTER_BYTES_MAX // 8
 """Part of that reserved for erasures: their list, and tombstones longer than the payloads they replace."""
 CARD_BYTES_MAX: Final = 8192
+SEGMENTS_NAMED_MAX: Final = 8
 """Most bytes of the compressed card: what a listing reads of each session. An id of 2,000 characters still fits."""
 FIRST_PROMPT_BYTES_MAX: Final = 200
 ROOM_BYTES: Final = REGISTER_BYTES_MAX - RESERVE_BYTES
@@ -131,6 +132,9 @@ class Card(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """The mark of the position `covers`; empty if an older version wrote this."""
     born: int = 0
     """How many records were loaded into segments before the life had a tail."""
+    segments: tuple[str, ...] = ()
+    """File names of segments that held the records below `sealed` when this was written, at most
+    `SEGMENTS_NAMED_MAX`. Empty: not known, or too many. They may have been merged since."""
     dead: bool = False
     lines: int = 0
     """Lines in the body."""

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from treering.format.paths import SegmentName
-from treering.format.register import Card, Latest
+from treering.format.paths import SegmentName, file_name
+from treering.format.register import SEGMENTS_NAMED_MAX, Card, Latest
 from treering.format.segment import build_segment
 from treering.journal import marker
 from treering.journal.register import LatestRegister, Swapped
@@ -39,7 +39,15 @@ class Covered(msgspec.Struct, frozen=True):
 
 
 def cover(
-    view: View, card: Card, lines: Sequence[bytes], *, seal: bool, nonce: str, now_ms: int, again: bool = False
+    view: View,
+    card: Card,
+    lines: Sequence[bytes],
+    *,
+    seal: bool,
+    nonce: str,
+    now_ms: int,
+    again: bool = False,
+    segments: Sequence[str] | None = None,
 ) -> Steps[Covered]:
     """Replace `latest` by one that covers all of `view.tail`.
 
@@ -51,6 +59,8 @@ def cover(
         nonce: Names this write, its segment and its marker; never used again.
         now_ms: The time for the marker, in milliseconds since 1970.
         again: Replace `latest` even if it covers everything already, to change its content.
+        segments: File names of the segments that hold all sealed records, if the caller listed them; by default those
+            that `latest` names.
 
     Raises:
         SessionDeletedError: The session was deleted meanwhile.
@@ -61,9 +71,11 @@ def cover(
         return Covered(view, done=False)
     if view.end == view.covers and not sealing and not again:
         return Covered(view, done=False)
-    sealed = view.sealed
+    sealed, names = view.sealed, tuple(view.latest.card.segments if segments is None else segments)
     if sealing:
-        yield from ask(_segment(view, nonce), Written)  # rule: segment-first
+        put = _segment(view, nonce)
+        yield from ask(put, Written)  # rule: segment-first
+        names = (*names, file_name(put.key)) if names or not sealed else ()
         sealed = view.end
     card = msgspec.structs.replace(
         card,
@@ -75,6 +87,7 @@ def cover(
         covers=view.end,
         sealed=sealed,
         mark=view.mark_at(view.end),
+        segments=names if len(names) <= SEGMENTS_NAMED_MAX else (),
         dead=False,
         write=nonce,
         lines=len(lines),

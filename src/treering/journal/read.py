@@ -11,7 +11,7 @@ Rule 5: records that the tail lists as erased are shown as erased, whatever a se
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -43,7 +43,7 @@ class Segment(msgspec.Struct, frozen=True):
 
     key: str
     size: int
-    """Bytes as stored."""
+    """Bytes as stored; 0 if that is not known."""
     name: SegmentName
 
 
@@ -136,6 +136,12 @@ def list_segments(keys: SessionKeys, life: str) -> Steps[tuple[Segment, ...]]:
     entries = yield from list_all(keys.segments(life))
     found = [segment for entry in entries if (segment := _segment(entry))]
     return tuple(sorted(found, key=lambda segment: (segment.name.first, -segment.name.end, segment.key)))
+
+
+def segments_named(keys: SessionKeys, life: str, names: Iterable[str]) -> list[Segment]:
+    """Segments of one life by their file names; unknown ones are skipped."""
+    found = [(f"{keys.segments(life)}{name}", parse_segment(f"{keys.segments(life)}{name}")) for name in names]
+    return [Segment(key, 0, name) for key, name in found if name is not None]
 
 
 def _segment(entry: Entry) -> Segment | None:
@@ -281,7 +287,7 @@ def _all_skeletons(footer: Footer) -> list[Skeleton]:
 
 def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
     """Read the ends of some segments, in parallel: one GET each, two where the index is large."""
-    wanted = {segment.key: min(FOOTER_GUESS_BYTES, segment.size) for segment in segments}
+    wanted = {segment.key: min(FOOTER_GUESS_BYTES, segment.size or FOOTER_GUESS_BYTES) for segment in segments}
     done: dict[str, Footer] = {}
     while missing := [segment for segment in segments if segment.key not in done]:
         answers = yield tuple(Get(segment.key, start=-wanted[segment.key]) for segment in missing)

@@ -39,6 +39,7 @@ from treering.journal.read import (
     footers,
     list_segments,
     read_frames,
+    segments_named,
     survey,
 )
 from treering.journal.view import View
@@ -160,6 +161,8 @@ class Rows:
         self.view = view
         self._memory = memory
         self._segments: tuple[tuple[int, Segment], ...] = ()
+        self._outdated: tuple[str, ...] = ()
+        """What `latest` said of segments when one of them was gone."""
         self._footers: dict[str, Footer] = {}
         self._tail = _Tail(view)
 
@@ -194,13 +197,16 @@ class Rows:
                 return (yield from ask((yield from self._opened(listed))))
             except _MergedError:
                 self._segments = ()  # rule: look-again-record
+                self._outdated = self.view.latest.card.segments  # rule: name-once
 
     def _listed(self) -> Steps[Sequence[tuple[int, Segment]]]:
         """The segments that hold all rows below the tail's base, each with the first position to be taken from it."""
         if self._segments and self._segments[-1][1].name.end >= self.base:  # rule: rows-reach-base
             return self._segments
-        keys, life = self.view.keys, self.view.life
-        segments, _, reach = choose((yield from list_segments(keys, life)))
+        keys, life, named = self.view.keys, self.view.life, self.view.latest.card.segments
+        segments, _, reach = choose(() if named == self._outdated else segments_named(keys, life, named))
+        if reach < self.base:
+            segments, _, reach = choose((yield from list_segments(keys, life)))
         if reach < self.base:
             # A list may miss a segment that was merged; looking again proves whether one is lost, or all were deleted.
             segments = (yield from survey(keys, life)).segments

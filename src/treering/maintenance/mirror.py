@@ -122,6 +122,7 @@ def _latest(reader: Reader, view: View) -> Latest:
         sealed=view.end,
         mark=view.mark_at(view.end),
         born=view.end,
+        segments=(),
         dead=False,
         lines=len(lines),
     )

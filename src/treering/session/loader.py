@@ -15,9 +15,9 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
 from treering.errors import ConflictError, NotFoundError, TreeringError
 from treering.format import values
-from treering.format.paths import Marks, SegmentName, SessionKeys
+from treering.format.paths import Marks, SegmentName, SessionKeys, file_name
 from treering.format.record import Record, Skeleton, decode_record, encode_checked, mark_behind, skeleton_of_record
-from treering.format.register import Card, Tail, TailHeader
+from treering.format.register import SEGMENTS_NAMED_MAX, Card, Tail, TailHeader
 from treering.format.segment import build_segment
 from treering.ids import new_nonce, now_ms, time_of
 from treering.journal import life
@@ -252,7 +252,9 @@ class Loader:
             return view  # the tail is optional: it only saves the first reader a second read
 
     def _create(self) -> Steps[View]:
-        card, lines, nonce = self.state.card, encode_state(self.state), new_nonce()
+        lines, nonce = encode_state(self.state), new_nonce()
+        names = tuple(file_name(segment.key) for segment in self._segments)
+        card = msgspec.structs.replace(self.state.card, segments=names if len(names) <= SEGMENTS_NAMED_MAX else ())
         born = life.Birth(self.end, self._mark, seen=self._seen)  # rule: load-looks-first
         return (yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=now_ms(), born=born))
 

@@ -9,11 +9,12 @@ session even if the process is killed in between.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from treering import journal, session
 from treering.errors import TreeringError
+from treering.format.paths import file_name
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
 from treering.journal import limits
@@ -135,7 +136,14 @@ class Upkeep:
         if dropped is not None:
             self._replica.note(dropped)
 
-    def cover(self, *, seal: bool, again: bool = False, lines: Mapping[str, bytes] | None = None) -> Steps[bool]:
+    def cover(
+        self,
+        *,
+        seal: bool,
+        again: bool = False,
+        lines: Mapping[str, bytes] | None = None,
+        segments: Sequence[str] | None = None,
+    ) -> Steps[bool]:
         """Write `latest` so that it covers the tail, and add `lines` to it; see `treering.journal.cover`.
 
         Returns:
@@ -159,6 +167,7 @@ class Upkeep:
             nonce=new_nonce(),
             now_ms=now_ms(),
             again=again,
+            segments=segments,
         )
         self._replica.replace(outcome.view)
         if outcome.done:
@@ -222,6 +231,8 @@ class Upkeep:
         segments = yield from journal.erase.sweep(keys, life, unique=new_nonce)
         blobs = yield from journal.erase.sweep_blobs(keys, life)
         yield from self._position.ensure_context()  # a part of it may have been erased
+        if segments:
+            yield from self._name_segments()
         return segments, blobs
 
     def optimize(self, *, everything: bool = False) -> Steps[Merged]:
@@ -242,7 +253,16 @@ class Upkeep:
         self._seals = 0
         if everything:
             yield from self.drop_sealed()
-        return (yield from journal.merge.optimize(self._replica.keys, new_nonce, everything=everything, where=where))
+        merged = yield from journal.merge.optimize(self._replica.keys, new_nonce, everything=everything, where=where)
+        if merged.outputs:
+            yield from self._name_segments()
+        return merged
+
+    def _name_segments(self) -> Steps[None]:
+        """Write to `latest` which segments there are now, so that readers need not list them."""
+        keys, life = self._replica.keys, self._replica.view.life
+        found, _, _ = journal.read.choose((yield from journal.read.list_segments(keys, life)))
+        yield from self.cover(seal=False, again=True, segments=[file_name(segment.key) for segment in found])
 
     def should_optimize(self, *, quiet: bool) -> bool:
         """Whether this handle wrote enough segments since its last merge to merge again; sooner if nobody waits."""
