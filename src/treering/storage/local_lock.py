@@ -28,7 +28,6 @@ import weakref
 import zlib
 from collections.abc import Callable
 from io import FileIO
-from pathlib import Path
 from typing import Protocol
 
 from treering.errors import SessionHeldError, UnavailableError
@@ -37,7 +36,7 @@ from treering.storage import local_disk
 from treering.storage.requests import ABSENT, Version
 
 LOCK_NAME = ".lock"
-LOCKS_TABLE = Path("/proc/locks")
+LOCKS_TABLE = "/proc/locks"
 # A sync takes milliseconds, and seconds on a disk that others keep busy.
 LOCK_SECONDS_MAX = 30
 # Between two tries, a tenth of the time waited so far: no call of the system waits for a lock and ends on time. Whoever
@@ -152,7 +151,8 @@ def _locked_by(fd: int) -> int | None:
     found = os.fstat(fd)
     file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     try:
-        locks = LOCKS_TABLE.read_text(encoding="ascii").splitlines()
+        with open(LOCKS_TABLE, encoding="ascii") as table:  # pathlib takes long to import
+            locks = table.read().splitlines()
     except OSError:
         return None
     # Whoever waits for it is listed, too, behind an arrow. A process of another container has the number 0.
@@ -162,7 +162,8 @@ def _locked_by(fd: int) -> int | None:
 
 def _is_stopped(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(") ")[2][:1] in "Tt"
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stat:
+            return stat.read().rpartition(") ")[2][:1] in "Tt"
     except OSError:
         return False  # it has just ended
 
