@@ -213,6 +213,7 @@ WRITING: dict[str, Verb] = {
     "copy": _write(lambda call: call.store.copy("s", name="copy"), steps=True),
     "repair": _write(_repair, steps=True),
     "delete": _write(lambda call: call.store.delete("s"), steps=True, ends=True),
+    "reindex": _write(lambda call: call.store.reindex(), steps=True),
     "purge": _write(lambda call: call.store.purge(), steps=True),
     "retain": _write(_retain, steps=True, ends=True),
 }

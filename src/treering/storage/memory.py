@@ -114,7 +114,8 @@ class MemoryDriver:
             return rules.missing(get.key)
         if found.version == get.unless:
             return Unchanged()
-        return Found(rules.part(found.data, get), found.version, len(found.data), modified_ms=found.modified_ms)
+        modified_ms = found.modified_ms if (get.start, get.end) != (None, None) else 0
+        return Found(rules.part(found.data, get), found.version, len(found.data), modified_ms=modified_ms)
 
     def _put(self, put: Put) -> Answer:
         return self._refused(put.key, put.expect) or self._write(put.key, put.data)

@@ -94,7 +94,7 @@ class Found(msgspec.Struct, frozen=True):
     lost_bytes: int = 0
     """Bytes of a log that were durable, and that its end lacks now: the file was damaged or replaced from outside."""
     modified_ms: int = 0
-    """When the object was written, by the store's clock; 0 if the driver does not tell. A local disk does, of parts."""
+    """When the object was written, by the store's clock, if a part was asked for of a store that appends; else 0."""
 
 
 class Unchanged(msgspec.Struct, frozen=True):
