@@ -388,6 +388,20 @@ def test_a_store_that_does_not_say_that_markers_are_complete_lists_all_cards() -
     assert (store.reindex().marked, store.reindex().removed) == (0, 0)
 
 
+@pytest.mark.parametrize("fault", [Fault.BEFORE, Fault.AFTER])
+def test_a_first_append_does_not_fail_with_what_says_that_markers_are_complete(fault: Fault) -> None:
+    """Lists read all cards then."""
+    plan, memory = OneFault(), MemoryDriver()
+    plan.arm(fault, _says_complete)
+    say(Store(Place(FaultyDriver(memory, plan))), "s")
+    assert not plan.pending
+    assert [row.id for row in Store(Place(memory)).sessions().rows] == ["s"]
+
+
+def _says_complete(request: Request) -> bool:
+    return isinstance(request, List) or (isinstance(request, Put) and request.key == "recent.json")
+
+
 def test_a_new_store_with_sessions_in_it_does_not_say_that_markers_are_complete() -> None:
     """They were copied there by hand, without their markers."""
     memory, other = MemoryDriver(), MemoryDriver()

@@ -148,10 +148,13 @@ def newest(prefix: str, *, appends: bool, wanted: Wanted, below: bool = False) -
 
 
 def begin_complete() -> Steps[None]:
-    """Let a new store say that each of its sessions has a marker, unless it has sessions already."""
+    """Let a new store say that each of its sessions has a marker, unless it has sessions already.
+
+    If a request fails, it does not say so: lists read all cards until somebody reindexes, and the first append goes on.
+    """
     answers = yield (List(LATEST, limit=1), List(NAMESPACES, limit=1))
-    if not any(checked(answer, Listed).entries for answer in answers):
-        yield from put_complete("")
+    if all(isinstance(answer, Listed) and not answer.entries for answer in answers):
+        yield (_complete_put(""),)
 
 
 def is_complete(prefix: str) -> Steps[bool]:
@@ -162,8 +165,12 @@ def is_complete(prefix: str) -> Steps[bool]:
 
 def put_complete(prefix: str) -> Steps[None]:
     """Say that each session of a namespace, and of those below it, has a marker."""
+    yield from ask(_complete_put(prefix), Written)
+
+
+def _complete_put(prefix: str) -> Put:
     fact = f'{{"since":"{time_text(now_ms())}"}}\n'
-    yield from ask(Put(recent_complete(prefix), fact.encode()), Written)
+    return Put(recent_complete(prefix), fact.encode())
 
 
 def _begin(prefix: str, *, appends: bool, cursor: _Cursor | None, wanted: Wanted, below: bool) -> Steps[_Walk | None]:
