@@ -61,7 +61,7 @@ FRAME_BYTES: Final = 1024 * 1024
 SEGMENT_BYTES_MAX: Final = 256 * 1024 * 1024
 """Most content of a segment; a merge or a whole read holds that much in memory."""
 FOOTER_GUESS_BYTES: Final = 32 * 1024
-"""Bytes to read from the end at first: the footer of some 2,000 records."""
+"""Bytes to read from the end at first: the index, and the parts that describe the last 2,000 records or so."""
 
 _INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 INDEX_VERSION: Final = 2

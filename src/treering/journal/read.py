@@ -235,7 +235,7 @@ def segment_content(segment: Segment) -> Steps[Content]:
 
 
 def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Skeleton]]]:
-    """The skeleton of every record, in order of position: segment footers only, no payload.
+    """The skeleton of every record, in order of position: the ends of segments only, no payload.
 
     Args:
         keys: The session.
