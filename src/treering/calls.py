@@ -27,6 +27,8 @@ RESULT_ROLES: Final = frozenset({"tool", "toolResult", "function"})
 CALL_ID: Final = ("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "call_id")
 """Fields of a result that hold the id of its call."""
 
+_TEXT_FIELDS: Final = frozenset({"role", "content"})
+_SPEAKERS: Final = ("user", "assistant", "system")
 _MODEL_ROLES: Final = frozenset({"assistant", "ai", "model"})
 _LISTS: Final = frozenset({"content", "contents", "parts", "tool_calls", "toolcalls", "toolresults"})
 """Fields, in lower case, that list the parts of a message."""
@@ -111,6 +113,8 @@ def parts_of(message: object) -> list[Call | Result]:
     """Return the calls and results of a message, in its order; none if it is no message."""
     if not isinstance(message, Mapping):
         return []
+    if message.keys() == _TEXT_FIELDS and type(message["content"]) is str and message["role"] in _SPEAKERS:
+        return []  # as most messages
     if _kind(message) in CALLS | RESULTS and "role" not in message:  # an item of its own, not a message
         return [part for part in [_part(message, ("", 0))] if part is not None]
     found = list(_listed_parts(message))

@@ -25,7 +25,7 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
     names = [node_of(wanted) for wanted in context]
     there = {item.node: item for item in state.context.items}
     before = writer.content.messages(state.context, state.lines)
-    shown, sent = _by_node(before), _by_node(whole(writer, before))
+    shown, sent = _by_node(before), None
     seen = state.context
     others = yield from _shown_alone(writer, [name for name in names if name not in there])
     there |= {item.node: item for item in others.context.items}
@@ -42,8 +42,10 @@ def chosen_context(writer: Writer, context: Sequence[ContextItem | str], *, as_i
             message = wanted.message
             if writer.options.redaction is not None:
                 message = writer.options.redaction.value(message, f"context[{len(items)}]")
-            if node not in shown or message not in (shown[node], sent.get(node, shown[node])):
-                item = Item(node, item.view, values.encode(message))
+            if node not in shown or message != shown[node]:
+                sent = sent or _by_node(whole(writer, before))
+                if node not in sent or message != sent[node]:
+                    item = Item(node, item.view, values.encode(message))
         items.append(item)
     return seen.with_items(items)
 

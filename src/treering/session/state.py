@@ -43,8 +43,6 @@ def knows(record: Record) -> bool:
     return record.type in _KNOWN_TYPES and (record.type != "edit" or record.kind in _KNOWN_EDITS)
 
 
-_UNNAMED = frozenset({b"{}", b'{"full":true}'})
-"""Briefs of checkpoints without a label and the like."""
 # No node has this id, so a context at it never belongs to a head.
 UNKNOWN = "?"
 
@@ -228,9 +226,10 @@ class SessionState:
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None
         at_hand = made is not None and made.id == record.id and (parent is not None or made.parent is None)
         try:
-            if made is not None and at_hand and skeleton.brief in _UNNAMED:
+            # Metadata may change with the caller's objects; an empty label, or True for a step, is not read back.
+            if made is not None and at_hand and not (made.metadata or made.label == "" or type(made.step) is bool):
                 self.checkpoint = msgspec.structs.replace(made, time_ms=skeleton.time)
-            else:  # what a caller names a checkpoint with may be in objects that the caller changes
+            else:
                 self.checkpoint = apply_body(parent, record, self.held_record)
         except (NotFoundError, CorruptError):
             # A delta over a checkpoint not in memory, or a value in a record not in memory. The rebuild reads these
