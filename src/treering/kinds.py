@@ -75,7 +75,7 @@ class Kind(StrEnum):
     DUPLICATE = "duplicate"
     """Two nodes have one id; the first counts. Nothing needs to be done."""
     DUPLICATE_ID = "duplicate_id"
-    """A node with this id and another content exists. Choose another id."""
+    """A node with this id and another content exists, or a checkpoint with this id. Choose another id."""
     EMPTY = "empty"
     """Nothing of the file is left to repair. Look for a copy."""
     ENCODING = "encoding"

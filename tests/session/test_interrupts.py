@@ -184,6 +184,34 @@ def test_a_handle_goes_on_after_an_interrupt(
     assert struck > len(places) // EVERY // 2  # what is cached makes some calls needless the second time
 
 
+def test_records_that_an_interrupted_look_took_in_are_found() -> None:
+    """A handle remembers rows that it read; it forgets them where it may have taken in half of what another wrote."""
+    reads = Points()
+    shared_read(reads)
+    places = [place for place in reads.met if place[0].co_filename.endswith("rows.py")]
+    assert len(places) > 10
+    for place in places:
+        points = Points(place)
+        reader, expected = shared_read(points)
+        found = [row.node.id for row in reader.history().rows]
+        assert found == expected, named(place)
+        assert [reader.children(node) for node in found] == [(), *[(node,) for node in found[:-1]]], named(place)
+
+
+def shared_read(points: Points) -> tuple[Session, list[str]]:
+    """A page that is read, as `points` says, after another writer added nodes; the nodes that it has to show."""
+    store = Store(Place(MemoryDriver()))
+    writer = store.session("s", shared=True)
+    writer.append("a", "b")
+    reader = store.session("s", shared=True)
+    reader.history()
+    writer.append("c", "d")
+    reader.refresh()
+    with contextlib.suppress(KeyboardInterrupt):
+        points(reader.history)
+    return reader, [*reversed(writer.path())]
+
+
 @pytest.mark.parametrize("kind", ["disk", "memory"])
 @pytest.mark.parametrize("name", sorted(OF_STORES - {"delete", "retain"}))
 def test_a_store_goes_on_after_an_interrupt(

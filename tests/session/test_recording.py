@@ -155,6 +155,20 @@ def test_ids_chosen_by_the_caller_are_kept_and_unique(store: Store) -> None:
         assert session.path() == ("mine",)
 
 
+@pytest.mark.parametrize("seals", [0, 1])
+def test_a_node_does_not_get_the_id_of_a_checkpoint(backend: Backend, seals: int) -> None:
+    """Labels and edits name their targets by their ids; the checkpoint is still found."""
+    with backend.store().session("s") as session:
+        checkpoint = session.commit("a", state={"k": 1}).checkpoint or ""
+        session.label(checkpoint, "good")
+        for _ in range(seals):
+            session.seal()
+        with pytest.raises(UsageError, match="that of a checkpoint") as caught:
+            session.append(user("b", id=checkpoint))
+        assert caught.value.kind == "duplicate_id"
+        assert session.checkpoint(checkpoint).info.label == "good"
+
+
 def test_the_same_message_again_is_recorded_once(backend: Backend) -> None:
     """A draft with an id can be sent again after a call that had no answer: it is there once."""
     draft = treering.Draft(role="user", payload={"content": "a"}, id="mine")

@@ -240,8 +240,17 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
 
 
 def _recorded(look: Lookup, ids: Collection[str], named: Collection[str]) -> Steps[dict[str, Skeleton]]:
-    """The nodes with some ids that exist, after all of `named` were found: nodes or checkpoints."""
+    """The nodes with some ids that exist, after all of `named` were found: nodes or checkpoints.
+
+    Raises:
+        NotFoundError: One of `named` was not found.
+        UsageError: A checkpoint has one of the ids.
+    """
     found = yield from look.nodes([*ids, *named])
+    for name in ids:
+        # A label and an edit name their target by its id alone, and so would tell of both.
+        if name not in found and (yield from look.is_checkpoint(name)):
+            raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID)
     for name in sorted(name for name in named if name not in found):
         if not (yield from look.is_checkpoint(name)):
             yield from look.node(name)

@@ -252,6 +252,7 @@ class Replica:
     def go_back(self, there: Savepoint) -> None:
         """Restore what `mark` returned, and drop everything else."""
         self.known_view, self._index, self.met, state = there.view, None, there.met, there.state
+        self._rows = None  # they may have taken in half of a view
         if there.view is not None:
             state = self.decoded(there.view)
             state.advance(there.view.fresh_lines)
