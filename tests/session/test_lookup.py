@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -259,3 +261,37 @@ def test_odd_records_are_answered_right_or_not_at_all(backend: Backend, name: st
     require_same(backend.driver(), replica, rng, Memory())
     index = run(replica.index(), backend.driver())
     assert run(replica.ask(lambda look: look.children(None)), backend.driver()) == index.graph.roots
+
+
+KEPT_BYTES = 1_500_000
+"""A limit that takes few of the parts that are read below."""
+
+
+@pytest.mark.parametrize("given", [None, "an id that is rather long, as some programs make them"])
+@pytest.mark.parametrize("brief", [None, {"long": "x" * 300}])
+def test_what_is_remembered_takes_about_as_much_memory_as_it_may(
+    given: str | None, brief: dict[str, object] | None
+) -> None:
+    """However well it was compressed: by the bytes that Python gives out for all that was read of some segments."""
+    backend = backend_of("memory", Path())
+    with backend.store().session("s") as session:
+        for part in range(3):
+            for each in range(4):
+                names = [given and f"{given} {part} {each} {number}" for number in range(1000)]
+                session.append(*[Draft(role="user", payload={}, id=name, brief=brief) for name in names])
+            session.seal()
+    replica = backend.store().view("s")._reader.replica
+    memory = Memory(limit=KEPT_BYTES)
+    driver, view = backend.driver(), replica.view
+    del replica
+    tracemalloc.start()
+    try:
+        read = run(Rows(view, memory).rows_at(range(0, view.tail.header.base, 100)), driver)
+        found = run(Rows(view, memory).find([row.id for row in read.values()][:1]), driver)
+        del read
+        assert found
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert KEPT_BYTES / 3 < held < 1.7 * KEPT_BYTES

@@ -24,6 +24,7 @@ import msgspec
 
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
+from treering.format.frames import frame_at
 from treering.format.index import ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import Skeleton, skeleton_of
@@ -46,14 +47,16 @@ from treering.journal.view import View
 from treering.storage.requests import Found, Get, Steps
 from treering.storage.run import checked
 
-MEMORY_BYTES: Final = 8 * 1024 * 1024
+MEMORY_BYTES: Final = 16 * 1024 * 1024
 """About the memory that all remembered parts of segments take together."""
 SPAN_BYTES: Final = 200
 """About the memory that the place of a part takes."""
-ROW_BYTES: Final = 50
+COLUMN_BYTES: Final = 50
 """About the memory that a row takes in the columns of version 1."""
-INFLATED: Final = 8
-"""About how many times its stored bytes a part takes in memory: most of it are small integers."""
+ROW_BYTES: Final = 200
+"""About the memory that a row or entry of a decoded part takes, besides its texts: most of it are integers."""
+CONTENT_FACTOR: Final = 2
+"""About how many times a part holds its content: as stored columns, and texts of their own cut from these."""
 
 FOOTERS_KEPT: Final = 4
 """Of how many of the newest segments to keep what was read together with their index: their last rows."""
@@ -248,7 +251,7 @@ class Rows:
                 found[name] = held
             elif (came := _came_with(part, span)) is not None:
                 found[name] = decode(came, span, part.index)
-                self._memory.put(name, found[name], INFLATED * len(came) or _weight(part.index))
+                self._memory.put(name, found[name], _part_weight(came, span, part.index))
             else:
                 missing[name] = part, span
         jobs = list(missing.items())
@@ -258,8 +261,9 @@ class Rows:
             for (name, (part, span)), answer in zip(batch, answers, strict=True):
                 if isinstance(answer, NotFoundError):
                     raise _MergedError
-                found[name] = decode(checked(answer, Found).data, span, part.index)
-                self._memory.put(name, found[name], INFLATED * (span.end - span.start))
+                data = checked(answer, Found).data
+                found[name] = decode(data, span, part.index)
+                self._memory.put(name, found[name], _part_weight(data, span, part.index))
         return [found[part.segment.key, span] for part, span in asked]
 
     # rows by position
@@ -545,7 +549,16 @@ def _holder(parts: Sequence[Part], at: int) -> Part:
 def _weight(index: SegmentIndex) -> int:
     """About the bytes that an index takes in memory."""
     spans = len(index.frames) + len(index.chunks) + len(index.outside) + len(index.foreign)
-    return SPAN_BYTES * spans + (ROW_BYTES * index.rows if index.version == 1 else 0)
+    return SPAN_BYTES * spans + (COLUMN_BYTES * index.rows if index.version == 1 else 0)
+
+
+def _part_weight(data: bytes, span: Span, index: SegmentIndex) -> int:
+    """About the bytes that a part takes in memory once it is decoded; what is stored may be a hundredth of it."""
+    if not data:  # of version 1: computed from all rows
+        return _weight(index) + ROW_BYTES * index.rows
+    rows = span.rows if isinstance(span, ChunkSpan) else span.entries
+    content = frame_at(data, 0, key=index.key).content_size or len(data)
+    return SPAN_BYTES + ROW_BYTES * rows + CONTENT_FACTOR * content
 
 
 def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[int, int]]:
