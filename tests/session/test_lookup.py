@@ -47,10 +47,11 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
             yield "nearest_checkpoint", (node,), {"head": head, "before": rng.choice([None, rng.randrange(index.end)])}
         for name in rng.sample(checkpoints, min(2, len(checkpoints))):
             yield "since_checkpoint", (name, node), {}
-    for node in [*nodes, "no such node", *checkpoints[:1]]:
+    yield "path", (nodes[0],), {"limit": rng.choice([0, -1])}
+    for node in [*nodes, "no such node", None, "", "\ud800", *checkpoints[:1]]:
         yield "node", (node,), {}
         yield "siblings", (node,), {}
-    for name in [*rng.sample(checkpoints, min(at_most, len(checkpoints))), "no such checkpoint", *every[:1]]:
+    for name in [*rng.sample(checkpoints, min(at_most, len(checkpoints))), "no such checkpoint", None, *every[:1]]:
         for method in ("labelled", "chain", "is_pruned", "is_checkpoint"):
             yield method, (name,), {}
     rows = [index.graph.node(node) for node in nodes]
@@ -59,7 +60,7 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
     for kind in (None, "label", "usage"):
         yield "notes", (kind,), {}
     yield "labels", (), {}
-    for most in (None, 1, 3, 100):
+    for most in (None, 0, 1, 3, 100, 10**30):
         yield "checkpoints", (), {"limit": most, "before": rng.choice([None, *checkpoints])}
     yield "nodes", ([*nodes, "no such node"],), {}
 
@@ -215,6 +216,19 @@ def test_segments_that_latest_names_and_another_writer_merged_are_listed(backend
     assert len(view.history(limit=40).rows) == 40
     assert counts.counts["List"] == 1
     assert view.path(limit=1) == view.path()[-1:]
+
+
+def test_a_path_of_less_than_one_node_is_refused_whatever_was_read_before(backend: Backend) -> None:
+    """Also where the whole index is in memory, which showed the whole path."""
+    write_long(backend)
+    view = backend.store().view("s")
+    for _ in range(2):
+        for limit in (0, -1):
+            with pytest.raises(UsageError, match="limit of at least 1"):
+                view.path(limit=limit)
+        with pytest.raises(NotFoundError):
+            view.get(None)  # type: ignore[arg-type]
+        assert view.leaves()  # reads the index
 
 
 def write_long(backend: Backend) -> None:

@@ -73,6 +73,10 @@ class AsyncReading(AwaitingSession[R]):
         Args:
             node: The last one.
             limit: Only the last so many.
+
+        Raises:
+            NotFoundError: There is no such node.
+            UsageError: `limit` is less than 1.
         """
         return await self.perform(verbs.reading.path, node, limit=limit)
 

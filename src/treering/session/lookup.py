@@ -68,7 +68,11 @@ class Lookup(Protocol):
         ...
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
-        """The last `limit` nodes of the path from a root down to `node`, or all of them."""
+        """The last `limit` nodes of the path from a root down to `node`, or all of them.
+
+        Raises:
+            UsageError: `limit` is less than 1.
+        """
         ...
 
     def children(self, node: str | None) -> Steps[list[str]]:
@@ -177,7 +181,8 @@ class IndexLookup:
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
         yield from ()
-        return self._graph.path(node)[-limit if limit is not None else 0 :]
+        wanted = _require_limit(limit, self._index.end)
+        return self._graph.path(node)[-wanted:]
 
     def children(self, node: str | None) -> Steps[list[str]]:
         yield from ()
@@ -292,7 +297,8 @@ class RowLookup:
 
     def _named(self, names: Iterable[str], of_type: str) -> Steps[dict[str, Skeleton]]:
         """The first record of one type with each of these ids; those that do not exist are left out."""
-        places = yield from self._rows.find(names)
+        # A caller may pass on that a session stands before its first node; nothing has that for its id.
+        places = yield from self._rows.find([name for name in names if isinstance(name, str)])
         rows = yield from self._rows.rows_at(at for each in places.values() for at in each)
         found: dict[str, Skeleton] = {}
         for name, each in places.items():
@@ -301,10 +307,11 @@ class RowLookup:
         return found
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
+        wanted = _require_limit(limit, self._rows.view.end)
         if node is None:
             return []
         row = yield from self.node(node)
-        found = yield from self._rows.climb(row.at, self._rows.view.end if limit is None else limit)
+        found = yield from self._rows.climb(row.at, wanted)
         return found[::-1]
 
     # branches

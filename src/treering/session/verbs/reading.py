@@ -144,6 +144,10 @@ def path(reader: Readable, node: str | None = None, *, limit: int | None = None)
         reader: The session.
         node: The last one.
         limit: Only the last so many.
+
+    Raises:
+        NotFoundError: There is no such node.
+        UsageError: `limit` is less than 1.
     """
     end = reader.replica.state.tip if node is None else node
     if limit is None:
