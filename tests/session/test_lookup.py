@@ -51,9 +51,14 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
     for node in [*nodes, "no such node", None, "", "\ud800", *checkpoints[:1]]:
         yield "node", (node,), {}
         yield "siblings", (node,), {}
-    for name in [*rng.sample(checkpoints, min(at_most, len(checkpoints))), "no such checkpoint", None, *every[:1]]:
+    for checkpoint in [
+        *rng.sample(checkpoints, min(at_most, len(checkpoints))),
+        "no such checkpoint",
+        None,
+        *every[:1],
+    ]:
         for method in ("labelled", "chain", "is_pruned", "is_checkpoint"):
-            yield method, (name,), {}
+            yield method, (checkpoint,), {}
     rows = [index.graph.node(node) for node in nodes]
     yield "shown", (rows,), {}
     yield "shown", (rows,), {"before": rng.randrange(index.end)}

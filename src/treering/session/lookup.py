@@ -295,10 +295,10 @@ class RowLookup:
             raise _no_node(missing[0])
         return [found[node] for node in nodes]
 
-    def _named(self, names: Iterable[str], of_type: str) -> Steps[dict[str, Skeleton]]:
+    def _named(self, names: Iterable[str | None], of_type: str) -> Steps[dict[str, Skeleton]]:
         """The first record of one type with each of these ids; those that do not exist are left out."""
         # A caller may pass on that a session stands before its first node; nothing has that for its id.
-        places = yield from self._rows.find([name for name in names if isinstance(name, str)])
+        places = yield from self._rows.find([name for name in names if name is not None])
         rows = yield from self._rows.rows_at(at for each in places.values() for at in each)
         found: dict[str, Skeleton] = {}
         for name, each in places.items():
