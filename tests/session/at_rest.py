@@ -65,11 +65,11 @@ class Paused(Generic[T]):
         while not any(map(before, self.batch)):
             self.batch = steps.send(driver.execute(self.batch))
 
-    def go_on(self) -> T:
-        """Let it send what it was about to, and all the rest."""
+    def go_on(self, driver: Driver | None = None) -> T:
+        """Let it send what it was about to, and all the rest; through another driver if one is given."""
         try:
             while True:
-                self.batch = self._steps.send(self._driver.execute(self.batch))
+                self.batch = self._steps.send((driver or self._driver).execute(self.batch))
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
-from tests.session.at_rest import Paused, holding
+from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import kill, memory_backend
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, tail_write
 
@@ -15,6 +15,7 @@ from treering.errors import ConflictError, NotFoundError
 from treering.format.erasure import Erasure
 from treering.format.paths import SessionKeys
 from treering.journal.erase import fence
+from treering.journal.life import delete
 from treering.journal.resume import resume
 from treering.session import upkeep
 from treering.session.verbs import forking
@@ -217,6 +218,21 @@ def test_who_creates_a_session_knows_nothing_of_an_earlier_one(number: int) -> N
         session.append("new")
         assert [row.id for row in session.nodes()] == [session.node]
         assert [row.id for row in others.view("s").nodes()] == [session.node]
+
+
+def test_who_creates_a_session_again_uses_another_folder() -> None:
+    """Somebody deletes what a handle created without an answer, and is slow to empty the folder of it."""
+    place = Unreliable()
+    session = place.store.session("s")
+    place.fails(Fault.AFTER, lambda: session.append("lost"), replaces("latest/"))
+    removing = Paused(
+        delete(SessionKeys("", "s", appends=False), nonce="d"), place.memory, lambda request: isinstance(request, List)
+    )
+    session.append("kept")
+    session.seal()
+    session.append("in the tail")
+    removing.go_on()
+    assert recorded(place.sound.view("s")) == ["kept", "in the tail"]
 
 
 def test_nothing_behind_the_end_is_listed_as_erased() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.session.at_rest import KilledDriver, KilledError
+from tests.session.at_rest import KilledDriver, KilledError, Paused, replaces
 from tests.session.backends import kill
-from tests.session.faults import OneFault
+from tests.session.faults import Meeting, OneFault, latest_write
 
 import treering
 from treering.api.store import Store
@@ -21,14 +21,16 @@ from treering.errors import UnavailableError
 from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder
 from treering.format.register import Card, encode_latest
 from treering.ids import now_ms
+from treering.journal import life
 from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.register import LatestRegister
+from treering.maintenance.reindexing import reindex
 from treering.session import creation, upkeep
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Delete, Driver, Get, List, Put, Request
+from treering.storage.requests import Delete, Driver, Get, List, Put, Request, Steps
 from treering.storage.run import list_all, run
 from treering.store import recent
 from treering.store.place import Place
@@ -542,6 +544,8 @@ def test_on_a_disk_a_session_that_is_active_between_two_markers_comes_first(tmp_
     for number in range(80):
         say(store, f"s{number:02}")
     open_one.append("still here")
+    later = now_ms() // 1000 + 1  # the clock of a file system may be coarse
+    os.utime(tmp_path / "sessions/working/tail.jsonl", (later, later))
     kill(open_one)
     assert store.sessions(limit=1).rows[0].id == "working"
     shown = all_pages(store, 7)
@@ -581,3 +585,46 @@ def test_lists_write_nothing(look: Callable[[Store], object]) -> None:
 def test_ten_minutes_and_a_minute_are_what_a_marker_lags_behind() -> None:
     """The order on a disk rests on it."""
     assert recent.LAG_MS_MAX == MARKED_MS_MAX + upkeep.CARD_LAG_MS_MAX
+
+
+def _creating(keys: SessionKeys) -> Steps[object]:
+    return life.create(keys, Card(session=keys.session, life="", write=""), b"", life="l1", nonce="w1", now_ms=now_ms())
+
+
+def _reads_tail(request: Request) -> bool:
+    return isinstance(request, Get) and request.key.endswith("/tail.jsonl.zst")
+
+
+def _reads_latest(request: Request) -> bool:
+    return isinstance(request, Get) and request.key.startswith("latest/")
+
+
+def test_who_removes_markers_spares_that_of_a_session_created_meanwhile() -> None:
+    """Its marker was written, and listed before `latest` named it."""
+    memory = MemoryDriver()
+    keys = SessionKeys("", "s", appends=False)
+    creating = Paused(_creating(keys), memory, replaces("latest/"))
+    removing = Paused(reindex("", appends=False), memory, _reads_tail)
+    assert creating.go_on() is not None
+    removing.go_on()
+    assert marker_keys(memory) == [keys.marker(card_of(memory, "s").marker)]
+
+
+def test_who_creates_a_session_beside_others_puts_no_marker_that_was_listed_before() -> None:
+    """A name is created and deleted while a marker is put for it; that marker goes after the session names another."""
+    memory = MemoryDriver()
+    keys = SessionKeys("", "s", appends=False)
+    creating = Paused(_creating(keys), memory, latest_write)
+    store = Store(Place(memory))
+    say(store, "s")
+    store.delete("s")
+    meeting = Meeting(memory)
+    removals: list[Paused[object]] = []
+
+    def remove() -> None:
+        removals.append(Paused(reindex("", appends=False), memory, lambda request: isinstance(request, Delete)))
+
+    meeting.before(_reads_latest, remove)
+    assert creating.go_on(meeting) is not None
+    removals[0].go_on()
+    assert marker_keys(memory) == [keys.marker(card_of(memory, "s").marker)]

@@ -186,12 +186,14 @@ RULES = (
         "A creation that was not alone puts a marker of another name, after it read the tombstones that it replaces.",
         without(),
         LIVES,
+        test="tests/session/test_recent.py",
     ),
     Rule(
         "refuse-before-removal",
         "A marker is removed only after writes that may name it are refused.",
         value("(yield from _delete(keys, strays))"),
         LIVES,
+        test="tests/session/test_recent.py",
     ),
     Rule("mark-load", "So is that of a session to be loaded.", without()),
     Rule("name-marker-once", "The name of a marker is never used twice.", argument("unique", "'0'")),
@@ -564,7 +566,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         "Every try to create is a life of its own.",
         only_if("not self._lives"),
         NAMES,
-        seed=1775,
+        test="tests/session/test_rare_meetings.py",
     ),
     Rule(
         "bring-until-done",
