@@ -588,7 +588,7 @@ def test_ten_minutes_and_a_minute_are_what_a_marker_lags_behind() -> None:
 
 
 def _creating(keys: SessionKeys) -> Steps[object]:
-    return life.create(keys, Card(session=keys.session, life="", write=""), b"", life="l1", nonce="w1", now_ms=now_ms())
+    return life.create(keys, Card(session=keys.session, life="", write=""), (), life="l1", nonce="w1", now_ms=now_ms())
 
 
 def _reads_tail(request: Request) -> bool:
