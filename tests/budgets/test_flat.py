@@ -16,6 +16,7 @@ from treering.api.view import View
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
+from treering.storage.requests import Put
 from treering.store.place import Place
 
 SHORT, LONG = 12, 1_500
@@ -104,8 +105,8 @@ def test_the_tree_reads_a_small_part_of_the_history(folder: Path) -> None:
 
 
 LOOKS: dict[str, tuple[int, Callable[[View], object]]] = {
-    "page": (9, lambda view: view.history(limit=PAGE)),
-    "old turn": (13, lambda view: view.checkpoint(next(row.id for row in view.checkpoints() if row.step == 2))),
+    "page": (4, lambda view: view.history(limit=PAGE)),
+    "old turn": (4, lambda view: view.checkpoint(next(row.id for row in view.checkpoints() if row.step == 2))),
     "tree": (5, lambda view: view.tree()),
 }
 """Most requests with one segment, and what they are for."""
@@ -123,6 +124,59 @@ def test_looking_back_takes_few_requests(folder: Path, look: str, count: int) ->
     counts.reset()
     do(store.view(f"s-{count}"))
     assert counts.total <= most + 4 * (segments - 1)
+
+
+TURNS, TURN_BYTES, KEPT_TURNS = 300, 24_000, 20
+
+
+@pytest.fixture(scope="module")
+def turns() -> tuple[MemoryDriver, list[str]]:
+    """A session of long messages with a checkpoint a turn, compacted again and again; and the last node of each turn."""
+    driver = MemoryDriver()
+    texts = iter(workload.even_texts(2 * TURNS, TURN_BYTES // 2))
+    with Store(Place(driver)).session("s") as session:
+        nodes = []
+        for turn in range(TURNS):
+            session.commit([next(texts), next(texts)], state={"turn": turn})
+            nodes.append(session.node or "")
+            if turn % KEPT_TURNS == KEPT_TURNS - 1:
+                session.compact("what was said before", kept=nodes[-1])
+    return driver, nodes
+
+
+@pytest.mark.parametrize("turn", [3, 77, 150, 222, TURNS - 3])
+def test_an_old_checkpoint_is_restored_in_three_waits(turns: tuple[MemoryDriver, list[str]], turn: int) -> None:
+    """However far back its chain goes: two indexes and each frame once, of which the smallest context takes one."""
+    driver, nodes = turns
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    assert view.context
+    counts.reset()
+    restored = view.context_at(nodes[turn])
+    assert restored[-1].node == nodes[turn]
+    assert counts.batches <= 3
+    assert counts.total <= 6
+    frame = 300_000  # as stored
+    assert counts.bytes_down <= 3 * sum(len(str(item.message)) for item in restored) + frame
+
+
+def test_frames_read_just_before_are_not_read_again(turns: tuple[MemoryDriver, list[str]]) -> None:
+    """The pages above the one shown lie in the same frame, until something is erased."""
+    driver = MemoryDriver()
+    driver.execute(tuple(Put(key, data) for key, data in turns[0].snapshot().items()))
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    nodes = turns[1]
+    view.history(before=nodes[200], limit=4)
+    counts.reset()
+    view.history(before=nodes[198], limit=4)
+    assert counts.total == 0
+    with Store(Place(driver)).session("s", create=False) as session:
+        session.erase(nodes[10])
+    view.refresh()
+    counts.reset()
+    view.history(before=nodes[198], limit=4)
+    assert counts.total > 0
 
 
 def test_many_sessions_are_listed_by_their_cards(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ Rule 5: records that the tail lists as erased are shown as erased, whatever a se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -343,9 +343,20 @@ class Frame(NamedTuple):
     positions: list[int]
     """Of the wanted records."""
 
+    def wanted(self, lines: Sequence[bytes], burials: Burials) -> dict[int, bytes]:
+        """Of all its lines the wanted ones, by position; erased ones as they were left."""
+        return {at: burials.bury(lines[at - self.first], at) for at in self.positions}  # rule: bury-on-read
 
-def read_frames(frames: Sequence[Frame], burials: Burials) -> Steps[dict[int, bytes]]:
+
+def read_frames(
+    frames: Sequence[Frame], burials: Burials, keep: Callable[[Frame, list[bytes]], None] | None = None
+) -> Steps[dict[int, bytes]]:
     """Read the wanted lines of some frames, by position; erased ones as they were left.
+
+    Args:
+        frames: Each once.
+        burials: Which records were erased.
+        keep: Called with each frame and all its lines, as they are stored.
 
     Raises:
         NotFoundError: A segment was merged meanwhile.
@@ -357,5 +368,7 @@ def read_frames(frames: Sequence[Frame], burials: Burials) -> Steps[dict[int, by
         answers = yield tuple(Get(frame.key, start=frame.span.start, end=frame.span.end) for frame in batch)
         for frame, answer in zip(batch, answers, strict=True):
             lines = read_frame(checked(answer, Found).data, frame.span, key=frame.key)
-            found |= {at: burials.bury(lines[at - frame.first], at) for at in frame.positions}  # rule: bury-on-read
+            found |= frame.wanted(lines, burials)
+            if keep is not None:
+                keep(frame, lines)
     return found

@@ -25,7 +25,7 @@ import msgspec
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
 from treering.format.frames import frame_at
-from treering.format.index import ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex, hash_of
+from treering.format.index import ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
 from treering.format.record import Skeleton, skeleton_of
 from treering.format.references import CHILD, HAS_ROOT, code_of, mask_of, reference_of
@@ -51,10 +51,14 @@ MEMORY_BYTES: Final = 16 * 1024 * 1024
 """About the memory that all remembered parts of segments take together."""
 SPAN_BYTES: Final = 200
 """About the memory that the place of a part takes."""
+FRAMES_BYTES: Final = 4 * 1024 * 1024
+"""About the memory that the frames take which a handle read last: what is shown next often lies in the same ones."""
 COLUMN_BYTES: Final = 50
 """About the memory that a row takes in the columns of version 1."""
 ROW_BYTES: Final = 200
 """About the memory that a row or entry of a decoded part takes, besides its texts: most of it are integers."""
+LINE_BYTES: Final = 50
+"""About the memory that a line takes besides its text."""
 CONTENT_FACTOR: Final = 2
 """About how many times a part holds its content: as stored columns, and texts of their own cut from these."""
 
@@ -65,8 +69,8 @@ T = TypeVar("T")
 B = TypeVar("B")
 S = TypeVar("S", ChunkSpan, OutsideSpan, ForeignSpan)
 Span: TypeAlias = ChunkSpan | OutsideSpan | ForeignSpan
-Name: TypeAlias = tuple[str, Span | None]
-"""Names a part of a segment's index: the segment's key, and the part; None: the index itself."""
+Name: TypeAlias = tuple[str, Span | FrameSpan | None]
+"""Names a part of a segment: the segment's key, and a part of its index or a frame; None: the index itself."""
 
 
 class OddError(Exception):
@@ -167,11 +171,14 @@ class Rows:
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
         self._footers: dict[str, Footer] = {}
+        self._frames = Memory(FRAMES_BYTES)
         self._tail = _Tail(view)
 
     def look(self, view: View) -> None:
         """Answer from `view` from now on; it is of the same life."""
         before, self.view = self.view, view
+        if before.epoch != view.epoch:
+            self._frames = Memory(FRAMES_BYTES)  # they hold what was erased
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
             self._tail = _Tail(view)
         else:
@@ -287,7 +294,7 @@ class Rows:
         return self.view.burials.bury_row(chunk.skeleton(at - part.index.first))
 
     def lines_at(self, positions: Iterable[int]) -> Steps[dict[int, bytes]]:
-        """The record lines at some positions: those of the tail from memory, else one GET per frame that holds any."""
+        """The record lines at some positions: from the tail, or from frames. One GET a frame not read just before."""
         wanted = sorted(set(positions))
         place = bisect_left(wanted, self.base)
         found = {at: self.view.tail.lines[at - self.base] for at in wanted[place:]}
@@ -302,10 +309,19 @@ class Rows:
             span = part.index.frame_of(at)
             job = Frame(part.segment.key, part.index.first + span.first_row, span, [])
             jobs.setdefault((part.segment.key, span.start), job).positions.append(at)
+        held = {name: self._frames.get((job.key, job.span)) for name, job in jobs.items()}
+        missing = [job for name, job in jobs.items() if held[name] is None]
         try:
-            return (yield from read_frames(list(jobs.values()), self.view.burials))
+            found = yield from read_frames(missing, self.view.burials, self._keep)
         except NotFoundError:
             raise _MergedError from None
+        for name, lines in held.items():
+            found |= jobs[name].wanted(lines, self.view.burials) if lines is not None else {}
+        return found
+
+    def _keep(self, frame: Frame, lines: list[bytes]) -> None:
+        if (size := frame.span.content_size + LINE_BYTES * len(lines)) <= FRAMES_BYTES:
+            self._frames.put((frame.key, frame.span), lines, size)
 
     # rows upward
 
