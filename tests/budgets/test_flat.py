@@ -131,7 +131,7 @@ TURNS, TURN_BYTES, KEPT_TURNS = 300, 24_000, 20
 
 @pytest.fixture(scope="module")
 def turns() -> tuple[MemoryDriver, list[str]]:
-    """A session of long messages with a checkpoint a turn, compacted again and again; and the last node of each turn."""
+    """A session of long messages with a checkpoint a turn, often compacted; and the last node of each turn."""
     driver = MemoryDriver()
     texts = iter(workload.even_texts(2 * TURNS, TURN_BYTES // 2))
     with Store(Place(driver)).session("s") as session:
