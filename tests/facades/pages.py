@@ -42,6 +42,7 @@ WRITING = {
     "append": "verbs.conversation.append",
     "commit": "verbs.conversation.commit",
     "flush": "session_body.flush",
+    "discard": "session_body.discard",
     "compact": "verbs.conversation.compact",
     "close_open_calls": "verbs.open_calls.close_open_calls",
     "set_model": "verbs.conversation.set_model",

@@ -256,8 +256,8 @@ SENDS_NOTHING = {
     # of a store
     "namespace",
     # of a session: they are about what is at hand, or a lock that S3 does not have
-    "claim", "release", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads", "usage",
-    "checkpoint_id", "last_usage", "erased_state", "is_new", "location", "open_calls", "recorded_context",
+    "claim", "release", "discard", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads",
+    "usage", "checkpoint_id", "last_usage", "erased_state", "is_new", "location", "open_calls", "recorded_context",
     # how verbs are run, each of which is one of those above
     "perform",
 }  # fmt: skip

@@ -52,6 +52,7 @@ SCRIPT: list[tuple[str, tuple[object, ...], dict[str, Any]]] = [
     ("append", ("another root",), {}),
     ("rewind", ("first",), {}),
     ("flush", (), {}),
+    ("discard", (), {}),
     ("optimize", (), {"everything": True}),
     ("fork", ("copy",), {}),
     ("prune", (KeepCheckpoints(last=2),), {}),

@@ -32,7 +32,7 @@ READING = frozenset(
         "refresh", "lines", "follow", "perform",
     }
 )  # fmt: skip
-TEXTLESS = frozenset({"claim", "release", "flush", "seal", "optimize", "prune", "close"})
+TEXTLESS = frozenset({"claim", "release", "flush", "discard", "seal", "optimize", "prune", "close"})
 NAMES_ONLY = frozenset({"retract", "unretract", "checkout", "switch", "rewind", "drop_head"})
 """What they take are ids and names."""
 

@@ -33,13 +33,14 @@ from treering.session.content import ContextItem
 from treering.session.loader import Loader
 from treering.session.options import Options
 from treering.session.reader import Readable, Reader
+from treering.session.record import discard
 from treering.session.state import SessionState
 from treering.session.upkeep import SEALS_PER_MERGE_OPEN
 from treering.session.verbs import conversation, edits, navigation, notes
 from treering.session.verbs.forking import fork
 from treering.session.writer import Writer
 from treering.storage.requests import Steps, Version
-from treering.transcript.node import user
+from treering.transcript.node import Draft, user
 
 POLICY = "default@1"
 PARTS = tuple(bytes([number]) * 80 for number in range(3))
@@ -77,9 +78,15 @@ class Agents(Actors):
         """How often a message has a large part, which others have as well."""
         self.states = 0.0
         """How often somebody erases state instead of what nodes say."""
+        self.turns = 0.3
+        """How many agents let messages wait for the end of their turn."""
+        self.chosen = 0.0
+        """How often an agent chooses the id of a message, from a few that others choose as well."""
         self._marks = 0
         self._told: dict[str, list[str]] = {}
         """Ids that a writer was told, by its nonce, and that are to be durable at the end of its turn."""
+        self._said: dict[tuple[str, str], str] = {}
+        """What a message with a chosen id said, by the nonce of its writer and that id."""
         self._looked: dict[str, tuple[int, tuple[str, ...]]] = {}
         """When a writer last looked on purpose, and ids of the records it was shown, by its nonce."""
 
@@ -108,7 +115,7 @@ class Agents(Actors):
         return (self.look, self.look_at_graph, self.walk, self.look_back, self.look_at_list)
 
     def writer(self, *, shared: bool) -> Steps[None]:
-        return self.agent(shared=shared, turns=self.rng.random() < 0.3)
+        return self.agent(shared=shared, turns=self.rng.random() < self.turns)
 
     def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
         return (lambda: self.writer(shared=shared), lambda: self.writer(shared=shared), self.loader)
@@ -144,7 +151,7 @@ class Agents(Actors):
         try:
             yield from self._open(writer)
             if self.strict:
-                yield from self._say(writer)
+                yield from self._unless_taken(writer, self._say)
             for _ in range(self.rng.randrange(1, self.works_max)):
                 try:
                     yield from self._work(writer)
@@ -152,6 +159,7 @@ class Agents(Actors):
                     self.excuse(error)
                     if self.rng.random() < 0.3:
                         return
+            yield from self._unless_taken(writer, close)
             yield from close(writer)
             self._written(writer)
             self._promised(writer)
@@ -192,17 +200,32 @@ class Agents(Actors):
         if not self._marks % _CARD_EVERY:
             writer.upkeep._card_ms = 1  # it is long ago that the card was written
             writer.upkeep._seals = SEALS_PER_MERGE_OPEN  # and that segments were merged
-        yield from do(writer)
+        yield from self._unless_taken(writer, do)
         self._written(writer)
         self._check_own(writer)
+
+    def _unless_taken(self, writer: Writer, do: Callable[[Writer], Steps[None]]) -> Steps[None]:
+        """Do something; if an id that the agent chose is another's by now, nothing that waits is recorded."""
+        try:
+            yield from do(writer)
+        except UsageError as error:
+            if error.kind != "duplicate_id":
+                raise
+            gone = {draft.id for draft in (yield from discard(writer, ()))}
+            told = self._told[writer.replica.nonce]
+            told[:] = [name for name in told if name not in gone]
 
     def _mark(self) -> str:
         self._marks += 1
         return f"text {self._marks}"
 
     def _say(self, writer: Writer) -> Steps[None]:
-        messages = [user(self._content()) for _ in range(self.rng.choice((1, 1, 2)))]
-        self._told[writer.replica.nonce].append((yield from conversation.append(writer, *messages)).node)
+        messages = [self._message(writer) for _ in range(self.rng.choice((1, 1, 2)))]
+        done = yield from conversation.append(writer, *messages)
+        self._told[writer.replica.nonce].append(done.node)
+        for message in messages:
+            if message.id is not None:
+                self._said[writer.replica.nonce, message.id] = message.payload["content"]
         if writer.options.durability == "sync":
             self._promised(writer)
 
@@ -258,6 +281,14 @@ class Agents(Actors):
     def _seal(self, writer: Writer) -> Steps[None]:
         if writer.replica.exists:
             yield from writer.upkeep.seal()
+
+    def _message(self, writer: Writer) -> Draft:
+        """A message; one with a chosen id is new, or another's, or the same again."""
+        if not self.chosen or not writer.replica.exists or self.rng.random() >= self.chosen:
+            return user(self._content())
+        at = writer.replica.state.end // 8  # others choose the same about now
+        name = f"{writer.replica.view.life}-{at}-{self.rng.randrange(2)}"
+        return user(f"said {self.rng.randrange(2)}", id=name)
 
     def _content(self) -> object:
         if self.rng.random() >= self.parts:
@@ -375,6 +406,9 @@ class Agents(Actors):
         """All that a writer was told is recorded is; what it put off until now, too."""
         for name in self._told[writer.replica.nonce]:
             self.ghost.acknowledge(writer.replica.view.life, [name])
+            if (writer.replica.nonce, name) in self._said:
+                said = self._said[writer.replica.nonce, name]
+                self.ghost.contents.setdefault((writer.replica.view.life, name), set()).add(said)
         self._told[writer.replica.nonce].clear()
 
     def _check_refusal(self, writer: Writer) -> None:

@@ -21,7 +21,7 @@ import treering.ids
 from treering.format import record, register, segment
 from treering.format.columns import Columns, pack
 from treering.format.frames import decompress_frame, walk
-from treering.format.index import TIME_MAX, ChunkSpan, FrameSpan, OutsideSpan, SegmentIndex
+from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.paths import parse_segment
 from treering.format.record import Skeleton, decode_record, skeleton_of
 from treering.format.references import MASK_ALL
@@ -102,7 +102,7 @@ def _read_footer(suffix: bytes, size: int, *, key: str) -> SegmentIndex | int:
         frames=(FrameSpan(0, size, 0, rows, size, 0),),
         chunks=(ChunkSpan(0, 0, 0, rows, 0, TIME_MAX, MASK_ALL, 0),),
         outside=(OutsideSpan(0, 0, 0, "", 0),),
-        foreign=(),
+        foreign=(ForeignSpan(0, 0, 0, 0, 0),),
         odd=False,
         columns=_columns(lines),
     )

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from tests.simulation.codec import parse_latest, parse_segment_lines, parse_tail
 from treering.checkpoint.checkpoint import BODY, Checkpoint, read_form
 from treering.checkpoint.delta import apply_body
-from treering.format.erasure import Burials, Erasure
+from treering.format.erasure import Burials, Erasure, is_erased
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
 from treering.format.record import Record, decode_record
 from treering.format.register import Card, Tail
@@ -39,6 +39,8 @@ class Ghost:
         """Every state the journal was in: life and ids of its records."""
         self.promised: dict[str, tuple[str, tuple[str, ...]]] = {}
         """Acknowledged appends: by the id of the first record, the life and all ids."""
+        self.contents: dict[tuple[str, str], set[str]] = {}
+        """What acknowledged messages said whose ids were chosen, by life and id."""
         self.groups: dict[str, tuple[str, ...]] = {}
         """Appends that were tried: ids by `Record.by`."""
         self.dead: dict[str, frozenset[str]] = {}
@@ -262,6 +264,8 @@ class Ghost:
         self._check_lives(current)
         for log in self.logs.values():
             self._check_shown(log)
+        for life, name in self.contents:
+            self._check_content(life, name)
         every = [name for ids in held.values() for name in ids]
         if len(every) != len(set(every)):
             twice = sorted({name for name in every if every.count(name) > 1})
@@ -298,6 +302,14 @@ class Ghost:
                     self.problems.append(f"state is committed on {record.head} by who did not see {newest.id}")
             records[record.id] = record
             made[record.id] = apply_body(made.get(record.parent or ""), record, records.__getitem__)
+
+    def _check_content(self, life: str, name: str) -> None:
+        """Who was told that a message is recorded under an id finds it there, or what an erasure left of it."""
+        bodies = [bytes(decode_record(line).body) for line in self.logs[life] if self.id_of(line) == name]
+        for body in bodies:
+            for said in self.contents[life, name]:
+                if not is_erased(body) and f'"{said}"'.encode() not in body:
+                    self.problems.append(f"{name} was acknowledged as {said!r}, and is {body!r}")
 
     def _check_lives(self, current: str) -> None:
         for life in self.created - self.dead.keys() - {current}:

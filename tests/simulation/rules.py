@@ -562,6 +562,21 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
     ),
     Rule("own-is-no-conflict", "A late append of one's own is no conflict.", value("bool(records)"), SESSION),
     Rule(
+        "given-id-anew",
+        "An id that a caller chose is looked for again in what others recorded since, before its record is sent.",
+        without(),
+        LAPTOP,
+        seed=2400,
+    ),
+    Rule("put-off-id-anew", "So is that of a record that was put off.", value("_NONE"), LAPTOP, seed=107),
+    Rule(
+        "drop-own-late",
+        "What was put off is dropped for a record of one's own, not for another's of the same id.",
+        value("{record.id for record in news.records}"),
+        LAPTOP,
+        seed=3499,
+    ),
+    Rule(
         "create-under-new-life",
         "Every try to create is a life of its own.",
         only_if("not self._lives"),

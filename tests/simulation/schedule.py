@@ -326,10 +326,15 @@ class NamesSchedule(LivesSchedule, SessionSchedule):
 
 
 class LaptopSchedule(DiskSchedule, SessionSchedule):
-    """One schedule of whole sessions on a local disk, mostly of several processes at once."""
+    """One schedule of whole sessions on a local disk, mostly of several processes that choose the same ids."""
 
     faults: tuple[float, ...] = (0.1, 0.2, 0.3)
     shared_share = 0.8
+
+    def make_actors(self) -> Actors:
+        actors = Agents(self.world, self.rng)
+        actors.chosen, actors.turns = 0.5, 0.6
+        return actors
 
 
 KINDS: dict[str, type[Schedule]] = {

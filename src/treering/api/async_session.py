@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from treering.session.record import Appended
     from treering.session.recording import Message
     from treering.session.verbs.pruning import Pruned
-    from treering.transcript.node import Here
+    from treering.transcript.node import Draft, Here
 
 
 class AsyncSession(AsyncReading[Writer], AwaitingWriting):
@@ -47,14 +47,15 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
                 below that node, on a new head, and does not move this session.
             head: Append to this head instead of the current one.
             expect: The node that you expect the head to point to; None for the place before the first node.
-            new_ids: You know that no node of the session has an id that you chose, for example because it is random. Else
-            the first call that chooses one reads the ids of the session.
+            new_ids: You know that no node of the session has an id that you chose, and that nobody else chooses it, for
+            example because it is random. Else the first call that chooses one reads the ids of the session.
 
         Raises:
             HeadMovedError: The head does not point to `expect`.
             ConflictError: Another writer writes this exclusive session.
             NotFoundError: A draft names a parent that does not exist.
-            UsageError: A value cannot be stored exactly, or there is nothing to record.
+            UsageError: A value cannot be stored exactly, or there is nothing to record; or an id that you chose, here or
+            for what is buffered, is that of another node (`duplicate_id`): see `discard`.
             UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
         """
         return await self.perform(verbs.conversation.append, *messages, head=head, expect=expect, new_ids=new_ids)
@@ -119,8 +120,31 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         )
 
     async def flush(self) -> None:
-        """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+        """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small.
+
+        Raises:
+            UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).
+                What is not recorded stays buffered: see `discard`. Further errors are those of `append`.
+        """
         await self.perform(session_body.flush)
+
+    async def discard(self, *ids: str) -> tuple[Draft, ...]:
+        """Let go of buffered drafts, so that no later call records them.
+
+        If `flush` or `commit` is refused because an id is taken by now, take out that draft, or all of them, and append
+        them again as you see fit; drafts behind it may name it.
+
+        Args:
+            ids: Of the drafts; without any, all are let go.
+
+        Returns:
+            The drafts in their order, with the ids that they were to get.
+
+        Raises:
+            NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was let go.
+            UnavailableError: Some of them are part of an append without an answer, and the store still does not answer.
+        """
+        return await self.perform(session_body.discard, *ids)
 
     async def compact(
         self,

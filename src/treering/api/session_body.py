@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from treering.session.writer import Writer
     from treering.storage.requests import Steps
     from treering.store.info import SessionInfo
+    from treering.transcript.node import Draft
 
 R = TypeVar("R", bound=Readable)
 P = ParamSpec("P")
@@ -232,8 +233,33 @@ def erase(
 
 
 def flush(writer: Writer) -> Steps[None]:
-    """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small."""
+    """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small.
+
+    Raises:
+        UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).
+            What is not recorded stays buffered: see `discard`. Further errors are those of `append`.
+    """
     return session.record.flush(writer)
+
+
+def discard(writer: Writer, *ids: str) -> Steps[tuple[Draft, ...]]:
+    """Let go of buffered drafts, so that no later call records them.
+
+    If `flush` or `commit` is refused because an id is taken by now, take out that draft, or all of them, and append
+    them again as you see fit; drafts behind it may name it.
+
+    Args:
+        writer: The session.
+        ids: Of the drafts; without any, all are let go.
+
+    Returns:
+        The drafts in their order, with the ids that they were to get.
+
+    Raises:
+        NotFoundError: No buffered draft has such an id: it may be recorded already. Nothing was let go.
+        UnavailableError: Some of them are part of an append without an answer, and the store still does not answer.
+    """
+    return session.record.discard(writer, ids)
 
 
 def close(writer: Writer) -> Steps[None]:

@@ -36,14 +36,23 @@ if TYPE_CHECKING:
     from treering.journal.append import Landed, Overtaken
 
 
+class Buffered(msgspec.Struct, frozen=True):
+    """A draft that a later append records."""
+
+    draft: Draft
+    free_at: int | None = None
+    """How many records the session had when none of them had the id that the caller chose; None: nobody chose it, or
+    the caller knows that no other node gets it."""
+
+
 class Planned(Protocol):
     """One append as an operation plans it, and where the handle stands after it."""
 
     records: list[Record]
     blobs: dict[str, bytes]
     """Large parts, stored before the records that refer to them."""
-    buffered: tuple[Draft, ...]
-    """Buffered drafts that this append records."""
+    buffered: tuple[Buffered, ...]
+    """Those that are buffered no longer once this append is recorded."""
     moved: bool
     """After the append, the handle moves to `head` and `node`."""
     head: str
@@ -99,8 +108,10 @@ class Appender:
         self._creation = creation
         self._options = options
         self._save = save
-        self.buffered: tuple[Draft, ...] = ()
-        """Buffered drafts, see `holds_back`."""
+        self.buffered: tuple[Buffered, ...] = ()
+        """What waits to be recorded, see `holds_back`."""
+        self.found: set[str] = set()
+        """Ids in appends that had no answer, and turned out to be recorded: the caller may send them again."""
         self.count = 0
         """How many appends were sent."""
         self.pending: Pending | None = None
@@ -110,7 +121,7 @@ class Appender:
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
         pending = self.pending.planned.buffered if self.pending is not None else ()
-        return (*pending, *self.buffered)
+        return tuple([each.draft for each in (*pending, *self.buffered)])
 
     def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
         """Make sure that the session exists and that the outcome of the last append is known.
@@ -138,8 +149,10 @@ class Appender:
             self.pending = None
             if isinstance(outcome, journal.append.Overtaken):
                 self.buffered = (*pending.planned.buffered, *self.buffered)
-            elif pending.planned.moved:  # the handle may have moved since, by a refresh
-                self._position.go_back(pending.stood)  # rule: late-move
+            else:
+                self.found.update(record.id for record in pending.planned.records)
+                if pending.planned.moved:  # the handle may have moved since, by a refresh
+                    self._position.go_back(pending.stood)  # rule: late-move
             self._take(outcome, pending.planned)
             yield from self._position.ensure_context()  # the caller may only look
             return isinstance(outcome, journal.append.Landed)
@@ -293,8 +306,9 @@ class Appender:
             self._replica.note(view)
             return False
         news = self._replica.absorb(view)
-        late = {record.id for record in news.records}
-        self.buffered = tuple([draft for draft in self.buffered if draft.id not in late])
+        own = self._replica.own
+        late = {record.id for record in news.records if record.by.startswith(own)}  # rule: drop-own-late
+        self.buffered = tuple([each for each in self.buffered if each.draft.id not in late])
         return news.foreign
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
@@ -302,7 +316,7 @@ class Appender:
         if self._options.durability == "turn" and not ends_turn:
             return True
         waits = self._options.first_write == "assistant" and not self._replica.exists
-        return waits and not any(draft.role == "assistant" for draft in [*self.buffered, *drafts])
+        return waits and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
 
     def _keep_up(self) -> Steps[None]:
         """Seal if it pays, merge after many seals, renew the summary, and restore our context if the head moved.

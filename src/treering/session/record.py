@@ -12,6 +12,7 @@ from treering.errors import NotFoundError, UsageError
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Skeleton, decode_record
 from treering.kinds import Kind
+from treering.session.appender import Buffered
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish, find_place
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from treering.session.lookup import Lookup
 
 _NONE: frozenset[str | None] = frozenset()
+_BUFFERED = "all that was buffered still is; take this one out with `discard`, and give it another id"
 
 
 class Appended(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,16 +74,16 @@ def record(
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
     elif writer.appender.holds_back(drafts, ends_turn=changed is not None):
-        return (yield from _held_back(writer, drafts, known, here=here))
+        return (yield from _held_back(writer, drafts, known, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
 
     def plan() -> Steps[Recording]:
         nonlocal known
-        if seen is not None and writer.replica.known_view is not seen:  # some of it may be recorded by now
+        if writer.replica.known_view is not seen:  # some of it may be recorded by now
             yield from writer.position.ensure_context()
-            known = yield from _known(writer, drafts, new_ids=new_ids)
+            known = yield from _known(writer, drafts, new_ids=new_ids)  # rule: given-id-anew
         return (yield from _plan(writer, drafts, changed, known, wish, here=here))
 
     try:
@@ -98,17 +100,24 @@ def record(
 
 
 def _held_back(
-    writer: Writer, drafts: Sequence[Draft], known: Collection[str | None], *, here: bool
+    writer: Writer, drafts: Sequence[Draft], known: Collection[str | None], *, new_ids: bool, here: bool
 ) -> Steps[Appended]:
-    """Buffer drafts, redacted, which a later append records; one that would be refused then is refused now."""
+    """Buffer drafts, redacted, which a later append records; one that would be refused then is refused now.
+
+    Only an id can still turn out to be taken: by what another writer records until then.
+    """
     if writer.options.redaction is not None:
         drafts = [writer.options.redaction.draft(draft) for draft in drafts]
     require_storable(drafts)
     if here:
         drafts = [msgspec.structs.replace(draft, target=writer.position.node) for draft in drafts]
-    new_id = writer.replica.state.clock.new
-    drafts = [draft if draft.id else msgspec.structs.replace(draft, id=new_id()) for draft in drafts]
-    writer.appender.buffered += tuple([draft for draft in drafts if draft.id not in known])
+    new_id, free_at = writer.replica.state.clock.new, None if new_ids else writer.replica.state.end
+    held = [
+        Buffered(draft, free_at) if draft.id else Buffered(msgspec.structs.replace(draft, id=new_id()))
+        for draft in drafts
+    ]
+    writer.appender.buffered += tuple([each for each in held if each.draft.id not in known])
+    drafts = [each.draft for each in held]
     return (yield from _added_before(writer, drafts))
 
 
@@ -120,7 +129,7 @@ def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
 
 def _head_of(writer: Writer, node: str) -> Steps[str]:
     """The head on which an earlier call recorded a node; the current one if it is buffered still."""
-    if writer.replica.exists and node and all(node != draft.id for draft in writer.appender.buffered):
+    if writer.replica.exists and node and all(node != each.draft.id for each in writer.appender.buffered):
         found = yield from writer.replica.ask(lambda look: look.nodes([node]))
         if node in found:
             return found[node].head or writer.position.head
@@ -143,12 +152,15 @@ def _plan(
     """
     if not writer.position.is_known:
         yield from writer.position.ensure_context()
+    buffered = writer.appender.buffered[:put_off]
+    added = (yield from _added_meanwhile(writer, buffered)) if buffered else _NONE  # rule: put-off-id-anew
+    waiting = [each.draft for each in buffered if each.draft.id not in added]
     ends = changed is not None or writer.options.schedule.watches_appends
     place = yield from find_place(
         writer,
         wish,
         says_state=changed is not None and changed.says_something,
-        adds_nodes=any(draft.type == "node" for draft in (*writer.appender.buffered, *drafts) if draft.id not in known),
+        adds_nodes=any(draft.type == "node" for draft in (*waiting, *drafts) if draft.id not in known),
         ends=ends,
     )
     recording = Recording(writer, place)
@@ -160,8 +172,8 @@ def _plan(
         own = {draft.id for draft in drafts if draft.id not in known} & {node_of(item) for item in wanted}
         given = [item for item in wanted if node_of(item) not in own]
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
-    recording.buffered = writer.appender.buffered[:put_off]
-    for draft in recording.buffered:
+    recording.buffered = buffered
+    for draft in waiting:
         recording.draft(draft)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
@@ -193,18 +205,33 @@ def flush(writer: Writer) -> Steps[None]:
             count //= 2
 
 
+def discard(writer: Writer, ids: Collection[str]) -> Steps[tuple[Draft, ...]]:
+    """Let go of buffered drafts, of all without `ids`, and return them."""
+    yield from writer.appender.settle()
+    held = writer.appender.buffered
+    if missing := sorted(set(ids) - {each.draft.id for each in held}):
+        raise NotFoundError(f"no such draft is buffered. id={missing[0]!r}", kind=Kind.NODE)
+    writer.appender.buffered = tuple([each for each in held if ids and each.draft.id not in ids])
+    return tuple([each.draft for each in held if not ids or each.draft.id in ids])
+
+
 def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:
     """Ids of the drafts that are recorded or buffered already; `_require_sound` refuses bad ids."""
     lines = writer.replica.state.lines
-    # With `new_ids` an id may still have come again after a call that had no answer.
-    chosen = [draft for draft in drafts if draft.id is not None and (draft.id in lines or not new_ids)]
+    chosen = [draft for draft in drafts if draft.id is not None]
+    ids = [draft.id for draft in chosen]
+    if len(set(ids)) < len(ids):
+        raise UsageError(f"an id is given twice. ids={ids!r}", kind=Kind.DUPLICATE_ID)
+    if new_ids and chosen:  # they may still have come again, after a call that had no answer
+        again = (lines, writer.appender.found, {each.draft.id for each in writer.appender.buffered})
+        chosen = [draft for draft in chosen if any(draft.id in each for each in again)]
     named: set[str] = set()
     for draft in drafts:
         named |= {name for name in (draft.parent, draft.target) if isinstance(name, str)}
         if draft.kind == "compaction" and draft.brief and draft.brief.get("kept") is not None:
             named.add(str(draft.brief["kept"]))
     if named:
-        here = {writer.position.node, *(draft.id for draft in (*drafts, *writer.appender.buffered))}
+        here = {writer.position.node, *(draft.id for draft in (*drafts, *writer.unrecorded))}
         named -= lines.keys() | here
     return (yield from _require_sound(writer, chosen, named)) if chosen or named else _NONE
 
@@ -217,29 +244,47 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     """
     if writer.options.redaction is not None:  # as it would be recorded
         chosen = [writer.options.redaction.draft(draft) for draft in chosen]
-    ids = [draft.id or "" for draft in chosen]
-    if len(set(ids)) < len(ids):
-        raise UsageError(f"an id is given twice. ids={ids!r}", kind=Kind.DUPLICATE_ID)
-    waiting = {draft.id or "": draft for draft in writer.appender.buffered}
+    waiting = {each.draft.id or "": each.draft for each in writer.appender.buffered}
     put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
     for draft in chosen:
         if draft.id in put_off:
             _require_same(draft, bytes(encode_payload(waiting[draft.id or ""])[0]))
+    named = named.difference((draft.id or "" for draft in chosen), waiting)
     chosen = [draft for draft in chosen if draft.id not in put_off]
-    named = named.difference(ids, waiting)
     if not writer.replica.exists:
         if named:
             raise NotFoundError(f"no such node. node={min(named)!r}", kind=Kind.NODE)
         return put_off
-    recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named))
-    there = [draft for draft in chosen if draft.id in recorded]
+    return put_off | (yield from _added(writer, chosen, named))
+
+
+def _added_meanwhile(writer: Writer, buffered: Sequence[Buffered]) -> Steps[Collection[str | None]]:
+    """Ids of buffered drafts that are recorded by now, as far as callers chose ids and the session has grown since.
+
+    Raises:
+        UsageError: Another writer recorded another node of such an id. All drafts stay buffered.
+    """
+    end = writer.replica.state.end
+    doubtful = [each.draft for each in buffered if each.free_at not in (None, end)]
+    if not doubtful:
+        return _NONE
+    return (yield from _added(writer, doubtful, remedy=_BUFFERED))
+
+
+def _added(
+    writer: Writer, chosen: Sequence[Draft], named: Collection[str] = (), *, remedy: str = ""
+) -> Steps[set[str]]:
+    """Ids of the drafts that are recorded already, after all of `named` were found."""
+    ids = [draft.id or "" for draft in chosen]
+    recorded = yield from writer.replica.ask(lambda look: _recorded(look, ids, named, remedy))
     lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
-    for draft in there:
-        _require_same(draft, bytes(decode_record(lines[recorded[draft.id or ""].at]).body))
-    return put_off | {draft.id or "" for draft in there}
+    for draft in chosen:
+        if draft.id in recorded:
+            _require_same(draft, bytes(decode_record(lines[recorded[draft.id].at]).body), remedy)
+    return set(recorded)
 
 
-def _recorded(look: Lookup, ids: Collection[str], named: Collection[str]) -> Steps[dict[str, Skeleton]]:
+def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy: str) -> Steps[dict[str, Skeleton]]:
     """The nodes with some ids that exist, after all of `named` were found: nodes or checkpoints.
 
     Raises:
@@ -250,19 +295,19 @@ def _recorded(look: Lookup, ids: Collection[str], named: Collection[str]) -> Ste
     for name in ids:
         # A label and an edit name their target by its id alone, and so would tell of both.
         if name not in found and (yield from look.is_checkpoint(name)):
-            raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID)
+            raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID, remedy=remedy)
     for name in sorted(name for name in named if name not in found):
         if not (yield from look.is_checkpoint(name)):
             yield from look.node(name)
     return {name: found[name] for name in ids if name in found}
 
 
-def _require_same(draft: Draft, body: bytes) -> None:
+def _require_same(draft: Draft, body: bytes, remedy: str = "") -> None:
     if not _says(body, draft):
         raise UsageError(
             f"node exists already and is another one. node={draft.id!r}",
             kind=Kind.DUPLICATE_ID,
-            remedy="amend it, or leave the id open",
+            remedy=remedy or "amend it, or leave the id open",
         )
 
 

@@ -16,6 +16,7 @@ from treering.format import values
 from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
 from treering.ids import now_ms, time_of
 from treering.kinds import Kind
+from treering.session.appender import Buffered
 from treering.session.content import ContextItem
 from treering.session.payload import encode_payload
 from treering.session.position import Place, in_hand
@@ -54,7 +55,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 class Recording:
     """Collects the records of one append and tracks the position after each."""
 
-    buffered: tuple[Draft, ...] = ()
+    buffered: tuple[Buffered, ...] = ()
     untold = False
     """A new head that begins here without a checkpoint would get a wrong state."""
     compacts = False

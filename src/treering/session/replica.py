@@ -104,7 +104,8 @@ class Replica:
         self.nonce = nonce
         self.sent = ""
         """`Record.by` of the last append that this handle sent, whatever became of it."""
-        self._own = f"{nonce}."
+        self.own = f"{nonce}."
+        """What `Record.by` of its own records begins with."""
         self._shared = shared
         self.met = False
         """Another writer added records since the caller last looked."""
@@ -273,7 +274,7 @@ class Replica:
         """
         if dropped is not None and dropped != mark_of(self.sent):  # rule: see-what-is-dropped
             return True
-        return any(not record.by.startswith(self._own) for record in records)  # rule: own-is-no-conflict
+        return any(not record.by.startswith(self.own) for record in records)  # rule: own-is-no-conflict
 
     @property
     def may_append(self) -> bool:

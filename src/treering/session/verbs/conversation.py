@@ -29,14 +29,15 @@ def append(
             below that node, on a new head, and does not move this session.
         head: Append to this head instead of the current one.
         expect: The node that you expect the head to point to; None for the place before the first node.
-        new_ids: You know that no node of the session has an id that you chose, for example because it is random. Else
-        the first call that chooses one reads the ids of the session.
+        new_ids: You know that no node of the session has an id that you chose, and that nobody else chooses it, for
+        example because it is random. Else the first call that chooses one reads the ids of the session.
 
     Raises:
         HeadMovedError: The head does not point to `expect`.
         ConflictError: Another writer writes this exclusive session.
         NotFoundError: A draft names a parent that does not exist.
-        UsageError: A value cannot be stored exactly, or there is nothing to record.
+        UsageError: A value cannot be stored exactly, or there is nothing to record; or an id that you chose, here or
+        for what is buffered, is that of another node (`duplicate_id`): see `discard`.
         UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
     """
     if not messages:
