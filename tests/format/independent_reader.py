@@ -244,13 +244,17 @@ class Reader:
     def teller(self, head: str) -> Json | None:
         """The record of the checkpoint that tells what a head is like."""
         path = [None, *self.path(self.heads[head])]
-        made = [record for record in self.checkpoints.values() if record["id"] not in self._pruned]
-        made = [record for record in made if record.get("target") in path]
+        made = [record for record in self.checkpoints.values() if record.get("target") in path]
         own = [each for each in made if each["head"] == head and each["at"] > self._dropped.get(head, -1)]
-        if own:
-            return own[-1]
         before = [each for each in made if each["at"] < self._placed[head]]
-        return max(before, key=lambda each: (path.index(each.get("target")), each["at"]), default=None)
+
+        def depth(each: Json) -> tuple[int, bool, int]:
+            return path.index(each.get("target")), each in own, each["at"]
+
+        told = max(own or before, key=depth, default=None)
+        if told is None or told["id"] not in self._pruned:
+            return told
+        return max((each for each in made if each["id"] not in self._pruned), key=depth, default=None)
 
     # what an agent goes on with
 

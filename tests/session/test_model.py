@@ -54,8 +54,10 @@ class Model:
         for text in self.parents:
             if text not in certain:
                 above = self.path(text)
-                states = [state for each in above for state in self.possible.get(each, [self.states[each]])]
-                self.possible[text] = [{}, *states]
+                found: list[dict[str, object]] = [{}]
+                for each in above:
+                    found += [state for state in self.possible.get(each, [self.states[each]]) if state not in found]
+                self.possible[text] = found
 
     def drop(self, key: str) -> None:
         """No node has that key in its state any more."""

@@ -210,3 +210,108 @@ def test_a_handle_on_another_head_goes_on_with_what_erasing_leaves(state: list[s
     assert texts(session.context) == ["a", "beside" if state else "[erased]"]
     assert session.state == ({"y": 2} if state else {"x": 1, "y": 2})
     assert in_hand(session) == found(store, session.head)
+
+
+def told(store: Store) -> dict[tuple[str | None, str | None], str | None]:
+    """The checkpoint that holds the state at each node, by node and by the head that goes there."""
+    view = store.view("s")
+    places = {None: None, **{row.id: row.id for row in view.nodes()}}
+    found = {
+        (node, head): view.perform(restored_at, node, head=head).checkpoint
+        for node in places
+        for head in [None, "no such head", *view.heads]
+    }
+    return {place: None if entry is None else entry.id for place, entry in found.items()}
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_pruning_changes_only_states_that_it_takes(seed: int) -> None:
+    """Wherever the checkpoint that holds the state is kept, it still does; else the nearest kept one above does."""
+    rng = random.Random(seed)
+    store = Store(Place(MemoryDriver(appends=seed % 2 == 0)))
+    store.session("s", shared=True).commit(state={"x": "first"})
+    sessions = [store.session("s", shared=True) for _ in range(HANDLES)]
+    for number in range(VERBS):
+        with contextlib.suppress(NotFoundError, UsageError, HeadMovedError):
+            act(rng, rng.choice(sessions), f"{number}")
+    before, session = told(store), store.session("s", shared=True)
+    session.prune(KeepCheckpoints(last=rng.choice([1, 3])))
+    kept = {entry.id: entry.node for entry in session.checkpoints()}
+    after = told(store)
+    for (node, head), checkpoint in before.items():
+        if checkpoint is None or checkpoint in kept:
+            assert after[node, head] == checkpoint
+        else:
+            above = [None, *(session.path(node) if node is not None else ())]
+            there = [place for place in reversed(above) if place in kept.values()]
+            assert [kept.get(after[node, head] or "", "")] == (there[:1] or [""])
+    assert told(store) == after
+    session.optimize(everything=True)
+    assert told(store) == after
+
+
+def moved_to_another_branch(store: Store) -> tuple[Session, str]:
+    """A head that came over to a node of another one, and went on; what it kept at that node was pruned."""
+    session = store.session("s", shared=True)
+    session.commit(["a"], state={"c": 3}, label="at a")
+    session.branch("other")
+    node = session.commit(["b"], state={"c": 0}).nodes[-1]
+    session.switch("main")
+    session.checkout(node)
+    session.commit(["c"], state={"c": 5})
+    session.prune(KeepCheckpoints(last=1))
+    return session, node
+
+
+def left_behind(store: Store) -> tuple[Session, str]:
+    """A head that went on from a node; what it kept there and above was pruned, and not what a branch there kept."""
+    session = store.session("s", shared=True)
+    session.commit(["a"], state={"c": 1})
+    node = session.commit(["b"], state={"c": 0}).nodes[-1]
+    session.commit(["c"], state={"c": 2})
+    store.session("s", shared=True).branch("other", node=node)
+    session.prune(KeepCheckpoints(last=1))
+    return session, node
+
+
+def sealed(session: Session) -> None:
+    """Nothing of the session is in the log any more."""
+    session.seal()
+
+
+def merged(session: Session) -> None:
+    """There is one segment."""
+    session.optimize(everything=True)
+
+
+@pytest.mark.parametrize("tidy", [Session.refresh, sealed, merged])
+@pytest.mark.parametrize("begin", [moved_to_another_branch, left_behind])
+def test_where_the_own_checkpoint_was_pruned_another_one_there_tells_the_state(
+    begin: Callable[[Store], tuple[Session, str]], tidy: Callable[[Session], None]
+) -> None:
+    """Not an older one of the same head further up, and not nothing: that was never the state at this node."""
+    store = Store(Place(MemoryDriver()))
+    session, node = begin(store)
+    tidy(session)
+    stranger = store.view("s")
+    for head in [None, "main", "other"]:
+        there = stranger.perform(restored_at, node, head=head)
+        assert there.checkpoint is not None
+        assert (texts(stranger.context_at(node)), decoded_state(there.checkpoint.state)) == (["a", "b"], {"c": 0})
+    session.checkout(node)
+    for each in (session, store.session("s", shared=True), store.view("s")):
+        assert (texts(each.context), each.state) == (["a", "b"], {"c": 0})
+
+
+def test_a_branch_does_not_tell_the_state_of_the_head_that_it_left() -> None:
+    """Where nothing was pruned, what another head kept later at a node says nothing of a head that passed it before."""
+    store = Store(Place(MemoryDriver()))
+    session = store.session("s", shared=True)
+    node = session.append("a").nodes[-1]
+    session.append("b")
+    other = store.session("s", shared=True)
+    other.branch("other", node=node)
+    other.commit(state={"c": 1})
+    session.refresh()
+    session.checkout(node)
+    assert session.state == {}

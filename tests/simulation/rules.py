@@ -560,6 +560,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         SESSION,
         test="tests/session/test_basis.py",
     ),
+    Rule(
+        "pruned-own-counts",
+        "Where a head's own checkpoint was pruned, no older one of it stands in: it may tell of a branch that it left.",
+        value("[entry for entry in there if self._is_own(entry) and entry.id not in pruned]"),
+        SESSION,
+        test="tests/session/test_state_of_heads.py",
+    ),
     Rule("own-is-no-conflict", "A late append of one's own is no conflict.", value("bool(records)"), SESSION),
     Rule(
         "given-id-anew",

@@ -85,16 +85,12 @@ class Index:
             head: The head that points to its end, or will; see `treering.session.nearest`.
             before: Ignore checkpoints made at this position or later.
         """
-        nearest, depth = Nearest(self.heads, head, path[-1] if path else None, before), 0
-        found: CheckpointInfo | None = None
-        for place in range(len(path), -1, -1):
-            names = self._at_node.get(path[place - 1].id if place else None, ())
-            decided = nearest.see([self.checkpoints[name] for name in names if name in self.checkpoints])
-            if nearest.found is not found:
-                found, depth = nearest.found, place
-            if decided:
+        nearest = Nearest(self.heads, head, path[-1] if path else None, before)
+        for node in (*(row.id for row in reversed(path)), None):
+            if nearest.see([self.all_checkpoints[name] for name in self._at_node.get(node, ())], self.pruned):
                 break
-        return (found.id, depth) if found is not None else (None, 0)
+        found = nearest.found
+        return (found.entry.id, len(path) - found.below) if found is not None else (None, 0)
 
     def depth_of(self, checkpoint: str | None, path: list[Skeleton]) -> int:
         """The depth in `path` of the node that a checkpoint was made at.

@@ -491,33 +491,22 @@ class RowLookup:
             raise OddError
         row = None if node is None else (yield from self.node(node))
         nearest = Nearest(self._heads, head, row, before)
-        below: list[Skeleton] = []
-        depth, found, limit = 0, nearest.found, CLIMB_FIRST
+        path: list[Skeleton] = []
+        limit, decided = CLIMB_FIRST, False
         place = None if row is None else row.at
-        while place is not None:
+        while place is not None and not decided:
             rows = yield from self._rows.climb(place, limit + 1)
             place = rows[limit].at if len(rows) > limit else None
-            made = yield from self._checkpoints_at(rows[:limit])
-            for each, entries in zip(rows, made, strict=False):
-                decided = nearest.see(entries)
-                if nearest.found is not found:
-                    found, depth = nearest.found, len(below)
-                if decided:
-                    return found, below[:depth][::-1]
-                below.append(each)
+            made = yield from self._referring(rows[:limit], CHECKPOINT)
+            pruned = yield from self._pruned([each for there in made for each in there])
+            decided = any(nearest.see(map(entry_of, there), pruned) for there in made)
+            path += rows[:limit]
             limit = min(4 * limit, CLIMB_MAX)
-        first = yield from self._rows.first_checkpoints()
-        pruned = yield from self._pruned(first)
-        nearest.see(entry_of(each) for each in first if each.id not in pruned)
-        if nearest.found is not found:
-            found, depth = nearest.found, len(below)
-        return found, below[: depth if found is not None else None][::-1]
-
-    def _checkpoints_at(self, rows: Sequence[Skeleton]) -> Steps[list[list[CheckpointInfo]]]:
-        """For each node, the checkpoints made there that were not pruned."""
-        made = yield from self._referring(rows, CHECKPOINT)
-        pruned = yield from self._pruned([each for found in made for each in found])
-        return [[entry_of(each) for each in found if each.id not in pruned] for found in made]
+        if not decided:
+            first = yield from self._rows.first_checkpoints()
+            nearest.see(map(entry_of, first), (yield from self._pruned(first)))
+        found = nearest.found
+        return (None, path[::-1]) if found is None else (found.entry, path[: found.below][::-1])
 
     def since_checkpoint(self, checkpoint: str | None, node: str | None) -> Steps[list[Skeleton]]:
         entry = None if checkpoint is None else (yield from self.checkpoint(checkpoint))

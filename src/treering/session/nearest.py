@@ -4,15 +4,26 @@ Rule 1: if the head points to the node, or has passed it since it was placed, it
 head at the deepest node above that has one: heads that meet on one node differ in state. If there is none, checkpoints
 of other heads count that were made before this head was placed.
 Rule 2: else it is the newest one at the deepest node that has one; of several there, one of this head takes precedence.
+Rule 3: pruned checkpoints count by the first rule, and not by the second. If the first one finds a pruned one, the
+second one decides: older checkpoints of this head, further up, may tell of a branch that it left when it was placed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.format.record import Skeleton
 from treering.transcript.heads import Heads, Placed
+
+
+class Found(NamedTuple):
+    """A checkpoint above a node."""
+
+    entry: CheckpointInfo
+    below: int
+    """How many nodes of the path are below the one that it was made at."""
 
 
 class Nearest:
@@ -27,23 +38,48 @@ class Nearest:
 
     def __init__(self, heads: Heads, head: str | None, node: Skeleton | None, before: int | None) -> None:
         placed = (heads.placed or {}).get(head or "")
+        passed = placed is not None and _has_passed(placed, head, heads.heads[head or ""], node)
         self._head, self._placed = head, placed
+        self._passed = placed if passed else None
+        """Where the head was placed, if the first rule applies."""
         self._end = before
-        self._passed = placed is not None and _has_passed(placed, head, heads.heads[head or ""], node)
-        self.found: CheckpointInfo | None = None
-        """The checkpoint, as far as it is decided."""
+        self._told: Found | None = None
+        """The checkpoint of the first rule, as far as it is decided."""
+        self._told_pruned = False
+        self._kept: Found | None = None
+        """The checkpoint of the second rule."""
+        self._seen = 0
 
-    def see(self, made: Iterable[CheckpointInfo]) -> bool:
-        """Take in the checkpoints made at the next node above, pruned ones left out; true if that decides it."""
-        kept = [entry for entry in made if self._end is None or entry.at < self._end]
-        if self._passed and self._placed is not None:
-            if own := [entry for entry in kept if self._is_own(entry)]:
-                self.found = own[-1]
-                return True
-            kept = [entry for entry in kept if entry.at < self._placed.at]
-        if kept and self.found is None:
-            self.found = max(kept, key=lambda entry: (self._is_own(entry), entry.at))
-        return self.found is not None and not self._passed
+    @property
+    def found(self) -> Found | None:
+        """The checkpoint, after `see` returned true or took in all there are."""
+        return self._told if self._passed is not None and not self._told_pruned else self._kept
+
+    def see(self, made: Iterable[CheckpointInfo], pruned: Collection[str]) -> bool:
+        """Take in the checkpoints made at the next node above; true if that decides it.
+
+        Args:
+            made: In the order they were made.
+            pruned: Ids of those that were pruned; others may be among them.
+        """
+        there = [entry for entry in made if self._end is None or entry.at < self._end]
+        kept = [entry for entry in there if entry.id not in pruned]
+        if kept and self._kept is None:
+            self._kept = Found(max(kept, key=lambda entry: (self._is_own(entry), entry.at)), self._seen)
+        told = self._passed is None or self._see_told(self._passed, there, pruned)
+        self._seen += 1
+        return told and self.found is not None
+
+    def _see_told(self, placed: Placed, there: Sequence[CheckpointInfo], pruned: Collection[str]) -> bool:
+        """Apply the first rule; true if that decided it, here or further down."""
+        if self._told is not None and self._is_own(self._told.entry):
+            return True
+        own = [entry for entry in there if self._is_own(entry)]  # rule: pruned-own-counts
+        earlier = [entry for entry in there if entry.at < placed.at] if self._told is None else []
+        if own or earlier:
+            self._told = Found((own or earlier)[-1], self._seen)
+            self._told_pruned = self._told.entry.id in pruned
+        return bool(own)
 
     def _is_own(self, entry: CheckpointInfo) -> bool:
         """Whether a checkpoint was made on the head, and not on an earlier head of the same name."""
