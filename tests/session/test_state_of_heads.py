@@ -215,10 +215,9 @@ def test_a_handle_on_another_head_goes_on_with_what_erasing_leaves(state: list[s
 def told(store: Store) -> dict[tuple[str | None, str | None], str | None]:
     """The checkpoint that holds the state at each node, by node and by the head that goes there."""
     view = store.view("s")
-    places = {None: None, **{row.id: row.id for row in view.nodes()}}
     found = {
         (node, head): view.perform(restored_at, node, head=head).checkpoint
-        for node in places
+        for node in [None, *(row.id for row in view.nodes())]
         for head in [None, "no such head", *view.heads]
     }
     return {place: None if entry is None else entry.id for place, entry in found.items()}
