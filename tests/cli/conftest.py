@@ -98,7 +98,7 @@ def _read_all(terminal: int) -> bytes:
 def environment() -> dict[str, str]:
     """Ours, with the sources in reach and without a store of the user's."""
     inherited = {name: value for name, value in os.environ.items() if name != "TREERING_STORE"}
-    return {**inherited, "PYTHONPATH": SOURCES}
+    return {**inherited, "PYTHONPATH": SOURCES, "PAGER": "cat"}
 
 
 @pytest.fixture(autouse=True)

@@ -33,7 +33,7 @@ def test_fits_the_width(recorded: Recorded, command: str) -> None:
 
 def test_headings(recorded: Recorded) -> None:
     """Tables have a heading; columns in which nothing stands are left out."""
-    lines = plain(recorded.program.on_terminal("ls").out)
+    lines = plain(recorded.program.on_terminal("ls", columns=140).out)
     assert lines[0].split() == ["session", "active", "messages", "project", "folder", "first", "prompt", "title"]
     assert lines[2].startswith("tea  ")
     assert "just now" in lines[2]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -37,6 +38,22 @@ from treering.cli.settings import STORE_VARIABLE, Settings, store_options
 class App(click.Group):
     """The group of all commands; turns every error into one line and an exit code."""
 
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command by its name, or by another word that people type for it."""
+        return super().get_command(ctx, ALIASES.get(cmd_name, cmd_name))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the commands by what they are for."""
+        names = {command: name for name, command in self.commands.items()}
+        for heading, commands in SECTIONS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(names[each], each.get_short_help_str(limit=200)) for each in commands])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """Write the examples, each on a line of its own."""
+        with formatter.section("Examples"):
+            formatter.write_dl(EXAMPLES, col_max=40)
+
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and leave the process with its exit code."""
         settings = Settings()
@@ -54,7 +71,9 @@ class App(click.Group):
             if settings.debug:
                 traceback.print_exc()
             report(error)
+            settings.tell_what_is_missing()
             return exits.code_of(error)
+        settings.tell_what_is_missing()
         return result if isinstance(result, int) else 0
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -82,23 +101,54 @@ def report(error: Exception) -> None:
         click.echo(f"try `{error.ctx.command_path} --help`", err=True)
 
 
-@click.group(cls=App, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
+    "Look": (
+        listing.ls, searching.search, history.show, history.log, tree.tree, history.context, checkpoints.checkpoints,
+        checkpoints.diff, checking.stats,
+    ),
+    "Go on": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
+    "Bring in and take out": (
+        discovering.discover, importing.import_, doctoring.doctor, exporting.export, exporting.copy, backing_up.backup,
+    ),
+    "Check and tidy": (
+        checking.verify, repairing.repair, reindexing.reindex, changes.seal, retaining.retain,
+    ),
+    "Remove": (changes.rm, erasing.erase, erasing.purge),
+    "Try": (demo.demo,),
+}  # fmt: skip
+"""All commands, under the headings of the help page."""
+
+ALIASES: Final = {"list": "ls", "resume": "continue", "history": "log", "delete": "rm", "remove": "rm"}
+"""Other words for commands."""
+
+EXAMPLES: Final = (
+    ("treering import ~/.pi/agent/sessions", "Make sessions of another program's files."),
+    ("treering ls --project shop", "List the sessions of a project, the last active first."),
+    ("treering log SESSION -n 5", "Show the end of a conversation."),
+    ("treering continue", "Show the last session about this folder."),
+    ("treering rewind SESSION NODE", "Go back to a message; nothing is lost."),
+    ("treering --store s3://bucket/agents ls", "Do it in a bucket."),
+)
+
+
+@click.group(
+    cls=App,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(treering.__version__, "-V", "--version", prog_name="treering")
 @store_options(variable=STORE_VARIABLE)
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Durable sessions for AI agents: look at them, branch them, move them, check them.
 
     Nodes and checkpoints are named by id, by the beginning or end of it (four characters or more), or by label; a node
     also by a head that stands on it. Output is for people on a terminal, and one record a line in a pipe.
     """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
-for _command in (
-    listing.ls, history.show, tree.tree, history.log, history.context, checkpoints.checkpoints, checkpoints.diff,
-    changes.branch, changes.fork, changes.rewind, continuing.continue_, searching.search, importing.import_,
-    doctoring.doctor, discovering.discover,
-    exporting.export, exporting.copy, backing_up.backup, checking.verify, repairing.repair, reindexing.reindex,
-    changes.seal,
-    checking.stats, changes.rm, erasing.erase, erasing.purge, retaining.retain, demo.demo,
-):  # fmt: skip
-    main.add_command(_command)
+for _commands in SECTIONS.values():
+    for _command in _commands:
+        main.add_command(_command)

@@ -9,6 +9,7 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.cli import exits
 from treering.cli.asking import agreed
+from treering.cli.completion import session_argument
 from treering.cli.names import (
     find_checkpoint,
     find_node,
@@ -26,7 +27,7 @@ from treering.errors import CorruptError, NotFoundError
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("name", required=False)
 @click.option("--at", metavar="ID", help="Branch off here instead of where the session stands.")
 @click.option("--summary", metavar="TEXT", help="What the model is told of the branch left behind.")
@@ -94,7 +95,7 @@ def _print_place(out: Output, session: Session, *, as_json: bool = False) -> Non
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("new")
 @click.option("--at", metavar="ID", help="Take the path to this node instead of where the session stands.")
 @click.option("--title", metavar="TEXT", help="Title of the new session.  [default: the same]")
@@ -115,7 +116,7 @@ def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str |
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("to")
 @store_options()
 @click.pass_obj
@@ -139,7 +140,7 @@ def rewind(settings: Settings, *, as_json: bool, session: str, to: str) -> None:
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @store_options()
 @click.pass_obj
 def seal(settings: Settings, *, as_json: bool, session: str) -> None:
@@ -168,7 +169,7 @@ def seal(settings: Settings, *, as_json: bool, session: str) -> None:
 
 
 @click.command()
-@click.argument("session")
+@session_argument()
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--missing-ok", is_flag=True, help="It is no error if there is no such session.")
 @store_options()

@@ -9,6 +9,7 @@ import click
 
 from treering.api.store import Store
 from treering.cli import exits
+from treering.cli.completion import session_argument
 from treering.cli.names import all_sessions, find_session, namespace_cell, namespace_of, open_view, part_of, parts_of
 from treering.cli.output import Cell, Field, Output, id_cell, progress
 from treering.cli.settings import Settings, json_option, store_options
@@ -32,7 +33,7 @@ class Checked(NamedTuple):
 
 @click.command()
 @json_option
-@click.argument("session", required=False)
+@session_argument(required=False)
 @click.option("--strict", is_flag=True, help="Oddities count as well, not damage alone.")
 @store_options()
 @click.pass_context
@@ -160,7 +161,7 @@ def _size(answer: Answer) -> int:
 
 @click.command()
 @json_option
-@click.argument("session", required=False)
+@session_argument(required=False)
 @store_options()
 @click.pass_obj
 def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:

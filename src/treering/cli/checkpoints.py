@@ -10,6 +10,7 @@ import click
 from treering.api.view import View
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli import documents
+from treering.cli.completion import session_argument
 from treering.cli.message import first_line
 from treering.cli.names import find_point, open_view
 from treering.cli.output import Cell, Field, Output, id_cell, raw
@@ -24,7 +25,7 @@ from treering.storage.requests import Steps
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.option("--head", metavar="NAME", help="Only those made on this head.")
 @click.option("--labelled", is_flag=True, help="Only those with a label.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Only the newest ones.")
@@ -41,7 +42,10 @@ def checkpoints(
     if as_json:
         out.document({"checkpoints": [documents.of_entry(entry) for entry in entries]})
         return
-    out.table(("checkpoint", "time", "head", "node", "step", "bytes", "label"), map(_row, entries), right=("bytes",))
+    with out.paged():
+        out.table(
+            ("checkpoint", "time", "head", "node", "step", "bytes", "label"), map(_row, entries), right=("bytes",)
+        )
 
 
 def _row(entry: CheckpointInfo) -> tuple[Field, ...]:
@@ -67,7 +71,7 @@ class Standing(NamedTuple):
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("before", metavar="A")
 @click.argument("after", metavar="[B]", required=False)
 @store_options()
@@ -98,9 +102,10 @@ def diff(settings: Settings, *, as_json: bool, session: str, before: str, after:
             }
         )
         return
-    _print_changes(out, "state", state)
-    _print_changes(out, "setting", changed_settings)
-    _print_items(out, items)
+    with out.paged():
+        _print_changes(out, "state", state)
+        _print_changes(out, "setting", changed_settings)
+        _print_items(out, items)
 
 
 def _standing(view: View, text: str | None) -> Standing:

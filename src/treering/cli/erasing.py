@@ -11,6 +11,7 @@ import msgspec
 from treering.api.session import Session
 from treering.cli import exits
 from treering.cli.asking import agreed
+from treering.cli.completion import session_argument
 from treering.cli.names import find_node, open_session, parts_of, tell_left_alone
 from treering.cli.output import Cell, Field, Output
 from treering.cli.settings import Settings, json_option, store_options
@@ -21,7 +22,7 @@ from treering.errors import NotFoundError
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("node", nargs=-1)
 @click.option(
     "--state", multiple=True, metavar="KEY", help="All values of this key of the agent's state. May be repeated."
@@ -92,7 +93,7 @@ def _forks_of(receipt: Receipt) -> Iterator[Receipt]:
 
 @click.command()
 @json_option
-@click.argument("session", required=False)
+@session_argument(required=False)
 @click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was deleted before that.")
 @click.option("--all-namespaces", is_flag=True, help="In each namespace below as well.")
 @click.option("--yes", is_flag=True, help="Do not ask.")

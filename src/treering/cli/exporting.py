@@ -12,6 +12,7 @@ import click
 
 from treering.api.store import Store
 from treering.api.view import View
+from treering.cli.completion import session_argument
 from treering.cli.markdown import markdown
 from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
@@ -26,7 +27,7 @@ FORMS: Final = ("jsonl", "markdown", *targets())
 
 
 @click.command()
-@click.argument("session")
+@session_argument()
 @click.option("--format", "form", type=click.Choice(FORMS), default="jsonl", show_default=True)
 @click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
 @click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
@@ -87,7 +88,7 @@ def _write(target: Path, parts: Iterable[bytes], *, force: bool) -> None:
 
 
 @click.command()
-@click.argument("session")
+@session_argument()
 @click.argument("target", metavar="[PLACE]", required=False)
 @click.option("--name", metavar="NAME", help="Name of the copy.  [default: the same]")
 @click.option(

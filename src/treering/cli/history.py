@@ -8,6 +8,7 @@ import click
 
 from treering.api.view import View
 from treering.cli import documents
+from treering.cli.completion import session_argument
 from treering.cli.conversation import open_call, print_items, print_message, role_style
 from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, namespace_cell, open_view
@@ -26,7 +27,7 @@ from treering.transcript.node import Node
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.option("--head", metavar="NAME", help="Start from this head instead of the one in hand.")
 @click.option("--node", metavar="ID", help="Start from this node.")
 @click.option("--before", metavar="ID", help="The page above this node: the cursor of the page below.")
@@ -50,11 +51,12 @@ def log(
         return
     if page.before is not None and out.terminal:
         out.say(f"above: --before {page.before}")
-    if full:
-        for row in rows:
-            print_message(out, row.node.id, role_of(row.node), _body(row.node), *_marks(row))
-        return
-    out.table(("node", "time", "role", "", "text"), map(_line, rows))
+    with out.paged():
+        if full:
+            for row in rows:
+                print_message(out, row.node.id, role_of(row.node), _body(row.node), *_marks(row))
+        else:
+            out.table(("node", "time", "role", "", "text"), map(_line, rows))
 
 
 def _line(row: HistoryRow) -> tuple[Field, ...]:
@@ -87,7 +89,7 @@ def _body(node: Node) -> object:
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.option("--at", metavar="ID", help="At this node or checkpoint instead of now.")
 @click.option("--recorded", is_flag=True, help="Also what is not sent: calls without a result, results without a call.")
 @store_options()
@@ -100,7 +102,8 @@ def context(settings: Settings, *, as_json: bool, session: str, at: str | None, 
     if as_json:
         out.document({"items": documents.of_items(items)})
         return
-    print_items(out, items)
+    with out.paged():
+        print_items(out, items)
     if out.terminal:
         out.say(counted(len(items), "item"))
 
@@ -121,21 +124,21 @@ def _sent(reader: Readable, items: Sequence[ContextItem]) -> Steps[tuple[Context
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.argument("point", metavar="[NODE|CHECKPOINT]", required=False)
 @store_options()
 @click.pass_obj
 def show(settings: Settings, *, as_json: bool, session: str, point: str | None) -> None:
     """Show a session, or a node or checkpoint of it, whole."""
     view, out = open_view(settings.open(), session), Output()
-    if point is None:
-        _show_session(out, view, as_json=as_json)
-        return
-    found = find_point(view, point)
-    if found.kind == "node":
-        _show_node(out, view.get(found.id), as_json=as_json)
-    else:
-        _show_checkpoint(out, view.checkpoint(found.id), as_json=as_json)
+    found = find_point(view, point) if point is not None else None
+    with out.paged():
+        if found is None:
+            _show_session(out, view, as_json=as_json)
+        elif found.kind == "node":
+            _show_node(out, view.get(found.id), as_json=as_json)
+        else:
+            _show_checkpoint(out, view.checkpoint(found.id), as_json=as_json)
 
 
 def _show_session(out: Output, view: View, *, as_json: bool) -> None:

@@ -16,6 +16,8 @@ from treering.store.info import SessionInfo
 COLUMNS = (
     "session", "active", "messages", "project", "folder", "status", "program", "first prompt", "title", "namespace",
 )  # fmt: skip
+SPARE = ("program", "first prompt", "folder", "status", "project", "messages")
+"""Columns that a narrow terminal leaves out, first the first."""
 PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
 
 
@@ -49,7 +51,8 @@ def ls(
     if not rows and out.terminal:
         out.say("no sessions")
         return
-    out.table(COLUMNS, map(_row, rows), right=("messages",), stretch="title")
+    with out.paged():
+        out.table(COLUMNS, map(_row, rows), right=("messages",), stretch="title", spare=SPARE)
     if cursor is not None and out.terminal:
         out.say(f"more: --after {cursor}")
 

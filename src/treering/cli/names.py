@@ -136,7 +136,8 @@ def _not_found(name: str, known: Sequence[SessionInfo], error: NotFoundError) ->
     same = [row for row in known if row.id == name]
     nearest = same or [folded[each] for each in get_close_matches(name.casefold(), folded, NEAREST_MAX)]
     said = [f"{typed(row)}" if row.namespace else repr(row.id) for row in nearest[:NEAREST_MAX]]
-    meant = f"did you mean {' or '.join(said)}?" if said else "`treering ls` lists all sessions"
+    listed = _needs_more(name) or "`treering ls` lists all sessions"
+    meant = f"did you mean {' or '.join(said)}?" if said else listed
     return NotFoundError(f"there is no session {name!r}", kind=error.kind, key=error.key, remedy=meant)
 
 
@@ -182,7 +183,7 @@ def find_point(view: Handle, text: str) -> Point:
         raise NotFoundError(
             f"no node, checkpoint, label or head is named {text!r} in session {view.id!r}",
             kind=Kind.POINT,
-            remedy="`treering log` and `treering checkpoints` list what there is",
+            remedy=_needs_more(text) or "`treering log` and `treering checkpoints` list what there is",
         )
     return points[found]
 
@@ -217,6 +218,12 @@ def find_checkpoint(view: Handle, text: str) -> str:
     if not made:
         raise NotFoundError(f"no checkpoint was made at this node. node={point.id!r}", kind=Kind.CHECKPOINT)
     return made[-1]
+
+
+def _needs_more(text: str) -> str:
+    """What to do about a text that is too short for a part of a name; empty if it is not."""
+    short = len(text.strip(ELLIPSIS)) < PART_CHARACTERS_MIN
+    return f"type at least {PART_CHARACTERS_MIN} characters of its beginning or end" if short else ""
 
 
 def _is_part(part: str, identifier: str) -> bool:

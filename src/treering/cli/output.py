@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 BAR_COLUMNS_MAX = 30
+STRETCHED_COLUMNS_MIN = 30
 
 
 class Cell(NamedTuple):
@@ -80,6 +81,20 @@ class Output:
 
         return Console(highlight=False, soft_wrap=False)
 
+    @contextmanager
+    def paged(self) -> Iterator[None]:
+        """Print what a block prints through the user's pager, if it is longer than the terminal."""
+        if not self.terminal:
+            yield
+            return
+        with self.console.capture() as captured:
+            yield
+        text = captured.get()
+        if text.count("\n") < self.console.height:
+            click.echo(text, nl=False, color=True)
+        else:
+            click.echo_via_pager(text, color=True)
+
     def document(self, document: object) -> None:
         """Print a JSON document."""
         click.echo(encode_document(document), nl=False)
@@ -91,6 +106,7 @@ class Output:
         *,
         right: Sequence[str] = (),
         stretch: str | None = None,
+        spare: Sequence[str] = (),
     ) -> None:
         """Print records; on a terminal without empty columns.
 
@@ -99,15 +115,21 @@ class Output:
             rows: The records.
             right: Columns of numbers.
             stretch: The column that gets the remaining width of the terminal; by default the last one shown.
+            spare: Columns that are left out, one after the other, until that one has `STRETCHED_COLUMNS_MIN`.
         """
         if self.terminal:
-            self._table(headings, [[_cell_text(field) for field in row] for row in rows], right, stretch)
+            self._table(headings, [[_cell_text(field) for field in row] for row in rows], right, stretch, spare)
             return
         for row in rows:
             click.echo("\t".join(one_line(_cell(field).full) for field in row).encode())
 
     def _table(
-        self, headings: Sequence[str], rows: Sequence[Sequence[Text]], right: Sequence[str], stretch: str | None
+        self,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[Text]],
+        right: Sequence[str],
+        stretch: str | None,
+        spare: Sequence[str],
     ) -> None:
         from rich import box
         from rich.table import Table
@@ -115,6 +137,12 @@ class Output:
         shown = [place for place in range(len(headings)) if any(row[place] for row in rows)]
         last = headings.index(stretch) if stretch is not None else shown[-1] if shown else None
         stretched = last if last in shown and headings[last] not in right else None
+        widths = {place: max(len(headings[place]), *(row[place].cell_len for row in rows)) + 1 for place in shown}
+        for name in spare:
+            others = sum(width for place, width in widths.items() if place != stretched)
+            if stretched is not None and self.console.width - others < STRETCHED_COLUMNS_MIN:
+                widths.pop(headings.index(name), None)
+        shown = [*widths]
         table = Table(
             box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False, header_style="bold",
             expand=stretched is not None,

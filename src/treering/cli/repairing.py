@@ -6,6 +6,7 @@ import click
 
 from treering.api.store import Store
 from treering.cli import exits
+from treering.cli.completion import session_argument
 from treering.cli.names import find_session
 from treering.cli.output import Output, progress
 from treering.cli.settings import Settings, json_option, store_options
@@ -17,7 +18,7 @@ from treering.maintenance.salvage import RepairLoss
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.option("--into", metavar="NEW", required=True, help="Name of the new session.")
 @store_options()
 @click.pass_context

@@ -10,7 +10,9 @@ import click
 from click.core import ParameterSource
 
 from treering.api.store import Store
+from treering.cli.text import one_line
 from treering.format.paths import prefix_of
+from treering.storage.open import location_of
 from treering.store.place import Place, open_place
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,6 +29,7 @@ class Settings:
         self.namespace: tuple[str, ...] = ()
         self.single_writer = False
         self.debug = False
+        self._opened = False
 
     def open(self) -> Store:
         """Open the store and close it when the command ends. Nothing is created by opening."""
@@ -34,7 +37,15 @@ class Settings:
 
     def place(self) -> Place:
         """Open the store for commands that need its driver."""
+        self._opened = True
         return self.elsewhere(self.target, self.namespace)
+
+    def tell_what_is_missing(self) -> None:
+        """Print that the store does not exist, if a command looked for it in a folder and made none."""
+        folder = location_of(self.target)
+        if self._opened and os.path.isabs(folder) and not os.path.exists(folder):
+            told = f"there is no store at {folder} yet; --store or {STORE_VARIABLE} names another one"
+            click.echo(one_line(told).encode(errors="replace"), err=True)
 
     def elsewhere(self, target: str, namespace: Sequence[str]) -> Place:
         """Open another store, or namespaces of it, with the same options."""

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from treering.api.view import View
+from treering.cli.completion import session_argument
 from treering.cli.message import headline
 from treering.cli.names import open_view
 from treering.cli.output import Output, Span
@@ -31,7 +32,7 @@ class Line(NamedTuple):
 
 @click.command()
 @json_option
-@click.argument("session")
+@session_argument()
 @click.option("--text", is_flag=True, help="Read and show the beginning of each row's first message.")
 @store_options()
 @click.pass_obj
@@ -46,7 +47,8 @@ def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None
     if as_json:
         out.document({"rows": [msgspec.structs.asdict(row) | {"parent": parents[row.first]} for row in rows]})
         return
-    print_tree(out, view, rows, parents, text=text)
+    with out.paged():
+        print_tree(out, view, rows, parents, text=text)
 
 
 def print_tree(
