@@ -42,8 +42,10 @@ class Settings:
 
     def tell_what_is_missing(self) -> None:
         """Print that the store does not exist, if a command looked for it in a folder and made none."""
+        if not self._opened:
+            return
         folder = location_of(self.target)
-        if self._opened and os.path.isabs(folder) and not os.path.exists(folder):
+        if os.path.isabs(folder) and not os.path.exists(folder):
             told = f"there is no store at {folder} yet; --store or {STORE_VARIABLE} names another one"
             click.echo(one_line(told).encode(errors="replace"), err=True)
 
