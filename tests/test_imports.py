@@ -44,6 +44,38 @@ store.delete("t")
 """
 
 
+NO_LOCKS = """
+import sys
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):  # as on Windows
+    sys.modules[name] = None
+import treering
+import treering.search
+from treering.cli import main
+with treering.open("memory://anywhere").session("s") as session:
+    session.append("works")
+assert [item.message["content"] for item in session.context] == ["works"]
+for use in (
+    lambda: treering.open(sys.argv[1]),
+    lambda: treering.search.Index(treering.open("memory://anywhere"), sys.argv[1]),
+):
+    try:
+        use()
+    except treering.TreeringError as error:
+        assert error.kind == "locks" and "fcntl" in str(error), error
+    else:
+        raise AssertionError("opened without locks")
+"""
+
+
+def test_a_system_without_file_locks_has_other_stores(tmp_path: Path) -> None:
+    """Everything can be imported there; a store on its disk is refused, in a sentence."""
+    done = subprocess.run(
+        [sys.executable, "-c", NO_LOCKS, str(tmp_path / "store")], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "store").exists()
+
+
 UNNEEDED = [
     "asyncio", "concurrent", "csv", "dataclasses", "email", "hashlib", "http", "json", "logging", "pathlib", "pickle",
     "random", "shutil", "signal", "socket", "sqlite3", "statistics", "subprocess", "tempfile", "urllib", "zipfile",

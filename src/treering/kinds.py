@@ -130,6 +130,8 @@ class Kind(StrEnum):
     """A symbolic link is in the place of a file. Replace it by its target."""
     LOCKED = "locked"
     """Another process keeps a folder of the store locked: it was stopped, or its disk hangs. Continue or end it."""
+    LOCKS = "locks"
+    """This system lacks the file locks that a store on a disk needs. Use a bucket, or Linux or macOS."""
     LOOK = "look"
     """The stored reading progress of a file is damaged and ignored. Nothing needs to be done."""
     LOST = "lost"

@@ -90,7 +90,7 @@ class _Others:
             Path(cwd).absolute(),
             Path.home(),
             environment(),
-            tty=os.ttyname(sys.stdin.fileno()) if sys.stdin.isatty() else None,
+            tty=os.ttyname(sys.stdin.fileno()) if sys.platform != "win32" and sys.stdin.isatty() else None,
             after_ms=found.updated_ms if found is not None else None,
             known=lambda path: self.importer.is_unchanged(path) and found is not None,
         )

@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from signal import SIGKILL
 from typing import NamedTuple
 
 import click
@@ -34,6 +33,7 @@ from treering.store.place import Place
 LINES_BEFORE_KILL = 25  # of the tool that never ends
 TURNS_ADDED = 250  # four messages each, to make the session long
 TURNS_PER_COMPACTION = 50
+KILLED = 9  # the signal; `signal` names it only where there is one
 
 
 @click.command()
@@ -138,9 +138,9 @@ def _work_until_killed(settings: Settings, show: Show, story: Story, name: str) 
         else:
             raise click.ClickException("the demo's agent ended by itself; what it said stands above")
         _claim_held(settings, show, name)
-        agent.send_signal(SIGKILL)
+        agent.kill()
         acknowledged += [line.split()[1] for line in agent.stdout or () if line.startswith("node ") and "\n" in line]
-        show.claim("killed in the middle of a turn", holds=agent.wait() == -SIGKILL, found=f"signal {-agent.wait()}")
+        show.claim("killed in the middle of a turn", holds=agent.wait() == -KILLED, found=f"signal {-agent.wait()}")
     show.claim("it had finished its turns before", holds=turns == len(story.turns) - 1, found=counted(turns, "turn"))
     return Worked(acknowledged, turns)
 

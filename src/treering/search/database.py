@@ -12,7 +12,6 @@ forced, SQLite overwrites freed pages, and the write-ahead log is truncated.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import secrets
@@ -25,7 +24,6 @@ from treering.format.register import Card
 from treering.kinds import Kind
 from treering.search.query import printable, spaced
 from treering.search.walk import Row
-from treering.storage import local_lock
 from treering.storage.requests import Version
 
 SCHEMA_VERSION: Final = 1
@@ -342,6 +340,13 @@ def _alone(path: str) -> Iterator[None]:
     The folder is locked and not the file: a lock on a removed file is useless, and closing any descriptor of a database
     releases the locks that SQLite has on it.
     """
+    try:
+        import fcntl
+
+        from treering.storage import local_lock
+    except ModuleNotFoundError as error:
+        text = f"searching needs file locks that this system lacks. missing={error.name!r}"
+        raise UsageError(text, kind=Kind.LOCKS, remedy="use Linux or macOS (on Windows: WSL)") from error
     folder = os.path.dirname(os.path.abspath(path))
     os.makedirs(folder, mode=0o700, exist_ok=True)
     lock = os.open(folder, os.O_RDONLY)

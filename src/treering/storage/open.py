@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from treering.errors import UnsafeStoreError, UsageError
 from treering.kinds import Kind
-from treering.storage.local import LocalDriver
 from treering.storage.requests import Driver
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def open_driver(
     if scheme == "memory":
         return _open_memory(rest)
     if scheme in _LOCAL and not single_writer:
-        return LocalDriver(os.path.expanduser(rest))
+        return _open_local(rest)
     if scheme in _S3 and not single_writer:
         return _open_s3(rest, None, storage_options)
     return _open_url(name, scheme, dict(storage_options or {}), single_writer=single_writer)
@@ -106,6 +105,18 @@ def _open_path(name: str, *, is_path: bool) -> Driver:
     if not name or (_LOOKS_LIKE_URL.match(name) and not is_path):
         remedy = "write scheme://..., or put ./ in front of a folder's name"
         raise UsageError(f"neither a path nor a URL. target={name!r}", kind=Kind.TARGET, remedy=remedy)
+    return _open_local(name)
+
+
+def _open_local(name: str) -> Driver:
+    try:
+        from treering.storage.local import LocalDriver  # its locks exist on POSIX only; other stores work everywhere
+    except ModuleNotFoundError as error:
+        raise UnsafeStoreError(
+            f"a store on a disk needs file locks that this system lacks. missing={error.name!r}",
+            kind=Kind.LOCKS,
+            remedy="use s3://bucket/prefix, or Linux or macOS (on Windows: WSL)",
+        ) from error
     return LocalDriver(os.path.expanduser(name))
 
 
