@@ -4,7 +4,7 @@ Rule 1: the latest compaction on the path replaces all items before it by its ow
 Older compactions contribute nothing, neither their summaries nor what they kept.
 Rule 2: settings are folded over the whole path. No compaction removes them.
 Rule 3: `extend` returns what `build` would return, or None. It is called for each append, so it reads the new node and
-the items, never the path.
+the items, never the path; of a node that is no compaction only the first items, so that many nodes together are cheap.
 
 A policy of another program is a subclass that fills in the tables below. Where a program differs in a rule and not only
 in a name, its subclass overrides the one method that holds the rule.
@@ -64,6 +64,8 @@ class Walk:
     """By kind of node: the fields of its brief that are settings, and their names as settings.
 
     A field that the brief does not have, or has as null, sets null."""
+    first_seen: ClassVar[int] = 2
+    """How many of the first items `extend` looks at for a node that is no compaction; see `Growth`."""
     own: ClassVar[frozenset[str]] = frozenset({""})
     """Views that show the message of a node itself; the other views show messages that the program made or altered."""
 

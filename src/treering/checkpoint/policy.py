@@ -13,13 +13,13 @@ process without such sessions imports nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Final, Protocol
 
 import msgspec
 
-from treering.checkpoint.context import Context
+from treering.checkpoint.context import Context, Item
 from treering.errors import FormatVersionError, UsageError
 from treering.format.record import Skeleton
 
@@ -57,6 +57,54 @@ class Policy(Protocol):
 
     def state(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Return the settings of a context under the names that the program of this policy uses."""
+
+
+class Growth:
+    """A context to which nodes are added, one after the other: its items are copied once, and not for each node.
+
+    That takes a policy that says by `first_seen` how many of the first items its `extend` looks at for a node that is
+    no compaction. Whatever stands behind these, such a node then adds the same.
+    """
+
+    def __init__(self, policy: Policy, context: Context) -> None:
+        self._policy = policy
+        self._begun = context
+        self._added: list[Item] = []
+        self._settings = context.settings
+        first_seen: int | None = getattr(policy, "first_seen", None)
+        known = first_seen is not None and len(context.items) >= first_seen
+        self._first = context.items[:first_seen] if known else None
+
+    @property
+    def context(self) -> Context:
+        """The context with the nodes added."""
+        if not self._added and self._settings is self._begun.settings:
+            return self._begun
+        return Context((*self._begun.items, *self._added), self._settings)
+
+    def add(self, node: Skeleton) -> tuple[Item, ...] | None:
+        """Add a node and return its items; None if only `extend` can tell what becomes of the context."""
+        if self._first is None or node.kind == "compaction":
+            return None
+        extended = self._policy.extend(Context(self._first, self._settings), node)
+        if extended is None or extended.items[: len(self._first)] != self._first:
+            return None
+        items = extended.items[len(self._first) :]
+        self._added += items
+        self._settings = extended.settings
+        return items
+
+
+def extend_all(policy: Policy, context: Context, nodes: Iterable[Skeleton]) -> Context | None:
+    """Extend a context by several nodes, as `extend` does by each of them; None if the whole path is needed."""
+    growth = Growth(policy, context)
+    for node in nodes:
+        if growth.add(node) is None:
+            extended = policy.extend(growth.context, node)
+            if extended is None:
+                return None
+            growth = Growth(policy, extended)
+    return growth.context
 
 
 class Seen(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import needs, resolve
-from treering.checkpoint.policy import Seen, render
+from treering.checkpoint.policy import Seen, extend_all, render
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
 from treering.format.erasure import Erased
@@ -197,10 +197,7 @@ class Content:
 
     def _extended(self, found: Checkpoint | None, below: Iterable[Skeleton]) -> Context | None:
         """The context of a checkpoint with the nodes behind it; None if it has to be computed from the whole path."""
-        context = found.context if found else None
-        for skeleton in below:
-            context = self._replica.policy.extend(context, skeleton) if context is not None else None
-        return context
+        return extend_all(self._replica.policy, found.context, below) if found else None
 
     def _built(self, node: str | None) -> Steps[Context]:
         """The context that the policy makes of the whole path."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from itertools import groupby
 from typing import Any
 
 import msgspec
@@ -11,6 +13,7 @@ from msgspec import UNSET, Raw
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context, replace, without, without_messages
 from treering.checkpoint.delta import write_steps
+from treering.checkpoint.policy import extend_all
 from treering.errors import UsageError
 from treering.format import values
 from treering.format.record import EMPTY, Record, encode_record, read_brief, skeleton_of_record
@@ -93,24 +96,18 @@ class Recording:
     @property
     def context(self) -> Context | None:
         """The context after the records so far; None if it has to be computed from the path."""
-        for record in self._added:
-            if self._context is not None:
-                self._context = self._seen(self._context, record)
+        for are_nodes, records in groupby(self._added, key=lambda record: record.type == "node"):
+            if are_nodes and self._context is not None:
+                nodes = (skeleton_of_record(record, 0) for record in records)
+                self._context = extend_all(self.writer.replica.policy, self._context, nodes)
+            elif self._context is not None:
+                self._context = reduce(_edited, records, self._context)
         self._added.clear()
         return self._context
 
     @context.setter
     def context(self, context: Context | None) -> None:
         self._context, self._added = context, []
-
-    def _seen(self, context: Context, record: Record) -> Context | None:
-        if record.type == "node":
-            return self.writer.replica.policy.extend(context, skeleton_of_record(record, 0))
-        if record.target is None or _takes_back(record):  # the edit holds the context itself
-            return context
-        if record.kind == "retract":
-            return without(context, {record.target})
-        return replace(context, {record.target: bytes(record.body)}) if record.kind == "amend" else context
 
     def draft(self, draft: Draft, *, here: bool = False) -> str:
         """Record a draft, with `here` about the current node; return its id."""
@@ -281,6 +278,14 @@ def checkpoint_records(
 
 def _given_up(checkpoint: str, new: str) -> Record:
     return Record(at=0, by="", type="edit", kind="prune", id=new, target=checkpoint)
+
+
+def _edited(context: Context, edit: Record) -> Context:
+    if edit.target is None or _takes_back(edit):  # the edit holds the context itself
+        return context
+    if edit.kind == "retract":
+        return without(context, {edit.target})
+    return replace(context, {edit.target: bytes(edit.body)}) if edit.kind == "amend" else context
 
 
 def _takes_back(edit: Record) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -21,7 +21,7 @@ from msgspec import UNSET, Raw
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
 from treering.checkpoint.delta import apply_body
-from treering.checkpoint.policy import Policy
+from treering.checkpoint.policy import Growth, Policy
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
@@ -36,6 +36,8 @@ from treering.transcript.heads import Heads
 
 _KNOWN_TYPES = frozenset({"node", "note", "head", "edit", "checkpoint"})
 _KNOWN_EDITS = frozenset({"amend", "retract", "prune"})
+_OF_CONTEXT = frozenset({"head", "edit", "checkpoint"})
+"""Types of records that may change the context, besides nodes."""
 
 
 def knows(record: Record) -> bool:
@@ -45,6 +47,8 @@ def knows(record: Record) -> bool:
 
 # No node has this id, so a context at it never belongs to a head.
 UNKNOWN = "?"
+TOGETHER_MIN: Final = 8
+"""From so many records on, the nodes among them are added to the context together: for few, copying it costs less."""
 
 # Fields of the card that notes about the whole session set.
 FACTS = {"title": ("title",), "place": ("project", "cwd"), "status": ("status",)}
@@ -86,6 +90,8 @@ class SessionState:
         """Positions of the context's records that are not among the lines, as far as known."""
         self._whole: Context | None = None
         """A context known to lack no lines: it was checked, or extends one that was."""
+        self._growing: _Growing | None = None
+        """The context with the nodes of the records that are folded together, up to now."""
         self.borrowed: frozenset[str] = frozenset()
         """Keys of `lines` read from the graph instead of folded; `latest` may not have them."""
         self.checkpoint: Checkpoint | None = None
@@ -140,12 +146,40 @@ class SessionState:
 
     # folding
 
-    def advance(self, lines: Sequence[bytes]) -> list[Record]:
-        """Fold the records at the positions from `end` on; return them."""
-        records = [decode_record(line) for line in lines]
-        for record, line in zip(records, lines, strict=True):
-            self.apply(record, line)
+    def advance(
+        self, lines: Sequence[bytes], records: Sequence[Record] = (), *, made: Checkpoint | None = None
+    ) -> Sequence[Record]:
+        """Fold the records at the positions from `end` on; return them.
+
+        Args:
+            lines: Their lines.
+            records: The same, if the caller has them decoded.
+            made: As for `apply`.
+        """
+        records = records or [decode_record(line) for line in lines]
+        together = len(records) >= TOGETHER_MIN
+        try:
+            for record, line in zip(records, lines, strict=True):
+                if self._growing is None and together and record.type == "node":
+                    self._growing = _Growing(self.policy, self.context, self.context_at)
+                elif self._growing is not None and record.type in _OF_CONTEXT:
+                    self._gather()
+                self.apply(record, line, made=made)
+        finally:
+            if self._growing is not None:
+                self._gather()
         return records
+
+    def _gather(self) -> None:
+        """Put the context together after the nodes that were added to it."""
+        growing, self._growing = self._growing, None
+        if growing is None or not growing.count:
+            return
+        before, self.context, self.context_at = self.context, growing.growth.context, growing.at
+        if growing.hides:
+            self._forget()
+        elif self._whole is before:  # the line of each node is there
+            self._whole = self.context
 
     def apply(
         self, record: Record, line: bytes, skeleton: Skeleton | None = None, *, made: Checkpoint | None = None
@@ -199,8 +233,11 @@ class SessionState:
         if not skeleton.head or skeleton.head != self.head:
             return
         self.nodes_since += 1
+        taken = self._growing is not None and self._growing.takes(skeleton)
+        if self._growing is not None and not taken:
+            self._gather()
         self.lines[skeleton.id] = line  # even if the context is unknown: the checkpoint that follows may show it
-        if skeleton.parent != self.context_at:
+        if taken or skeleton.parent != self.context_at:
             return  # another branch: adrift until a checkpoint or the graph determines the context
         extended = self.policy.extend(self.context, skeleton)
         if extended is not None:
@@ -282,6 +319,28 @@ class SessionState:
             self._see(without(self.context, {target}), self.context_at)
         elif skeleton.kind == "amend" and not brief.get("erased"):  # else its target is erased, and shown as erased
             self.context = replace(self.context, {target: bytes(record.body)})
+
+
+class _Growing:
+    """A context to which nodes are added while records are folded together."""
+
+    def __init__(self, policy: Policy, context: Context, at: str | None) -> None:
+        self.growth = Growth(policy, context)
+        self.at = at
+        """The node that it belongs to."""
+        self.count = 0
+        self.hides = False
+        """One of the nodes added is not shown."""
+
+    def takes(self, node: Skeleton) -> bool:
+        """Add a node behind the others; False if it is elsewhere, or if that takes the whole context."""
+        items = self.growth.add(node) if node.parent == self.at else None
+        if items is None:
+            return False
+        self.at = node.id
+        self.count += 1
+        self.hides = self.hides or not items or items[-1].node != node.id
+        return True
 
 
 class Tally:

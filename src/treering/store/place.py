@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -99,7 +99,7 @@ class Place:
         """Applied to every text before it is stored."""
         self.location = location or f"{driver.name}:/"
         """Path or URL of the store, without its namespaces, for people; see `location_of`."""
-        self.memory: Callable[[], Memory] = cache(_new_memory)
+        self.memory: Callable[[], Memory] = _Remembering()
         """Returns where what was read of segments is remembered, for all sessions and namespaces together."""
         self._proofs = set() if proofs is None else proofs
 
@@ -329,5 +329,15 @@ def open_place(
     return place.namespace(namespace) if namespace else place
 
 
-def _new_memory() -> Memory:
-    return journal.rows.Memory()
+class _Remembering:
+    """Makes the memory of a store when it is first asked for, once for all threads: few sessions read segments."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._memory: Memory | None = None
+
+    def __call__(self) -> Memory:
+        with self._lock:
+            if self._memory is None:
+                self._memory = journal.rows.Memory()
+            return self._memory

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from treering.checkpoint.context import Context
+from treering.checkpoint.policy import extend_all
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
@@ -190,9 +190,7 @@ def _ahead(writer: Writer, node: str | None) -> Steps[Restored | None]:
     path = _path_to(node, writer.position.node, rows)
     if path is None or any(row.type in ("checkpoint", "edit") and row.target in path for row in rows):
         return None
-    context: Context | None = state.context
-    for row in path.values():
-        context = writer.replica.policy.extend(context, row) if context is not None else None
+    context = extend_all(writer.replica.policy, state.context, path.values())
     if context is None or not path.keys() | state.lines.keys() >= {*context.nodes}:
         return None
     lines = yield from writer.replica.lines_at([path[name].at for name in context.nodes if name in path])
