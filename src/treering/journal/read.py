@@ -12,6 +12,7 @@ Rule 5: records that the tail lists as erased are shown as erased, whatever a se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 import msgspec
@@ -35,6 +36,10 @@ from treering.storage.run import ask, checked, list_all
 # A merge may hide a segment from one list, and a deletion may come between a tail and the list behind it. A third look
 # shows that the tail was still there when the second list was made.
 GAPS_PROVE = 3
+WHOLE_BYTES_MAX = 2 * 1024 * 1024
+"""Scans read segments of more bytes than that, as stored, part by part."""
+PART_CONTENT_BYTES = 8 * 1024 * 1024
+"""About the content of such a part."""
 PARALLEL_GETS_MAX = 32  # bounds memory: this many segment footers or frames at a time
 
 
@@ -73,6 +78,8 @@ class Survey(msgspec.Struct, frozen=True):
     """In order, each beginning at or below the end of the one before."""
     waste: tuple[Segment, ...]
     """Segments whose records other segments hold as well."""
+    reading: SegmentIndex | None = None
+    """The index of a large segment that is being read part by part."""
 
     @property
     def life(self) -> str:
@@ -171,12 +178,12 @@ def choose(segments: Sequence[Segment]) -> tuple[tuple[Segment, ...], tuple[Segm
 def read_lines(
     keys: SessionKeys, first: int, known: Survey | None = None, *, life: str = ""
 ) -> Steps[tuple[Survey, list[bytes]]]:
-    """Read the lines from position `first` on, one segment or the tail at a time; for scans of the whole journal.
+    """Read the lines from position `first` on, a segment, a part of a large one or the tail at a time: for scans.
 
     Args:
         keys: The session.
         first: The position to continue from.
-        known: The survey that an earlier call returned; saves a LIST.
+        known: The survey that the call before returned; saves a LIST.
         life: The life to read; by default that of `known`, else the current one.
 
     Returns:
@@ -191,12 +198,31 @@ def read_lines(
             return found, list(found.tail.lines[first - found.tail.header.base :])
         segment = found.holding(first)
         try:
-            lines = yield from segment_lines(segment)
+            reading, start, lines = yield from _lines_from(segment, first, found.reading)
         except NotFoundError:
             continue  # rule: look-again-walk
         # A segment that ends behind the tail is left from an interrupted backup, or a store restored over a newer one.
-        here = lines[first - segment.name.first : found.end - segment.name.first]
-        return found, found.burials.bury_all(here, first)
+        here = lines[first - start : found.end - start]
+        return msgspec.structs.replace(found, reading=reading), found.burials.bury_all(here, first)
+
+
+def _lines_from(
+    segment: Segment, first: int, reading: SegmentIndex | None
+) -> Steps[tuple[SegmentIndex | None, int, list[bytes]]]:
+    """Lines of a segment, `first` among them: all, or a part of a large one. With its index, and the first position."""
+    if segment.size <= WHOLE_BYTES_MAX:
+        return None, segment.name.first, (yield from segment_lines(segment))
+    if reading is None or reading.key != segment.key:
+        (footer,) = yield from footers([segment])
+        reading = footer.index
+    place = reading.frames.index(reading.frame_of(first))
+    sizes = accumulate(span.content_size for span in reading.frames[place:])
+    count = max(1, sum(size <= PART_CONTENT_BYTES for size in sizes))
+    spans = reading.frames[place : place + count]
+    start = spans[0].start
+    data = (yield from ask(Get(segment.key, start=start, end=spans[-1].end), Found)).data
+    parts = [read_frame(data[span.start - start : span.end - start], span, key=segment.key) for span in spans]
+    return reading, reading.first + spans[0].first_row, [line for lines in parts for line in lines]
 
 
 def segment_lines(segment: Segment) -> Steps[list[bytes]]:

@@ -42,9 +42,26 @@ SEGMENT_BYTES = 4 * 1024 * 1024  # of record lines; a load keeps that much in me
 
 
 class Loader:
-    """Writes a session that does not exist yet, from its first record on."""
+    """Writes a session that does not exist yet, from its first record on.
 
-    def __init__(self, keys: SessionKeys, policy: Policy, card: Card, redaction: Redaction | None = None) -> None:
+    Args:
+        keys: The session.
+        policy: Chooses its working context.
+        card: Its card, without what is counted.
+        redaction: Applied to what is imported.
+        ordinary: It is known that each id occurs once and each node is recorded behind its parent. Then no index of all
+            records is kept in memory; `stand` needs one.
+    """
+
+    def __init__(
+        self,
+        keys: SessionKeys,
+        policy: Policy,
+        card: Card,
+        redaction: Redaction | None = None,
+        *,
+        ordinary: bool = False,
+    ) -> None:
         self.keys = keys
         self.policy = policy
         self.life = new_nonce()
@@ -52,6 +69,8 @@ class Loader:
         self._by = f"{self._nonce}.1"
         self.state = SessionState(card if redaction is None else redaction.card(card), policy)
         self.index = Index()
+        """Of all records so far; empty if the session is `ordinary`."""
+        self._ordinary = ordinary
         self._lines: list[bytes] = []
         self._skeletons: list[Skeleton] = []
         self._bytes = 0
@@ -99,13 +118,17 @@ class Loader:
     def _take(self, record: Record, line: bytes) -> None:
         skeleton = skeleton_of_record(record, len(line))
         self.state.apply(record, line, skeleton)
-        self.index.extend([skeleton])
-        no_node = skeleton.type == "node" and skeleton.parent in self._ids and skeleton.parent not in self.index.graph
-        self._odd = self._odd or no_node or skeleton.id in self._ids
-        self._ids.add(skeleton.id)
+        if not self._ordinary:
+            self._look_for_oddities(skeleton)
         self._lines.append(line)
         self._skeletons.append(skeleton)
         self._bytes += len(line)
+
+    def _look_for_oddities(self, row: Skeleton) -> None:
+        self.index.extend([row])
+        no_node = row.type == "node" and row.parent in self._ids and row.parent not in self.index.graph
+        self._odd = self._odd or no_node or row.id in self._ids
+        self._ids.add(row.id)
 
     @property
     def _is_full(self) -> bool:

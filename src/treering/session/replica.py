@@ -328,6 +328,10 @@ class Replica:
                 pass
         return (yield from question(session.lookup.IndexLookup((yield from self.index()))))
 
+    def odd(self) -> Steps[bool]:
+        """Whether an id occurs twice in the session, or might, or a node was recorded before its parent."""
+        return (yield from self._looked(self.view).odd())
+
     def _looked(self, view: View) -> Rows:
         if self._rows is None or self._rows.view.life != view.life:
             self._rows = journal.rows.Rows(view, self._memory() if self._memory else journal.rows.Memory())
