@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from tests.session.at_rest import restored_at
 from tests.session.backends import texts
@@ -15,8 +16,10 @@ from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import HeadMovedError, NotFoundError, UsageError
+from treering.format.register import Latest
 from treering.session.payload import decoded_manager, decoded_state
 from treering.session.reader import Readable
+from treering.session.snapshot import decode_state
 from treering.session.writer import Writer
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Steps
@@ -62,7 +65,7 @@ def act(rng: random.Random, session: Session, unique: str) -> None:
         "d": lambda: session.drop_head(head),
         "ff": session.refresh,
         "l": session.seal,
-        "p": lambda: session.prune(KeepCheckpoints(last=1)),
+        "p": lambda: session.prune(KeepCheckpoints(last=1, heads=rng.choice([None, [head]]))),
         "t": lambda: session.optimize(everything=True),
     }
     letter = rng.choice("".join(verbs))
@@ -300,6 +303,75 @@ def test_where_the_own_checkpoint_was_pruned_another_one_there_tells_the_state(
     session.checkout(node)
     for each in (session, store.session("s", shared=True), store.view("s")):
         assert (texts(each.context), each.state) == (["a", "b"], {"c": 0})
+
+
+@pytest.mark.parametrize("tidy", [Session.refresh, sealed, merged])
+def test_the_state_of_a_head_that_was_given_up_is_gone_for_all(tidy: Callable[[Session], None]) -> None:
+    """Whether they had it in memory, read it from `latest`, or look at the graph."""
+    store = Store(Place(MemoryDriver()))
+    session, other, third = opened(store, 3)
+    session.commit(["a"], state={"c": 1})
+    other.refresh()
+    other.branch("other")
+    other.commit(["b"], state={"c": 2})
+    third.refresh()
+    third.branch("third")
+    third.commit(["c"], state={"c": 3})
+    session.refresh()
+    assert (session.head, other.head, third.head) == ("main", "other", "third")
+    third.prune(KeepCheckpoints(last=1, heads=["main"]))
+    for each in (session, other):
+        each.refresh()
+        tidy(each)
+    assert {head: found(store, head)[2] for head in session.heads} == {
+        "main": {"c": 1},
+        "other": {"c": 1},
+        "third": {"c": 3},
+    }
+    assert [each.state for each in (session, other, third)] == [{"c": 1}, {"c": 1}, {"c": 3}]
+    stranger = store.session("s", shared=True)
+    stranger.switch("other")
+    assert stranger.state == {"c": 1}
+
+
+def test_a_session_does_not_give_up_its_own_state() -> None:
+    """Nor that of the current head, which who opens the session goes on with."""
+    store = Store(Place(MemoryDriver()))
+    session, other = opened(store, 2)
+    session.commit(["a"], state={"c": 1})
+    other.refresh()
+    other.branch("other")
+    other.commit(["b"], state={"c": 2})
+    session.switch("main")
+    other.commit(["c"], state={"c": 3})
+    session.prune(KeepCheckpoints(last=1, heads=()))
+    other.refresh()
+    other.prune(KeepCheckpoints(last=1, heads=()))
+    assert [each.state for each in (session, other, store.view("s"))] == [{"c": 1}, {"c": 3}, {"c": 1}]
+    session.commit(["d"], state={"d": 1})
+    assert store.view("s").state == {"c": 1, "d": 1}
+
+
+def latest_of(reader: Readable) -> Steps[Latest]:
+    """The snapshot that a session was opened from."""
+    yield from ()
+    return reader.replica.view.latest
+
+
+def test_a_pruned_checkpoint_in_the_snapshot_of_an_early_version_holds_no_state() -> None:
+    """Early versions kept it there, and marked it; the graph tells the state."""
+    store = Store(Place(MemoryDriver()))
+    with store.session("s") as session:
+        session.commit(["a"], state={"c": 1})
+        session.seal()
+    latest = store.view("s").perform(latest_of)
+    told = decode_state(latest, None, key="")
+    assert told.checkpoint is not None
+    assert not told.adrift
+    early = latest.lines[0].rstrip().removesuffix(b"}") + b',"parent_gone":true}'
+    marked = decode_state(msgspec.structs.replace(latest, lines=(early, *latest.lines[1:])), None, key="")
+    assert marked.checkpoint is None
+    assert marked.adrift
 
 
 def test_a_branch_does_not_tell_the_state_of_the_head_that_it_left() -> None:

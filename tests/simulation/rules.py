@@ -567,6 +567,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         SESSION,
         test="tests/session/test_state_of_heads.py",
     ),
+    Rule(
+        "pruned-is-gone",
+        "Who has a pruned checkpoint in memory forgets it, and looks which one holds the state now, as everybody does.",
+        never(),
+        SESSION,
+        test="tests/session/test_state_of_heads.py",
+    ),
     Rule("own-is-no-conflict", "A late append of one's own is no conflict.", value("bool(records)"), SESSION),
     Rule(
         "given-id-anew",

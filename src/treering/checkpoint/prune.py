@@ -29,7 +29,9 @@ class KeepCheckpoints(msgspec.Struct, frozen=True, kw_only=True):
     labelled: bool = True
     """Those with a label."""
     heads: Collection[str] | None = None
-    """The newest of each of these heads, so that their branches can be continued; None: of every head there was."""
+    """The newest of each of these heads, so that their branches can be continued; None: of every head there was.
+
+    `Session.prune` also keeps what the current head and its own go on with."""
     ids: Collection[str] = ()
     """These; for example ones that got their label later."""
 

@@ -223,8 +223,6 @@ class Recording:
         for key in change.drop:
             state.pop(key, None)
         state |= encode_state_values(change.state)
-        if self.state.parent_gone and parent is self.state.checkpoint:
-            parent = None
         if change.manager is not UNSET:
             manager = values.encode(change.manager)
         new = Checkpoint(

@@ -59,7 +59,6 @@ class Savepoint(msgspec.Struct, frozen=True):
     context: Context
     context_at: str | None
     checkpoint: Checkpoint | None
-    parent_gone: bool
     nodes_since: int
     lines: dict[str, bytes]
     """Not a copy, which would cost as much as the context is long: lines are added in place, and never removed."""
@@ -242,7 +241,6 @@ class Replica:
             state.context,
             state.context_at,
             state.checkpoint,
-            state.parent_gone,
             state.nodes_since,
             state.lines,
             len(state.lines),
@@ -258,7 +256,7 @@ class Replica:
             state = self.decoded(there.view)
             state.advance(there.view.fresh_lines)
         state.follow, state.context, state.context_at = there.follow, there.context, there.context_at
-        state.checkpoint, state.parent_gone, state.nodes_since = there.checkpoint, there.parent_gone, there.nodes_since
+        state.checkpoint, state.nodes_since = there.checkpoint, there.nodes_since
         state.lines, state.borrowed = dict(list(there.lines.items())[: there.lines_count]), there.borrowed
         self.state = state
 

@@ -48,6 +48,7 @@ class StateLine(msgspec.Struct, frozen=True, omit_defaults=True):
     context_at: str | None = None
     nodes_since: int = 0
     parent_gone: bool = False
+    """Early versions kept a checkpoint here that was pruned, and said so."""
     usage: dict[str, int | float] = {}
     last_usage: dict[str, int | float] = {}
     places: list[int] = []
@@ -100,7 +101,6 @@ def encode_adrift(state: SessionState) -> bytes:
         heads=state.heads.encode(),
         context_at=UNKNOWN,
         nodes_since=state.nodes_since,
-        parent_gone=state.parent_gone,
         usage=state.usage,
         last_usage=state.last_usage,
         policy=state.policy.name,
@@ -118,7 +118,6 @@ def _state_line(state: SessionState, places: Sequence[int] = ()) -> bytes:
         settings=UNSET if same else Raw(values.encode(state.context.settings)),
         context_at=state.context_at,
         nodes_since=state.nodes_since,
-        parent_gone=state.parent_gone,
         usage=state.usage,
         last_usage=state.last_usage,
         places=[*places],
@@ -149,7 +148,9 @@ def decode_state(latest: Latest, policy: Policy | None, *, key: str) -> SessionS
         state.policy = _remembered(name) or state.policy
     state.context = _decode_context(line, state.checkpoint)
     state.context_at = line.context_at
-    state.nodes_since, state.parent_gone = line.nodes_since, line.parent_gone
+    state.nodes_since = line.nodes_since
+    if line.parent_gone:
+        state.checkpoint, state.context_at = None, UNKNOWN
     state.usage, state.last_usage = dict(line.usage), dict(line.last_usage)
     state.lines = {decode_record(record, key=key).id: record for record in latest.lines[1:]}
     if line.places:

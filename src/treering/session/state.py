@@ -96,8 +96,6 @@ class SessionState:
         """Keys of `lines` read from the graph instead of folded; `latest` may not have them."""
         self.checkpoint: Checkpoint | None = None
         """The newest checkpoint of the followed head; it holds the agent's state."""
-        self.parent_gone = False
-        """The checkpoint was pruned: the next one must not be a delta over it."""
         self.nodes_since = 0
         self.usage: dict[str, int | float] = {}
         self.last_usage: dict[str, int | float] = {}
@@ -215,7 +213,7 @@ class SessionState:
         """A copy with the card, heads and usage as they will be after these records; nothing else is folded."""
         after = SessionState(self.card, self.policy)
         after.heads, after.usage, after.last_usage = self.heads, self.usage, self.last_usage
-        after.nodes_since, after.parent_gone = self.nodes_since, self.parent_gone
+        after.nodes_since = self.nodes_since
         for record in records:
             if record.type not in ("checkpoint", "edit"):
                 after.apply(msgspec.structs.replace(record, at=after.end), b"")
@@ -273,7 +271,7 @@ class SessionState:
             # records, and raises if they are damaged.
             self.checkpoint, self.context_at = None, UNKNOWN
             return
-        self.nodes_since, self.parent_gone = 0, False
+        self.nodes_since = 0
         changed = self.checkpoint.context != self.context
         if changed:  # else keep the object that is known to lack no lines
             self.context = self.checkpoint.context
@@ -307,8 +305,9 @@ class SessionState:
         self.usage = self.usage | sums  # replaced, not changed: a savepoint may hold it
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
+        # rule: pruned-is-gone
         if skeleton.kind == "prune" and self.checkpoint and skeleton.target == self.checkpoint.id:
-            self.parent_gone = True
+            self.checkpoint, self.context_at = None, UNKNOWN  # the graph tells which one holds the state now
         target, brief = skeleton.target, read_brief(skeleton)
         if target is None:
             return

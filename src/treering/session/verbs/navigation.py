@@ -184,7 +184,7 @@ def _ahead(writer: Writer, node: str | None) -> Steps[Restored | None]:
     """
     state, found = writer.replica.state, writer.replica.state.checkpoint
     here = (writer.position.head, writer.position.node)
-    if found is None or (found.head, found.node) != here or state.parent_gone or state.context != found.context:
+    if found is None or (found.head, found.node) != here or state.context != found.context:
         return None  # checkpoints of another head or edits may apply here
     rows = [skeleton_of(line) for line in writer.replica.view.tail.lines]
     path = _path_to(node, writer.position.node, rows)

@@ -36,7 +36,7 @@ def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> St
     Args:
         writer: The session.
         keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-        heads.
+            heads; those of the current head and of the one that `writer` stands on are kept in any case.
         dry_run: Only return what would be pruned.
     """
     yield from flush(writer)
@@ -53,7 +53,7 @@ def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> St
 def planned(reader: Readable, keep: KeepCheckpoints) -> Steps[PrunePlan]:
     """The checkpoints that `prune` would remove."""
     index = yield from reader.replica.index()
-    return (yield from _plan(reader, index, _with_labels(_with_branches(keep, index), index)))
+    return (yield from _plan(reader, index, _with_labels(_with_branches(reader, keep, index), index)))
 
 
 def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PrunePlan]:
@@ -65,9 +65,10 @@ def _plan(reader: Readable, index: Index, keep: KeepCheckpoints) -> Steps[PruneP
     return msgspec.structs.replace(chosen, pruned=tuple(name for name in chosen.pruned if name in index.checkpoints))
 
 
-def _with_branches(keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
+def _with_branches(reader: Readable, keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
     """Keep the checkpoints that hold the state of heads, also of a head without a checkpoint of its own."""
-    heads = {head: node for head, node in index.heads.heads.items() if keep.heads is None or head in keep.heads}
+    named = keep.heads if keep.heads is None else {*keep.heads, reader.head, index.heads.current}
+    heads = {head: node for head, node in index.heads.heads.items() if named is None or head in named}
     told = {index.nearest_checkpoint(index.graph.path(node), head=head)[0] for head, node in heads.items()}
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids).union(name for name in told if name is not None))
 
@@ -80,7 +81,7 @@ def _with_labels(keep: KeepCheckpoints, index: Index) -> KeepCheckpoints:
 def _marks(writer: Writer, keep: KeepCheckpoints, checkpoints: tuple[str, ...]) -> Steps[Recording]:
     """Record the pruning of some checkpoints, except those needed by a head that another writer made or moved."""
     index = yield from writer.replica.index()
-    left = index.checkpoints.keys() - set(_with_branches(keep, index).ids)
+    left = index.checkpoints.keys() - set(_with_branches(writer, keep, index).ids)
     recording = Recording(writer)
     for checkpoint in checkpoints:
         if checkpoint in left:
