@@ -353,7 +353,7 @@ class Session(Reading[Writer], BlockingWriting):
 
         Args:
             keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-            heads.
+                heads; those of the current head and of the one that `writer` stands on are kept in any case.
             dry_run: Only return what would be pruned.
         """
         return self.perform(verbs.pruning.prune, keep, dry_run=dry_run)
