@@ -352,6 +352,31 @@ def test_a_session_does_not_give_up_its_own_state() -> None:
     assert store.view("s").state == {"c": 1, "d": 1}
 
 
+@pytest.mark.parametrize("pruned", [False, True])
+def test_what_a_node_is_like_is_told_alike_by_all_verbs(*, pruned: bool) -> None:
+    """What a model would be sent there, a fork made there, and the state after a checkout, where two heads differ."""
+    store = Store(Place(MemoryDriver()))
+    session, other = opened(store, 2)
+    session.append("a")
+    node = session.commit(["b"], state={"c": 1}, context=[]).nodes[-1]
+    other.refresh()
+    other.branch("other")
+    other.commit(state={"c": 2}, context=[])
+    session.refresh()
+    session.append("c")
+    session.switch("main")
+    if pruned:
+        session.prune(KeepCheckpoints(last=1))
+    seen = session.context_at(node)
+    session.fork("fork", node=node)
+    viewed = store.view("s").context_at(node)
+    session.checkout(node)
+    fork = store.view("fork")
+    assert texts(session.context) == texts(seen) == texts(viewed) == texts(fork.context)
+    assert session.state == fork.state
+    assert session.context_at(session.node) == session.context
+
+
 def latest_of(reader: Readable) -> Steps[Latest]:
     """The snapshot that a session was opened from."""
     yield from ()

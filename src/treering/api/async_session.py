@@ -336,7 +336,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
 
         Args:
             session: Name of the new one.
-            node: The node to fork at; by default where the session stands.
+            node: The node to fork at, as a `checkout` would find it; by default where the session stands.
             title: Title of the new one; by default that of the parent.
             project: Its project; by default that of the parent.
             extra: Further facts on its card; by default those of the parent.
@@ -353,7 +353,7 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
 
         Args:
             keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-                heads; those of the current head and of the one that `writer` stands on are kept in any case.
+                heads; those of the current head and of the one stood on are kept in any case.
             dry_run: Only return what would be pruned.
         """
         return await self.perform(verbs.pruning.prune, keep, dry_run=dry_run)

@@ -129,7 +129,7 @@ class AsyncReading(AwaitingSession[R]):
         return await self.perform(verbs.reading.checkpoint, checkpoint)
 
     async def context_at(self, node: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
-        """What would be sent to the model at a node.
+        """What would be sent to the model at a node, as a `checkout` from this head finds it.
 
         Args:
             node: The node; None is the place before the first one.

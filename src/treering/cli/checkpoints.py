@@ -119,7 +119,7 @@ def _standing(view: View, text: str | None) -> Standing:
 
 
 def _at_node(reader: Readable, node: str) -> Steps[Standing]:
-    restored = yield from reader.content.restore(node)
+    restored = yield from reader.content.restore(node, head=reader.head)
     yield from reader.blobs.fetch(restored.lines.values())
     state = decoded_state(restored.checkpoint.state) if restored.checkpoint else {}
     return Standing(node, reader.content.messages(restored.context, restored.lines), state, restored.context.settings)

@@ -44,7 +44,7 @@ def fork(
     Args:
         writer: The session to fork.
         session: Name of the new one.
-        node: The node to fork at; by default where the session stands.
+        node: The node to fork at, as a `checkout` would find it; by default where the session stands.
         title: Title of the new one; by default that of the parent.
         project: Its project; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
@@ -110,7 +110,7 @@ def _restored(writer: Writer, node: str | None) -> Steps[Restored]:
     state = writer.replica.state
     if node == writer.position.node and state.context_at == node:
         return Restored(node, state.context, dict(state.lines), state.checkpoint)
-    return (yield from writer.content.restore(node))
+    return (yield from writer.content.restore(node, head=writer.head))
 
 
 def _kept(restored: Restored) -> Checkpoint:

@@ -36,7 +36,7 @@ def prune(writer: Writer, keep: KeepCheckpoints, *, dry_run: bool = False) -> St
     Args:
         writer: The session.
         keep: The checkpoints to keep. The one that holds the state of a head is kept, too, unless `keep` names other
-            heads; those of the current head and of the one that `writer` stands on are kept in any case.
+            heads; those of the current head and of the one stood on are kept in any case.
         dry_run: Only return what would be pruned.
     """
     yield from flush(writer)

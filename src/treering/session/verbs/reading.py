@@ -236,14 +236,14 @@ def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
 
 
 def context_at(reader: Readable, node: str | None, *, recorded: bool = False) -> Steps[tuple[ContextItem, ...]]:
-    """What would be sent to the model at a node.
+    """What would be sent to the model at a node, as a `checkout` from this head finds it.
 
     Args:
         reader: The session.
         node: The node; None is the place before the first one.
         recorded: Include the messages that `Session.context` leaves out.
     """
-    restored = yield from reader.content.restore(node)
+    restored = yield from reader.content.restore(node, head=reader.head)
     items = reader.content.messages(restored.context, restored.lines)
     return items if recorded else whole(reader, items)
 
