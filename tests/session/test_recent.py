@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -21,6 +22,7 @@ from treering.errors import UnavailableError
 from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder
 from treering.format.register import Card, encode_latest
 from treering.ids import now_ms
+from treering.importers import FileImporter
 from treering.journal import life
 from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.register import LatestRegister
@@ -585,6 +587,36 @@ def test_lists_write_nothing(look: Callable[[Store], object]) -> None:
 def test_ten_minutes_and_a_minute_are_what_a_marker_lags_behind() -> None:
     """The order on a disk rests on it."""
     assert recent.LAG_MS_MAX == MARKED_MS_MAX + upkeep.CARD_LAG_MS_MAX
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_imported_sessions_stand_where_they_were_active(tmp_path: Path, *, local: bool) -> None:
+    """Whenever and in whatever order they came in; whoever goes on in one finds it at the top, also after a kill."""
+    store = Store(Place(LocalDriver(tmp_path / "store") if local else MemoryDriver()))
+    for name in ("today", "now"):
+        say(store, name)
+    importer = FileImporter(store)
+    for name, time in (("noon", "05-01T12"), ("march", "03-01T08"), ("night", "05-01T23"), ("dawn", "05-01T05")):
+        importer.load(_pi_file(tmp_path / f"{name}.jsonl", name, f"2026-{time}:00:00.000Z"))
+    found = [row.id for row in store.sessions(limit=10).rows]
+    assert found == ["now", "today", "night", "noon", "dawn", "march"]
+    pages = all_pages(store, 2)
+    assert (pages[:2], {*pages[2:5]}, pages[5:]) == (["now", "today"], {"night", "noon", "dawn"}, ["march"])
+    going_on = store.session("march", create=False)
+    going_on.append("again")
+    kill(going_on)
+    assert store.sessions(limit=1).rows[0].id == "march"
+    assert [each for each in store.verify("march") if each.severity == "damage"] == []
+
+
+def _pi_file(path: Path, name: str, time: str) -> Path:
+    message = {"role": "user", "content": "hello", "timestamp": datetime.fromisoformat(time).timestamp() * 1000}
+    entries = (
+        {"type": "session", "version": 3, "id": name, "timestamp": time, "cwd": "/repo"},
+        {"type": "message", "id": "a1b2c3d4", "parentId": None, "timestamp": time, "message": message},
+    )
+    path.write_text("".join(f"{json.dumps(entry)}\n" for entry in entries))
+    return path
 
 
 def _creating(keys: SessionKeys) -> Steps[object]:

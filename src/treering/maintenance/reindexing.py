@@ -140,7 +140,7 @@ class _Part:
             if card.read is None:
                 refused = yield from refuse_loads(keys, nonce=new_nonce())
             else:
-                refused = yield from renew(keys, now_ms=card.listing.card.modified_ms, unique=new_nonce)
+                refused = yield from renew(keys, now_ms=_active_ms(card.listing, card.read), unique=new_nonce)
         except (CorruptError, FormatVersionError):
             return 0  # `verify` tells
         return (yield from _delete(keys, strays)) if refused else 0  # rule: refuse-before-removal
@@ -176,7 +176,12 @@ def _is_marked(read: Read, listed: Sequence[str]) -> bool:
     return read.marker in listed if read.marker else bool(listed)
 
 
+def _active_ms(listing: Listing, read: Read) -> int:
+    """When a session was active; of an import that is long before its card was written."""
+    return min(read.info.updated_ms or listing.card.modified_ms, listing.card.modified_ms)
+
+
 def _marker_of(listing: Listing, read: Read) -> str:
     """The marker that a card names or, if an older version wrote it or it cannot be read, one of the same day."""
     info = read.info
-    return read.marker or Marker.of(listing.card.modified_ms, info.project, info.cwd, new_nonce()).text
+    return read.marker or Marker.of(_active_ms(listing, read), info.project, info.cwd, new_nonce()).text

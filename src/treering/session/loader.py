@@ -279,7 +279,10 @@ class Loader:
         names = tuple(file_name(segment.key) for segment in self._segments)
         card = msgspec.structs.replace(self.state.card, segments=names if len(names) <= SEGMENTS_NAMED_MAX else ())
         born = life.Birth(self.end, self._mark, seen=self._seen)  # rule: load-looks-first
-        return (yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=now_ms(), born=born))
+        active_ms = min(card.updated or now_ms(), now_ms())  # lists show where it was active, not where it came in
+        return (
+            yield from life.create(self.keys, card, lines, life=self.life, nonce=nonce, now_ms=active_ms, born=born)
+        )
 
 
 def copy_blobs(reader: Readable, loader: Loader, bodies: Iterable[bytes]) -> Steps[None]:

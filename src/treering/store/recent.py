@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from treering.format.paths import (
@@ -57,6 +58,11 @@ class Marked(NamedTuple):
         if exact:
             return self.listing.active_ms
         return min(self.listing.active_ms, (self.marker.day + 1) * DAY_MS) + LAG_MS_MAX
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the marker was put after its day."""
+        return self.listing.card.modified_ms >= (self.marker.day + 1) * DAY_MS
 
     @property
     def order(self) -> tuple[int, str]:
@@ -115,15 +121,22 @@ def list_page(
                 prefix, appends=appends, limit=limit, after=start, wanted=wanted.test, below=below
             )
         )
-    rows: list[SessionInfo] = []
+    rows: list[tuple[Marked, SessionInfo]] = []
     end = cursor
     while len(rows) < limit and (part := (yield from walk.take(_count(wanted, limit - len(rows))))):
         found = yield from walk.read(part)
         left = limit - len(rows)
-        rows += [row for _, row in found[:left]]
+        rows += found[:left]
         end = _Cursor.at(found[left - 1][0] if len(found) >= left else part[-1])
     more = walk.has_more or (end is not None and end != walk.cursor)
-    return Sessions(rows=tuple(rows), after=end.text if more and end is not None else None)
+    return Sessions(rows=tuple(_by_activity(rows)), after=end.text if more and end is not None else None)
+
+
+def _by_activity(found: Sequence[tuple[Marked, SessionInfo]]) -> Iterator[SessionInfo]:
+    """The rows of a page; markers that were put on an earlier day, as by imports, stand there in the order of cards."""
+    for day, same in groupby(found, key=lambda pair: pair[0].marker.day if pair[0].is_late else None):
+        rows = [row for _, row in same]
+        yield from rows if day is None else sorted(rows, key=lambda row: -row.updated_ms)
 
 
 def _count(wanted: Wanted, left: int) -> int:
