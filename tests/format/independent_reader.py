@@ -122,7 +122,7 @@ class Reader:
         self.current = "main"
         self._placed: dict[str, int] = {}
         self._dropped: dict[str, int] = {}
-        self._pruned: set[str] = set()
+        self._pruned: dict[str, int] = {}
         self._retracted: set[str] = set()
         self._amended: dict[str, Json] = {}
         for record in self.records:
@@ -217,7 +217,7 @@ class Reader:
     def _edit(self, record: Json, kind: str, target: str) -> None:
         brief = record.get("brief", {})
         if kind == "prune":
-            self._pruned.add(target)
+            self._pruned.setdefault(target, record["at"])
         elif kind == "retract":
             (self._retracted.discard if brief.get("undo") else self._retracted.add)(target)
         elif kind == "amend" and (brief.get("undo") or brief.get("erased")):
@@ -254,7 +254,8 @@ class Reader:
         told = max(own or before, key=depth, default=None)
         if told is None or told["id"] not in self._pruned:
             return told
-        return max((each for each in made if each["id"] not in self._pruned), key=depth, default=None)
+        left = [each for each in made if each["id"] not in self._pruned and each["at"] < self._pruned[told["id"]]]
+        return max(left, key=depth, default=None)
 
     # what an agent goes on with
 

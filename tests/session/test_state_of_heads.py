@@ -243,6 +243,8 @@ def test_pruning_changes_only_states_that_it_takes(seed: int) -> None:
     for (node, head), checkpoint in before.items():
         if checkpoint is None or checkpoint in kept:
             assert after[node, head] == checkpoint
+        elif head in session.heads:  # for which it may have been pruned before others were made
+            assert after[node, head] in {*kept, None}
         else:
             above = [None, *(session.path(node) if node is not None else ())]
             there = [place for place in reversed(above) if place in kept.values()]
@@ -332,6 +334,29 @@ def test_the_state_of_a_head_that_was_given_up_is_gone_for_all(tidy: Callable[[S
     stranger = store.session("s", shared=True)
     stranger.switch("other")
     assert stranger.state == {"c": 1}
+
+
+def test_what_others_keep_later_is_not_the_state_of_a_head_that_was_given_up() -> None:
+    """It has what was kept there when its own state was given up, until it keeps something itself."""
+    store = Store(Place(MemoryDriver()))
+    session, other, third = opened(store, 3)
+    session.commit(["a"], state={"c": 1})
+    other.refresh()
+    other.branch("other")
+    other.commit(state={"c": 2})
+    third.refresh()
+    third.branch("third")
+    third.commit(["c"], state={"c": 3})
+    third.prune(KeepCheckpoints(last=1, heads=["main"]))
+    session.refresh()
+    session.commit(state={"c": 5})
+    assert {head: found(store, head)[2] for head in session.heads} == {
+        "main": {"c": 5},
+        "other": {"c": 1},
+        "third": {"c": 3},
+    }
+    other.refresh()
+    assert other.state == {"c": 1}
 
 
 def test_a_session_does_not_give_up_its_own_state() -> None:

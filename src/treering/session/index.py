@@ -23,7 +23,8 @@ class Index:
         """In the order they were made; pruned ones are gone."""
         self.all_checkpoints: dict[str, CheckpointInfo] = {}
         """The pruned ones too: kept checkpoints may be deltas over them."""
-        self.pruned: set[str] = set()
+        self.pruned: dict[str, int] = {}
+        """Where checkpoints were pruned first."""
         self.edits: list[Skeleton] = []
         self._at_node: dict[str | None, list[str]] = {}
         self.end = 0
@@ -43,7 +44,7 @@ class Index:
 
     def _add_edit(self, skeleton: Skeleton) -> None:
         if skeleton.kind == "prune" and skeleton.target:
-            self.pruned.add(skeleton.target)
+            self.pruned.setdefault(skeleton.target, skeleton.at)
             self.checkpoints.pop(skeleton.target, None)
         elif skeleton.kind != "prune":
             self.edits.append(skeleton)

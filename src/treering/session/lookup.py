@@ -477,12 +477,16 @@ class RowLookup:
         mask = HAS_LABEL if kind == "label" else HAS_NOTE if kind is not None else HAS_LABEL | HAS_NOTE
         return (yield from self._rows.matching(mask, lambda row: row.type == "note" and kind in (None, row.kind)))
 
-    def _pruned(self, rows: Sequence[Skeleton]) -> Steps[set[str]]:
-        """Which of these checkpoints were pruned."""
+    def _pruned(self, rows: Sequence[Skeleton]) -> Steps[dict[str, int]]:
+        """Which of these checkpoints were pruned, and where."""
         if not rows or not (yield from self._rows.occurs(HAS_PRUNE)):
-            return set()
+            return {}
         referrers = yield from self._rows.referrers(rows)
-        return {row.id for row, found in zip(rows, referrers, strict=True) if any(each.code == PRUNE for each in found)}
+        marks = [
+            (row.id, [each.at for each in found if each.code == PRUNE])
+            for row, found in zip(rows, referrers, strict=True)
+        ]
+        return {name: min(places) for name, places in marks if places}
 
     def nearest_checkpoint(
         self, node: str | None, *, head: str | None = None, before: int | None = None

@@ -5,12 +5,13 @@ head at the deepest node above that has one: heads that meet on one node differ 
 of other heads count that were made before this head was placed.
 Rule 2: else it is the newest one at the deepest node that has one; of several there, one of this head takes precedence.
 Rule 3: pruned checkpoints count by the first rule, and not by the second. If the first one finds a pruned one, the
-second one decides: older checkpoints of this head, further up, may tell of a branch that it left when it was placed.
+second one decides, among those made before it was pruned: older checkpoints of this head, further up, may tell of a
+branch that it left when it was placed, and later ones of other heads change nothing here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from treering.checkpoint.checkpoint import CheckpointInfo
@@ -45,32 +46,35 @@ class Nearest:
         self._end = before
         self._told: Found | None = None
         """The checkpoint of the first rule, as far as it is decided."""
-        self._told_pruned = False
-        self._kept: Found | None = None
-        """The checkpoint of the second rule."""
+        self._gone: int | None = None
+        """The position where that one was pruned."""
+        self._kept: list[Found] = []
+        """The kept checkpoints seen, the deepest first, and of those at one node the one to be preferred."""
         self._seen = 0
 
     @property
     def found(self) -> Found | None:
         """The checkpoint, after `see` returned true or took in all there are."""
-        return self._told if self._passed is not None and not self._told_pruned else self._kept
+        if self._passed is not None and self._gone is None:
+            return self._told
+        return next((each for each in self._kept if self._gone is None or each.entry.at < self._gone), None)
 
-    def see(self, made: Iterable[CheckpointInfo], pruned: Collection[str]) -> bool:
+    def see(self, made: Iterable[CheckpointInfo], pruned: Mapping[str, int]) -> bool:
         """Take in the checkpoints made at the next node above; true if that decides it.
 
         Args:
             made: In the order they were made.
-            pruned: Ids of those that were pruned; others may be among them.
+            pruned: Where those of them were pruned that were; others may be among them.
         """
         there = [entry for entry in made if self._end is None or entry.at < self._end]
         kept = [entry for entry in there if entry.id not in pruned]
-        if kept and self._kept is None:
-            self._kept = Found(max(kept, key=lambda entry: (self._is_own(entry), entry.at)), self._seen)
+        kept.sort(key=lambda entry: (self._is_own(entry), entry.at), reverse=True)
+        self._kept += [Found(entry, self._seen) for entry in kept]
         told = self._passed is None or self._see_told(self._passed, there, pruned)
         self._seen += 1
         return told and self.found is not None
 
-    def _see_told(self, placed: Placed, there: Sequence[CheckpointInfo], pruned: Collection[str]) -> bool:
+    def _see_told(self, placed: Placed, there: Sequence[CheckpointInfo], pruned: Mapping[str, int]) -> bool:
         """Apply the first rule; true if that decided it, here or further down."""
         if self._told is not None and self._is_own(self._told.entry):
             return True
@@ -78,7 +82,7 @@ class Nearest:
         earlier = [entry for entry in there if entry.at < placed.at] if self._told is None else []
         if own or earlier:
             self._told = Found((own or earlier)[-1], self._seen)
-            self._told_pruned = self._told.entry.id in pruned
+            self._gone = pruned.get(self._told.entry.id)
         return bool(own)
 
     def _is_own(self, entry: CheckpointInfo) -> bool:
