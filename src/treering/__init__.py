@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from treering.api.async_store import AsyncStore, aopen
     from treering.api.async_view import AsyncView
     from treering.api.awaiting import AsyncOpening
+    from treering.api.encoding import to_json
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.checkpoint.prune import KeepCheckpoints, PrunePlan
     from treering.erasure.erasing import Receipt
@@ -129,6 +130,7 @@ _LATE = {
     "Siblings": "treering.session.verbs.reading",
     "aopen": "treering.api.async_store",
     "redact_patterns": "treering.session.redaction",
+    "to_json": "treering.api.encoding",
 }
 __getattr__ = _lazily(__name__, _LATE)
 
@@ -204,6 +206,7 @@ __all__ = [
     "open",
     "redact_patterns",
     "system",
+    "to_json",
     "tool",
     "user",
 ]

@@ -1,0 +1,59 @@
+"""What the package returns, as JSON for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from functools import cache
+from typing import Any, get_args
+
+import msgspec
+from msgspec import Raw
+
+from treering.format import values
+
+
+def to_json(value: object) -> bytes:
+    """Return anything that this package returns as JSON, on one line; also several of them in dicts and lists.
+
+    Results are objects with the names of their attributes. What agents recorded in them (payloads, messages, state,
+    metadata) has its stored form, in which a tag stands for what JSON lacks: `{"$bytes": "AAE="}`. Tuples elsewhere are
+    lists, and a mapping whose keys are not text is a `$map`.
+
+    Args:
+        value: A result, such as a page, a node, a context or a state; a sequence or mapping of results or plain values.
+
+    Raises:
+        UsageError: It holds an object that is neither a result nor a value that could have been recorded.
+    """
+    return msgspec.json.encode(_shown(value))
+
+
+def _shown(value: object) -> object:
+    if isinstance(value, msgspec.Struct):
+        recorded = _recorded(type(value))
+        parts = ((name, getattr(value, name)) for name in value.__struct_fields__)
+        return {name: _raw(part) if name in recorded else _shown(part) for name, part in parts}
+    if isinstance(value, Mapping):
+        if all(type(key) is str and not key.startswith("$") for key in value):
+            return {key: _shown(part) for key, part in value.items()}
+        return {"$map": [[_shown(key), _shown(part)] for key, part in value.items()]}
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_shown(part) for part in value]
+    return _raw(value)
+
+
+def _raw(value: object) -> Raw:
+    return Raw(values.encode(dict(value) if isinstance(value, Mapping) else value))
+
+
+@cache
+def _recorded(result: type[msgspec.Struct]) -> frozenset[str]:
+    """The fields of a type of results that hold what agents recorded: those of any type."""
+    return frozenset(field.name for field in msgspec.structs.fields(result) if _is_any(field.type))
+
+
+def _is_any(hint: object) -> bool:
+    return hint in (Any, object) or any(map(_is_any, get_args(hint)))
