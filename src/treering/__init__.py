@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from treering.store.loading import Progress
     from treering.store.options import LoadFacts, OpenOptions
     from treering.transcript.graph import GraphProblem
+    from treering.transcript.nodes import Nodes
     from treering.transcript.tree import OutlineRow
 
 # What most processes do without. asyncio alone takes longer to import than all of ours.
@@ -109,6 +110,7 @@ _LATE = {
     "LoadFacts": "treering.store.options",
     "Merged": "treering.journal.merge",
     "Message": "treering.session.recording",
+    "Nodes": "treering.transcript.nodes",
     "Note": "treering.session.verbs.reading",
     "OpenCall": "treering.session.verbs.open_calls",
     "OpenOptions": "treering.store.options",
@@ -166,6 +168,7 @@ __all__ = [
     "Merged",
     "Message",
     "Node",
+    "Nodes",
     "NotFoundError",
     "Note",
     "OpenCall",

@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from treering.cli.tree import LEVELS_DRAWN_MAX, Line, draw
 from treering.format.record import Record, skeleton_of_record
 from treering.transcript.graph import Graph
-from treering.transcript.tree import outline
+from treering.transcript.tree import Outline
 
 
 def lines_of(parents: dict[str, str | None]) -> list[Line]:
@@ -17,7 +17,7 @@ def lines_of(parents: dict[str, str | None]) -> list[Line]:
         for at, (name, parent) in enumerate(parents.items())
     ]
     graph = Graph(skeleton_of_record(record, 0) for record in records)
-    return list(draw(list(outline(graph)), parents))
+    return list(draw(list(Outline(graph)), parents))
 
 
 def drawn(parents: dict[str, str | None]) -> list[str]:

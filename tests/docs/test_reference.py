@@ -123,6 +123,13 @@ def test_every_type_is_looked_at() -> None:
     assert sorted(names(table(PAGE, "Type"))) == sorted(kind.__name__ for kind in TYPES)
 
 
+def test_every_column_of_nodes_is_documented() -> None:
+    """With the field that it is of each node."""
+    rows = table(PAGE, "Column of `Nodes`")
+    assert set(names(rows)) == {name for name, found in vars(treering.Nodes).items() if isinstance(found, property)}
+    assert {row[1].strip("`") for row in rows} <= set(treering.Node.__struct_fields__)
+
+
 def test_every_error_says_what_to_do() -> None:
     """The table of errors has each class, with what it derives from."""
     classes = {name: kind for name, kind in vars(errors).items() if name.endswith("Error")}

@@ -6,7 +6,7 @@ from tests.transcript.records import Records, forked
 
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
-from treering.transcript.tree import OutlineRow, outline
+from treering.transcript.tree import Outline, OutlineRow
 
 
 def shape(rows: list[OutlineRow]) -> list[tuple[int, str, str, int]]:
@@ -22,7 +22,7 @@ def test_runs_collapse_and_branches_indent() -> None:
     records.node("u2", "a1", role="user")
     records.node("u3", "a1", role="user")
     records.node("a3", "u3", role="assistant")
-    rows = list(outline(Graph(records)))
+    rows = list(Outline(Graph(records)))
     assert shape(rows) == [(0, "u1", "a1", 2), (1, "u2", "u2", 1), (1, "u3", "a3", 2)]
     assert [row.branches for row in rows] == [2, 0, 0]
     assert rows[0].kinds == {"user": 1, "assistant": 1}
@@ -46,7 +46,7 @@ def test_what_was_said_about_a_node_takes_it_out_of_its_run() -> None:
             heads = Heads({"main": "n2", "idea": "n2", "nowhere": None})
         else:
             records.edit(sort, "n2")
-        rows = list(outline(Graph(records), heads=heads))
+        rows = list(Outline(Graph(records), heads=heads))
         assert shape(rows) == [(0, "n0", "n1", 2), (0, "n2", "n2", 1), (0, "n3", "n4", 2)]
         assert rows[1].label == ("start" if sort == "label" else None)
         assert rows[1].heads == (("main", "idea") if sort == "head" else ())
@@ -62,7 +62,7 @@ def test_what_a_node_is_takes_it_out_of_its_run(fields: dict[str, object], paren
     records.node("a")
     records.node("b", parent, **fields)
     records.node("c", "b")
-    rows = list(outline(Graph(records)))
+    rows = list(Outline(Graph(records)))
     assert [(row.first, row.count) for row in rows] == [("a", 1), ("b", 1), ("c", 1)]
     assert rows[1].kinds == {fields.get("kind", "message"): 1}
     assert rows[1].links == fields.get("links", {})
@@ -71,7 +71,7 @@ def test_what_a_node_is_takes_it_out_of_its_run(fields: dict[str, object], paren
 
 def test_a_run_counts_the_checkpoints_in_it() -> None:
     """A checkpoint at every turn does not break the runs; the row says how many there are."""
-    rows = list(outline(Graph(forked()), checkpoints=["c", "d", "d", "a"]))
+    rows = list(Outline(Graph(forked()), checkpoints=["c", "d", "d", "a"]))
     assert [(row.first, row.last, row.checkpoints) for row in rows] == [
         ("a", "a", 1),
         ("b1", "b1", 0),
@@ -90,7 +90,7 @@ def test_every_node_is_in_exactly_one_row(parents: list[int | None], labelled: s
         records.note("label", f"n{number}", label="x")
     graph = Graph(records)
     shown: list[str] = []
-    for row in outline(graph):
+    for row in Outline(graph):
         run = [node.id for node in graph.path(row.last)][-row.count :]
         assert run[0] == row.first
         assert row.level == sum(len(graph.children(node.id)) > 1 for node in graph.path(row.first)[:-1])
@@ -104,5 +104,5 @@ def test_a_line_of_100_000_messages_is_one_row() -> None:
     records = Records()
     for number in range(100_000):
         records.node(f"n{number}", f"n{number - 1}" if number else None)
-    (row,) = outline(Graph(records))
+    (row,) = Outline(Graph(records))
     assert (row.first, row.last, row.count) == ("n0", "n99999", 100_000)

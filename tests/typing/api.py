@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, assert_type
 
@@ -28,6 +28,7 @@ from treering import (
     LoadFacts,
     Merged,
     Node,
+    Nodes,
     Note,
     OpenOptions,
     OutlineRow,
@@ -181,8 +182,11 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.children(None), tuple[str, ...])
     assert_type(view.siblings("n"), Siblings)
     assert_type(view.leaves(), tuple[str, ...])
-    assert_type(view.tree(), tuple[OutlineRow, ...])
-    assert_type(view.nodes(), tuple[Node, ...])
+    assert_type(view.tree(), Sequence[OutlineRow])
+    assert_type(view.nodes(), Nodes)
+    assert_type(view.nodes()[0], Node)
+    assert_type(view.nodes()[1:], tuple[Node, ...])
+    assert_type(view.nodes().parents, tuple[str | None, ...])
     assert_type(view.problems(), tuple[GraphProblem, ...])
     assert_type(view.labels(), Mapping[str, str])
     assert_type(view.checkpoints(), tuple[CheckpointInfo, ...])

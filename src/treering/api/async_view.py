@@ -13,7 +13,7 @@ from treering.session import verbs
 from treering.session.reader import Readable, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from treering.checkpoint.checkpoint import CheckpointInfo
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
     from treering.transcript.graph import GraphProblem
     from treering.transcript.node import Node
+    from treering.transcript.nodes import Nodes
     from treering.transcript.tree import OutlineRow
 
 R = TypeVar("R", bound=Readable)
@@ -92,12 +93,18 @@ class AsyncReading(AwaitingSession[R]):
         """Ids of the nodes without children: the ends of all branches."""
         return await self.perform(verbs.reading.leaves)
 
-    async def tree(self) -> tuple[OutlineRow, ...]:
-        """The outline of the whole graph, with straight runs folded; reads no payload."""
+    async def tree(self) -> Sequence[OutlineRow]:
+        """The outline of the whole graph, with straight runs folded; reads no payload.
+
+        A row is made when it is looked at.
+        """
         return await self.perform(verbs.reading.tree)
 
-    async def nodes(self) -> tuple[Node, ...]:
-        """All nodes without payloads, in the order they were recorded."""
+    async def nodes(self) -> Nodes:
+        """All nodes without payloads, in the order they were recorded; each is made when it is looked at.
+
+        `ids`, `parents` and further columns of the result give one field of all nodes, without making any.
+        """
         return await self.perform(verbs.reading.nodes)
 
     async def problems(self) -> tuple[GraphProblem, ...]:

@@ -278,7 +278,8 @@ def _look(settings: Settings, show: Show, name: str) -> None:
     show.chapter("Look", "The whole session; straight runs are folded.")
     store = settings.open()
     view = store.view(name)
-    print_tree(show.out, view, view.tree(), {node.id: node.parent for node in view.nodes()})
+    nodes = view.nodes()
+    print_tree(show.out, view, tuple(view.tree()), dict(zip(nodes.ids, nodes.parents, strict=True)))
     with store.session(name, create=False) as session:
         session.seal()
         session.optimize(everything=True)

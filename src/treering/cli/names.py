@@ -167,7 +167,7 @@ def find_point(view: Handle, text: str) -> Point:
         NotFoundError: Nothing is named so.
         UsageError: Several are; the message lists them.
     """
-    points = {row.id: Point("node", row.id) for row in view.nodes()}
+    points = {name: Point("node", name) for name in view.nodes().ids}
     entries = view.checkpoints()
     points |= {entry.id: Point("checkpoint", entry.id) for entry in entries}
     if text in points:

@@ -42,8 +42,8 @@ def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None
     Straight runs are folded into one row.
     """
     view, out = open_view(settings.open(), session), Output()
-    rows = view.tree()
-    parents = {node.id: node.parent for node in view.nodes()}
+    rows, nodes = tuple(view.tree()), view.nodes()
+    parents = dict(zip(nodes.ids, nodes.parents, strict=True))
     if as_json:
         out.document({"rows": [msgspec.structs.asdict(row) | {"parent": parents[row.first]} for row in rows]})
         return

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
-from operator import add, lt
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from operator import add, lt, sub
 from typing import Final, NamedTuple, TypeAlias
 
 from treering.errors import CorruptError, UsageError
 from treering.format.columns import (
+    Name,
     ReferenceColumn,
     Rows,
     count_of,
@@ -54,11 +57,33 @@ class Reference(NamedTuple):
     if that is the row itself."""
 
 
-class Back(NamedTuple):
-    """Rows back to what references outside of the chunk mean, in order; 0 where no other row of the segment has it."""
+class References(NamedTuple):
+    """The references of all rows of a chunk, by position in the journal."""
 
-    parents: list[int]
-    targets: list[int]
+    places: list[int]
+    """For each row the position of the record with the id meant, if that is in the chunk; else its own position."""
+    outside: dict[int, str]
+    """By position: the id that it refers to, if no other row of the chunk has that."""
+    ahead: bool
+    """Some refer to a row behind them."""
+
+
+class Back(NamedTuple):
+    """Rows back to what references outside of the chunk mean, in order; 0 where no other row of the segment has it.
+
+    They are stored as integer columns.
+    """
+
+    parents: bytes
+    targets: bytes
+
+
+class _Pointers(NamedTuple):
+    """The parents or the targets of all rows."""
+
+    column: ReferenceColumn
+    steps: Sequence[int]
+    """As in `Back`."""
 
 
 class Referred(NamedTuple):
@@ -86,7 +111,7 @@ class Chunk:
         rows: The columns.
         first_row: The row of the segment that is the first one here.
         first: Its position in the journal.
-        back: Where references outside of the chunk point to.
+        back: Where references outside of the chunk point to; None if the chunk is the whole segment: then to no row.
         referred: What points to these rows; None if the chunk is the whole segment: then it is computed when needed.
         total: Number of rows of the segment.
         key: For messages.
@@ -102,7 +127,7 @@ class Chunk:
         *,
         first_row: int,
         first: int,
-        back: Back,
+        back: Back | None,
         referred: PackedReferred | None,
         total: int,
         key: str,
@@ -116,11 +141,6 @@ class Chunk:
         self._packed = referred
         self._referred: Referred | None = None
         self._key, self._offset = key, offset
-        for column, steps in ((rows.parents, back.parents), (rows.targets, back.targets)):
-            if len(steps) != len(column.outside_rows) or not all(
-                0 <= first_row + row - step < total for row, step in zip(column.outside_rows, steps, strict=True)
-            ):
-                raise self._corrupt("reference to a row that is not there")
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -134,7 +154,55 @@ class Chunk:
     def ids(self) -> list[str]:
         """The ids of all rows, in order."""
         try:
-            return self._rows.ids.unpack()[0]
+            return self._rows.ids.texts()
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    @property
+    def names(self) -> Sequence[Name]:
+        """The different names of rows: type, kind, role, head, and whether they are critical."""
+        return self._rows.names
+
+    @property
+    def codes(self) -> array[int]:
+        """By row: its index in `names`."""
+        return self._rows.codes
+
+    def times(self) -> list[int]:
+        """Return the times of all rows, in order."""
+        try:
+            return self._rows.times()
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def linked(self) -> list[int]:
+        """Return the positions of the records with links."""
+        try:
+            return [self.first + place for place in self._rows.linked]
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+
+    def parents(self) -> References:
+        """Return the parents of all rows."""
+        return self._references(lambda: self._rows.parents)
+
+    def targets(self) -> References:
+        """Return the targets of all rows."""
+        return self._references(lambda: self._rows.targets)
+
+    def _references(self, of_rows: Callable[[], ReferenceColumn]) -> References:
+        end = self.first + len(self)
+        try:
+            column = of_rows()
+            distances = column.distances[:]
+            for place in column.outside_rows:
+                distances[place] = 0
+            places = list(map(sub, range(self.first, end), distances))
+            ahead, farthest = min(distances, default=0) < 0, max(distances, default=0)
+            if min(places[:farthest], default=self.first) < self.first or (ahead and max(places) >= end):
+                raise ValueError("reference to a row that is not there")
+            outside = zip(column.outside_rows, column.outside.texts(), strict=True)
+            return References(places, {self.first + place: text for place, text in outside}, ahead)
         except CONTRADICTIONS as error:
             raise self._corrupt(error) from error
 
@@ -176,13 +244,33 @@ class Chunk:
         If several rows have the id, it is the last one of the chunk, else the last one of the segment; None if that is
         the row itself. So it is with targets.
         """
-        return self._row_of(self._rows.parents, self._back.parents, self._place(row))
+        return self._row_of(self._parents, self._place(row))
 
     def target_row(self, row: int) -> int | None:
         """Return the row that the target of a row is in; None if it has none, or none in this segment."""
-        return self._row_of(self._rows.targets, self._back.targets, self._place(row))
+        return self._row_of(self._targets, self._place(row))
 
-    def _row_of(self, column: ReferenceColumn, back: Sequence[int], place: int) -> int | None:
+    @cached_property
+    def _parents(self) -> _Pointers:
+        return self._pointers(lambda: self._rows.parents, None if self._back is None else self._back.parents)
+
+    @cached_property
+    def _targets(self) -> _Pointers:
+        return self._pointers(lambda: self._rows.targets, None if self._back is None else self._back.targets)
+
+    def _pointers(self, of_rows: Callable[[], ReferenceColumn], back: bytes | None) -> _Pointers:
+        try:
+            column = of_rows()
+            rows = column.outside_rows
+            steps = [0] * len(rows) if back is None else unpack_integers(back, len(rows))
+            if not all(0 <= self.first_row + row - step < self._total for row, step in zip(rows, steps, strict=True)):
+                raise ValueError("reference to a row that is not there")
+        except CONTRADICTIONS as error:
+            raise self._corrupt(error) from error
+        return _Pointers(column, steps)
+
+    def _row_of(self, pointers: _Pointers, place: int) -> int | None:
+        column, back = pointers
         try:
             target = column.place(place)
         except ValueError as error:
@@ -202,14 +290,13 @@ class Chunk:
     def references(self) -> Iterator[Reference]:
         """Yield the rows that refer to another one, as those that `referrers` and the blocks outside tell of."""
         by_name = [code_of(name[0], name[1]) for name in self._rows.names]
-        parents, targets = self._rows.parents, self._rows.targets
         for place, name in enumerate(self._rows.codes):
             code = by_name[name]
             if code is None:
                 continue
-            column, back = (parents, self._back.parents) if code == CHILD else (targets, self._back.targets)
-            if column.distances[place]:
-                yield Reference(self.first_row + place, code, self._row_of(column, back, place))
+            pointers = self._parents if code == CHILD else self._targets
+            if pointers.column.distances[place]:
+                yield Reference(self.first_row + place, code, self._row_of(pointers, place))
 
     def reference(self, row: int, code: int) -> str:
         """Return the id that a row refers to in the way that `code` says.
@@ -218,7 +305,7 @@ class Chunk:
             UsageError: It does not.
         """
         place = self._place(row)
-        column = self._rows.parents if code == CHILD else self._rows.targets
+        column = (self._parents if code == CHILD else self._targets).column
         try:
             text = column.text(place, self._rows.ids)
         except CONTRADICTIONS as error:

@@ -8,8 +8,8 @@ Our ids are 16 bytes: the time goes into an integer column of differences, the t
 reference (parent, target) to a record among the same rows is the number of rows back to it. It stands for that row's
 id and not for the row, so it does no harm that several rows may have the same id in imported sessions.
 
-`Rows` decodes the integers of all columns at once, and texts only of the rows that are asked for: a page of 50 rows
-costs a fraction of the skeletons of all.
+`Rows` decodes the integers that every question needs at once, those of other columns when they are first asked for, and
+texts only of the rows that are asked for: a page of 50 rows costs a fraction of the skeletons of all.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, pairwise
+from functools import cached_property
+from itertools import accumulate, pairwise, repeat
 from operator import lt
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -35,12 +36,15 @@ _EMPTY: Final = bytes(EMPTY)
 
 T = TypeVar("T")
 
+Name: TypeAlias = tuple[str, str, str, str, bool]
+"""What many records have in common: type, kind, role, head, critical."""
+
 
 class Ids(msgspec.Struct, frozen=True):
     """A column of ids."""
 
     times: bytes
-    """Milliseconds of our ids: integers, differences."""
+    """Millistamps of our ids: integers, differences."""
     rests: bytes
     """The last ten bytes of each of our ids."""
     foreign_rows: bytes
@@ -111,7 +115,12 @@ def count_of(column: bytes) -> int:
 
 
 def unpack_integers(column: bytes, count: int | None = None) -> list[int]:
-    """Return the items of an integer column.
+    """Return the items of an integer column; arguments and errors are those of `unpack_array`."""
+    return unpack_array(column, count).tolist()
+
+
+def unpack_array(column: bytes, count: int | None = None) -> array[int]:
+    """Return the items of an integer column, in an array as narrow as they are stored.
 
     Args:
         column: As stored.
@@ -124,13 +133,15 @@ def unpack_integers(column: bytes, count: int | None = None) -> list[int]:
     if count is not None and found != count:
         raise ValueError("columns differ in length")
     width, count = column[0], found
+    if width == 1:
+        return array("b", column[1:])
     data = bytearray(width * count)
     for plane in range(width):
         data[plane::width] = column[1 + plane * count : 1 + (plane + 1) * count]
     items = array(_WIDTHS[width], bytes(data))
     if sys.byteorder == "big":
         items.byteswap()
-    return items.tolist()
+    return items
 
 
 def pack_differences(values: Sequence[int]) -> bytes:
@@ -189,11 +200,15 @@ class IdColumn:
         ours, rest = divmod(len(self._rests), _REST_BYTES)
         if rest or count not in (None, ours + len(self._foreign)):
             raise ValueError("columns of ids differ in length")
-        self._times = unpack_differences(column.times, ours)
+        differences = unpack_integers(column.times, ours)
+        self._times = array("q", list(accumulate(differences)))
         self._foreign_rows = unpack_differences(column.foreign_rows, len(self._foreign))
         if not _are_rows(self._foreign_rows, len(self)):
             raise ValueError("column names a row that is not there")
-        self.bounds = min(self._times, default=-1), max(self._times, default=-1)
+        if ours and min(differences) >= 0:  # as usual: later records have later ids
+            self.bounds = self._times[0], self._times[-1]
+        else:
+            self.bounds = min(self._times, default=-1), max(self._times, default=-1)
         """The least and the greatest time of our ids; -1 and -1 if there are none."""
         if ours and not 0 <= self.bounds[0] <= self.bounds[1] < 1 << 8 * _TIME_BYTES:
             raise ValueError("time of an id is out of range")
@@ -251,20 +266,44 @@ class IdColumn:
         """The rows of foreign ids, and these."""
         return list(zip(self._foreign_rows, self._foreign, strict=True))
 
-    def unpack(self) -> tuple[list[str], list[int]]:
-        """Return all ids, and the time in each of them, 0 for foreign ones."""
-        digits = self._rests.hex()
-        step = 2 * _REST_BYTES
-        rests = (digits[place : place + step] for place in range(0, len(digits), step))
-        ids = [f"{time:012x}{rest}" for time, rest in zip(self._times, rests, strict=True)]
-        if not self._foreign_rows:
-            return ids, list(self._times)
+    def texts(self) -> list[str]:
+        """Return all ids."""
         if not self._times:
-            return list(map(decode_text, self._foreign)), [0] * len(self)
-        foreign = dict(zip(self._foreign_rows, map(decode_text, self._foreign), strict=True))
-        ours = zip(ids, self._times, strict=True)
-        pairs = [(foreign[row], 0) if row in foreign else next(ours) for row in range(len(self))]
-        return [identifier for identifier, _ in pairs], [time for _, time in pairs]
+            return list(map(decode_text, self._foreign))
+        return self._merged(_our_ids(self._times, self._rests), map(decode_text, self._foreign))
+
+    def times(self) -> list[int]:
+        """Return the time in each id, 0 for foreign ones."""
+        return self._merged(self._times.tolist(), repeat(0))
+
+    def _merged(self, ours: list[T], foreign: Iterable[T]) -> list[T]:
+        """Values of our ids with those of foreign ones between them."""
+        if not self._foreign_rows:
+            return ours
+        merged: list[T] = []
+        taken = 0
+        for row, value in zip(self._foreign_rows, foreign, strict=False):
+            start, taken = taken, taken + row - len(merged)
+            merged += ours[start:taken]
+            merged.append(value)
+        return merged + ours[taken:]
+
+
+def _our_ids(times: array[int], rests: bytes) -> list[str]:
+    """Return ids of ours: the digits of all of them are made at once, and then cut."""
+    if not times:
+        return []
+    stamps = array("q", times)
+    if sys.byteorder == "little":
+        stamps.byteswap()
+    first, skipped = stamps.tobytes(), stamps.itemsize - _TIME_BYTES
+    size = _TIME_BYTES + _REST_BYTES
+    data = bytearray(size * len(times))
+    for plane in range(_TIME_BYTES):
+        data[plane::size] = first[skipped + plane :: stamps.itemsize]
+    for plane in range(_REST_BYTES):
+        data[_TIME_BYTES + plane :: size] = rests[plane::_REST_BYTES]
+    return data.hex("\n", size).split("\n")
 
 
 def _are_rows(rows: Sequence[int], count: int) -> bool:
@@ -286,7 +325,7 @@ class ReferenceColumn:
     __slots__ = ("distances", "outside", "outside_rows")
 
     def __init__(self, column: References, count: int) -> None:
-        self.distances = unpack_integers(column.distances, count)
+        self.distances = unpack_array(column.distances, count)
         """See `References`."""
         outside = self.distances.count(count) if count else 0
         self.outside_rows = _all_of(self.distances, count, outside)
@@ -323,7 +362,7 @@ class ReferenceColumn:
         count = len(ids)
         if self.distances.count(_NOWHERE) == count:  # as those of notes among nodes, and the other way round
             return [None] * count
-        outside = iter(self.outside.unpack()[0])
+        outside = iter(self.outside.texts())
         texts: list[str | None] = []
         for row, distance in enumerate(self.distances):
             if distance == _NOWHERE:
@@ -337,7 +376,7 @@ class ReferenceColumn:
         return texts
 
 
-def _all_of(values: list[int], wanted: int, count: int) -> list[int]:
+def _all_of(values: array[int], wanted: int, count: int) -> list[int]:
     """The places of a value that occurs `count` times."""
     found: list[int] = []
     place = -1
@@ -366,8 +405,8 @@ def pack(skeletons: Sequence[Skeleton]) -> Columns:
     """Return the columns of skeletons at consecutive positions."""
     ids = [skeleton.id for skeleton in skeletons]
     rows = {identifier: row for row, identifier in enumerate(ids)}
-    names: dict[tuple[str, str, str, str, bool], int] = {}
-    codes = [names.setdefault(_name(skeleton), len(names)) for skeleton in skeletons]
+    names: dict[Name, int] = {}
+    codes = [names.setdefault(name_of(skeleton), len(names)) for skeleton in skeletons]
     timed = [row for row, skeleton in enumerate(skeletons) if skeleton.time != (time_of(skeleton.id) or 0)]
     briefed = [row for row, skeleton in enumerate(skeletons) if skeleton.brief != _EMPTY]
     linked = [(row, links) for row, skeleton in enumerate(skeletons) if (links := skeleton.links) is not None]
@@ -391,8 +430,17 @@ def pack(skeletons: Sequence[Skeleton]) -> Columns:
     )
 
 
-def _name(skeleton: Skeleton) -> tuple[str, str, str, str, bool]:
+def name_of(skeleton: Skeleton) -> Name:
+    """Return what a record has in common with many others."""
     return skeleton.type, skeleton.kind, skeleton.role, skeleton.head, skeleton.critical
+
+
+class _Briefs(NamedTuple):
+    """Where the briefs that are not `{}` lie."""
+
+    rows: array[int]
+    ends: array[int]
+    """0, and where each of them ends."""
 
 
 class Rows:
@@ -407,40 +455,73 @@ class Rows:
             each method raises these errors, too.
     """
 
-    __slots__ = ("_briefs", "_columns", "_lengths", "_links", "_times", "codes", "ids", "names", "parents", "targets")
-
     def __init__(self, columns: Columns, count: int | None = None) -> None:
         self._columns = columns
-        self._lengths = unpack_integers(columns.lengths, count)
-        count = len(self._lengths)
         self.names = [
             (decode_text(type_), decode_text(kind), decode_text(role), decode_text(head), critical)
             for type_, kind, role, head, critical in columns.names
         ]
         """The different (type, kind, role, head, critical)."""
-        self.codes = unpack_integers(columns.codes, count)
+        self.codes = unpack_array(columns.codes, count_of(columns.lengths) if count is None else count)
         """By row: its index in `names`."""
-        if self.codes and not 0 <= min(self.codes) <= max(self.codes) < len(self.names):
+        if self.codes and not (max(self.codes) < len(self.names) and min(self.codes) >= 0):
             raise ValueError("column of codes is malformed")
-        self.ids = IdColumn(columns.ids, count)
-        self.parents = ReferenceColumn(columns.parents, count)
-        self.targets = ReferenceColumn(columns.targets, count)
-        timed = _sparse_rows(columns.time_rows, count)
-        self._times = dict(zip(timed, unpack_differences(columns.times, len(timed)), strict=True))
-        briefed = _sparse_rows(columns.brief_rows, count)
-        sizes = unpack_integers(columns.brief_lengths, len(briefed))
-        if min(sizes, default=0) < 0 or sum(sizes) != len(columns.briefs):
+        self.ids = IdColumn(columns.ids, len(self))
+        self.parents = ReferenceColumn(columns.parents, len(self))
+
+    @cached_property
+    def targets(self) -> ReferenceColumn:
+        """The targets of all rows."""
+        return ReferenceColumn(self._columns.targets, len(self))
+
+    @cached_property
+    def _lengths(self) -> array[int]:
+        return unpack_array(self._columns.lengths, len(self))
+
+    @cached_property
+    def _times(self) -> dict[int, int]:
+        """The times that are not those of their ids, by row."""
+        timed = _sparse_rows(self._columns.time_rows, len(self))
+        return dict(zip(timed, unpack_differences(self._columns.times, len(timed)), strict=True))
+
+    @cached_property
+    def _briefs(self) -> _Briefs:
+        briefed = array("i", _sparse_rows(self._columns.brief_rows, len(self)))
+        sizes = unpack_integers(self._columns.brief_lengths, len(briefed))
+        if min(sizes, default=0) < 0 or sum(sizes) != len(self._columns.briefs):
             raise ValueError("briefs differ in length")
-        self._briefs = dict(zip(briefed, pairwise(accumulate(sizes, initial=0)), strict=True))
-        self._links = dict(zip(_sparse_rows(columns.link_rows, count), columns.links, strict=True))
+        return _Briefs(briefed, array("q", [0, *accumulate(sizes)]))
+
+    def _brief(self, row: int) -> bytes:
+        rows, ends = self._briefs
+        place = bisect_left(rows, row)
+        if place == len(rows) or rows[place] != row:
+            return _EMPTY
+        return self._columns.briefs[ends[place] : ends[place + 1]]
+
+    @cached_property
+    def _links(self) -> dict[int, list[tuple[bytes, bytes]]]:
+        return dict(zip(_sparse_rows(self._columns.link_rows, len(self)), self._columns.links, strict=True))
+
+    @property
+    def linked(self) -> list[int]:
+        """The rows with links."""
+        return [row for row, links in self._links.items() if links]
+
+    def times(self) -> list[int]:
+        """Return the times of all rows."""
+        times = self.ids.times()
+        for row, time in self._times.items():
+            times[row] = time
+        return times
 
     def __len__(self) -> int:
-        return len(self._lengths)
+        return len(self.codes)
 
     def skeleton(self, row: int, at: int) -> Skeleton:
         """Return the skeleton of a row, which is at position `at`."""
         kind = self.names[self.codes[row]]
-        time, span, links = self._times.get(row), self._briefs.get(row), self._links.get(row)
+        time, links = self._times.get(row), self._links.get(row)
         return Skeleton(
             at,
             kind[0],
@@ -452,19 +533,17 @@ class Rows:
             self.targets.text(row, self.ids),
             self.ids.time(row) if time is None else time,
             None if links is None else _unpack_links(links),
-            _EMPTY if span is None else self._columns.briefs[slice(*span)],
+            self._brief(row),
             self._lengths[row],
             kind[4],
         )
 
     def skeletons(self, first: int) -> list[Skeleton]:
         """Return all skeletons; the first one is at position `first`."""
-        ids, times = self.ids.unpack()
-        for row, time in self._times.items():
-            times[row] = time
+        ids = self.ids.texts()
         briefs = [_EMPTY] * len(self)
-        for row, span in self._briefs.items():
-            briefs[row] = self._columns.briefs[slice(*span)]
+        for row, (start, end) in zip(self._briefs.rows, pairwise(self._briefs.ends), strict=True):
+            briefs[row] = self._columns.briefs[start:end]
         links: list[dict[str, str] | None] = [None] * len(self)
         for row, pairs in self._links.items():
             links[row] = _unpack_links(pairs)
@@ -474,7 +553,7 @@ class Rows:
             ids,
             self.parents.texts(ids),
             self.targets.texts(ids),
-            times,
+            self.times(),
             links,
             briefs,
             self._lengths,

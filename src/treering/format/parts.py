@@ -348,18 +348,13 @@ def _stored(data: bytes, span: ChunkSpan, index: SegmentIndex) -> tuple[Rows, Ba
     rows = Rows(stored.columns, span.rows)
     if rows.ids.bounds != (span.least, span.greatest):
         raise ValueError("times of a chunk are not as listed")
-    back = Back(
-        unpack_integers(stored.parents, len(rows.parents.outside_rows)),
-        unpack_integers(stored.targets, len(rows.targets.outside_rows)),
-    )
-    return rows, back, stored.referred
+    return rows, Back(stored.parents, stored.targets), stored.referred
 
 
-def _whole(data: bytes, span: ChunkSpan, index: SegmentIndex, columns: Columns) -> tuple[Rows, Back, None]:
+def _whole(data: bytes, span: ChunkSpan, index: SegmentIndex, columns: Columns) -> tuple[Rows, None, None]:
     """Decode the columns of version 1, in which no reference has a row outside of its chunk."""
     _require_size(data, span, index)
-    rows = Rows(columns, span.rows)
-    return rows, Back([0] * len(rows.parents.outside_rows), [0] * len(rows.targets.outside_rows)), None
+    return Rows(columns, span.rows), None, None
 
 
 def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Outside]:
@@ -378,7 +373,7 @@ def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Ou
         return _outside_of(read_chunk(b"", index.chunks[0], index))
     try:
         stored = _unpack(data, span, index, _outside_decoder)
-        ids = IdColumn(stored.ids, span.entries).unpack()[0]
+        ids = IdColumn(stored.ids, span.entries).texts()
         rows, codes = unpack_integers(stored.rows, len(ids)), unpack_integers(stored.codes, len(ids))
         found = [Outside(*entry) for entry in zip(ids, rows, codes, strict=True)]
         if found != sorted(found) or ids[0][:FENCE_CHARACTERS] != span.first:

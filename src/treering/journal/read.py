@@ -22,9 +22,10 @@ from treering.format.erasure import Burials
 from treering.format.index import FrameSpan, SegmentIndex
 from treering.format.parts import read_chunk
 from treering.format.paths import SegmentName, SessionKeys, parse_segment
-from treering.format.record import Skeleton, skeleton_of
+from treering.format.record import skeleton_of
 from treering.format.register import Tail
 from treering.format.segment import FOOTER_GUESS_BYTES, read_footer, read_frame, read_segment
+from treering.format.skeletons import Skeletons
 from treering.journal.limits import Attempts
 from treering.journal.register import TailRegister
 from treering.journal.resume import resume
@@ -260,33 +261,34 @@ def segment_content(segment: Segment) -> Steps[Content]:
     return Content(found.data, lines, not isinstance(index, SegmentIndex) or index.odd)
 
 
-def skeletons(keys: SessionKeys, life: str = "") -> Steps[tuple[Survey, list[Skeleton]]]:
+def skeletons(keys: SessionKeys, life: str = "", *, end: int | None = None) -> Steps[tuple[Survey, Skeletons]]:
     """The skeleton of every record, in order of position: the ends of segments only, no payload.
 
     Args:
         keys: The session.
         life: The life (generation) to read; empty for the current one.
+        end: Only those of records below this position.
     """
     attempts = Attempts(keys.tail)
     while attempts.another():  # rule: reads-end
         found = yield from survey(keys, life)
+        base = found.tail.header.base
+        sealed = Skeletons(burials=found.burials)
         try:
-            rows = yield from _sealed_skeletons(found.segments)
+            yield from _add_sealed(sealed, found.segments, base if end is None else min(base, end))
         except NotFoundError:
             continue  # rule: look-again-graph
-        base = found.tail.header.base
-        sealed = found.burials.bury_rows(rows[:base])
-        return found, sealed + [skeleton_of(line) for line in found.tail.lines]
+        sealed.extend(skeleton_of(line) for line in found.tail.lines[: None if end is None else max(0, end - base)])
+        return found, sealed
 
 
-def _sealed_skeletons(segments: Sequence[Segment]) -> Steps[list[Skeleton]]:
-    rows: list[Skeleton] = []
+def _add_sealed(sealed: Skeletons, segments: Sequence[Segment], end: int) -> Steps[None]:
     for start in range(0, len(segments), PARALLEL_GETS_MAX):
         batch = segments[start : start + PARALLEL_GETS_MAX]
         for footer in (yield from _with_chunks((yield from footers(batch)))):
-            new = _all_skeletons(footer)
-            rows += new[len(rows) - footer.index.first :]  # rule: read-once
-    return rows
+            for span in footer.index.chunks:
+                chunk = read_chunk(footer.held(span.start, span.end) or b"", span, footer.index)
+                sealed.add_chunk(chunk, end)  # rule: read-once
 
 
 def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
@@ -303,12 +305,6 @@ def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
         footer = found[number]
         whole[number] = Footer(footer.index, checked(answer, Found).data + footer.suffix, footer.size)
     return whole
-
-
-def _all_skeletons(footer: Footer) -> list[Skeleton]:
-    index = footer.index
-    pieces = [(span, footer.held(span.start, span.end)) for span in index.chunks]
-    return [row for span, piece in pieces for row in read_chunk(piece or b"", span, index).skeletons()]
 
 
 def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:

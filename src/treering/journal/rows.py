@@ -55,12 +55,10 @@ FRAMES_BYTES: Final = 4 * 1024 * 1024
 """About the memory that the frames take which a handle read last: what is shown next often lies in the same ones."""
 COLUMN_BYTES: Final = 50
 """About the memory that a row takes in the columns of version 1."""
-ROW_BYTES: Final = 200
-"""About the memory that a row or entry of a decoded part takes, besides its texts: most of it are integers."""
+ROW_BYTES: Final = 80
+"""About the memory that a row or entry of a decoded part takes, besides its content: integers, and what holds texts."""
 LINE_BYTES: Final = 50
 """About the memory that a line takes besides its text."""
-CONTENT_FACTOR: Final = 2
-"""About how many times a part holds its content: as stored columns, and texts of their own cut from these."""
 
 FOOTERS_KEPT: Final = 4
 """Of how many of the newest segments to keep what was read together with their index: their last rows."""
@@ -574,7 +572,7 @@ def _part_weight(data: bytes, span: Span, index: SegmentIndex) -> int:
         return _weight(index) + ROW_BYTES * index.rows
     rows = span.rows if isinstance(span, ChunkSpan) else span.entries
     content = frame_at(data, 0, key=index.key).content_size or len(data)
-    return SPAN_BYTES + ROW_BYTES * rows + CONTENT_FACTOR * content
+    return SPAN_BYTES + ROW_BYTES * rows + content
 
 
 def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[int, int]]:

@@ -27,7 +27,7 @@ from treering.session.payload import decode_payload
 from treering.session.state import Tally
 from treering.storage.requests import ABSENT, Answer, Get, Steps, Unchanged, Version
 from treering.storage.run import found_in
-from treering.transcript.annotations import Annotations
+from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
 
 CHECKS_AT_ONCE_MAX = 64  # S3 clients keep about so many connections
@@ -105,16 +105,10 @@ def card_of(view: View) -> Card:
 
 def edits_of(view: View) -> Steps[Edits]:
     """Read all edits of a session, from skeletons."""
-    _, rows = yield from skeletons(view.keys, view.life)
-    annotations = Annotations()
-    targets: dict[str, Skeleton] = {}
-    for row in rows[: view.end]:
-        annotations.add(row)
-        if row.type == "node":
-            targets.setdefault(row.id, row)
-    amended = dict(annotations.amended)
-    known = {name: targets[name] for name in amended if name in targets}
-    return Edits(amended, frozenset(annotations.retracted), known)
+    _, rows = yield from skeletons(view.keys, view.life, end=view.end)
+    graph = Graph(rows)
+    amended, retracted = graph.marks.amended, graph.marks.retracted
+    return Edits(amended, frozenset(retracted), {name: graph.node(name) for name in amended if name in graph})
 
 
 class Walk:

@@ -74,7 +74,9 @@ class Loader:
         self._lines: list[bytes] = []
         self._skeletons: list[Skeleton] = []
         self._bytes = 0
-        self._ids: set[str] = set()
+        self._nodes: set[str] = set()
+        self._others: set[str] = set()
+        """Ids of records that are no nodes."""
         self._odd = False
         """An id came twice, parents form a circle, or one is no node: readers of one segment might not see it."""
         self._segments: list[Segment] = []
@@ -126,9 +128,10 @@ class Loader:
 
     def _look_for_oddities(self, row: Skeleton) -> None:
         self.index.extend([row])
-        no_node = row.type == "node" and row.parent in self._ids and row.parent not in self.index.graph
-        self._odd = self._odd or no_node or row.id in self._ids
-        self._ids.add(row.id)
+        is_node, above = row.type == "node", row.parent
+        no_node = is_node and above in self._others and above not in self._nodes
+        self._odd = self._odd or no_node or row.id in self._nodes or row.id in self._others
+        (self._nodes if is_node else self._others).add(row.id)
 
     @property
     def _is_full(self) -> bool:

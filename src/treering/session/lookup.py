@@ -182,7 +182,7 @@ class IndexLookup:
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
         yield from ()
         wanted = _require_limit(limit, self._index.end)
-        return self._graph.path(node)[-wanted:]
+        return self._graph.skeletons.take(self._graph.path_rows(node)[-wanted:])
 
     def children(self, node: str | None) -> Steps[list[str]]:
         yield from ()
@@ -200,9 +200,9 @@ class IndexLookup:
 
     def shown(self, rows: Sequence[Skeleton], *, before: int | None = None) -> Steps[list[Shown]]:
         yield from ()
-        notes = self._graph.annotations
-        hidden = notes.retracted if before is None else self._index.retracted_before(before)
-        return [Shown(notes.labels.get(row.id), row.id in hidden, notes.amended.get(row.id)) for row in rows]
+        marks = self._graph.marks
+        hidden = marks.retracted if before is None else self._index.retracted_before(before)
+        return [Shown(marks.labels.get(row.id), row.id in hidden, marks.amended.get(row.id)) for row in rows]
 
     def edits(self, nodes: Sequence[str], *, before: int | None = None) -> Steps[dict[str, Shown]]:
         rows = [self._graph.node(node) for node in nodes if node in self._graph]
@@ -210,7 +210,7 @@ class IndexLookup:
 
     def last_compaction(self, node: str | None) -> Steps[str | None]:
         yield from ()
-        return next((row.id for row in reversed(self._graph.path(node)) if row.kind == "compaction"), None)
+        return self._graph.last_on_path(node, lambda name: name[1] == "compaction")
 
     def checkpoint(self, checkpoint: str) -> Steps[CheckpointInfo]:
         yield from ()
@@ -227,7 +227,7 @@ class IndexLookup:
 
     def labelled(self, checkpoint: str) -> Steps[CheckpointInfo]:
         yield from ()
-        label = self._graph.annotations.labels.get(checkpoint)
+        label = self._graph.marks.labels.get(checkpoint)
         return _with_label(self._index.checkpoint(checkpoint), label)
 
     def is_checkpoint(self, checkpoint: str) -> Steps[bool]:
@@ -242,7 +242,7 @@ class IndexLookup:
         yield from ()
         end = self._index.end if before is None else self._index.any_checkpoint(before).at
         found = [entry for entry in self._index.checkpoints.values() if entry.at < end]
-        labels = self._graph.annotations.labels
+        labels = self._graph.marks.labels
         return [
             _with_label(entry, labels.get(entry.id))
             for entry in found[len(found) - _require_limit(limit, len(found)) :]
@@ -250,7 +250,7 @@ class IndexLookup:
 
     def labels(self) -> Steps[dict[str, str]]:
         yield from ()
-        return dict(self._graph.annotations.labels)
+        return dict(self._graph.marks.labels)
 
     def notes(self, kind: str | None) -> Steps[list[Skeleton]]:
         yield from ()

@@ -344,10 +344,10 @@ class Replica:
         if self._index is not None:
             self._index = self._extended(self._index, self.known_view)
         if self._index is None:
-            _, rows = yield from journal.read.skeletons(self.keys, self.view.life)
-            if len(rows) < self.view.end:
-                raise self._lost(len(rows))
-            self._index = session.index.Index(rows[: self.view.end])
+            _, skeletons = yield from journal.read.skeletons(self.keys, self.view.life, end=self.view.end)
+            if len(skeletons) < self.view.end:
+                raise self._lost(len(skeletons))
+            self._index = session.index.Index(skeletons)
         return self._index
 
     def let_index_go(self) -> None:

@@ -21,11 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from treering.format.columns import Name
 from treering.format.record import Skeleton, read_brief
 
 
-class Annotations:
-    """Notes and edits in the order of their positions, and the labels, titles and sums that follow from them."""
+class Marks:
+    """What notes and edits say of nodes and of the session, folded in the order of their positions."""
 
     def __init__(self) -> None:
         self.labels: dict[str, str] = {}
@@ -34,24 +35,18 @@ class Annotations:
         self.retracted: set[str] = set()
         self.amended: dict[str, int] = {}
         """Position of the edit that holds the new payload, by node."""
-        self._notes: list[Skeleton] = []
-        self._of: dict[str, list[Skeleton]] = {}
 
     def add(self, skeleton: Skeleton) -> None:
-        """Add the next record; records that are neither note nor edit are ignored."""
+        """Add the next record; those that are no mark are ignored."""
         if skeleton.type == "note":
             self._add_note(skeleton)
         elif skeleton.type == "edit" and skeleton.target is not None:
             self._add_edit(skeleton, skeleton.target)
 
     def _add_note(self, skeleton: Skeleton) -> None:
-        self._notes.append(skeleton)
         if skeleton.kind == "title":
             self.title = text_of(read_brief(skeleton), "title")
-        if skeleton.target is None:
-            return
-        self._of.setdefault(skeleton.target, []).append(skeleton)
-        if skeleton.kind == "label":
+        elif skeleton.kind == "label" and skeleton.target is not None:
             self.labels.pop(skeleton.target, None)
             if label := text_of(read_brief(skeleton), "label"):
                 self.labels[skeleton.target] = label
@@ -65,6 +60,29 @@ class Annotations:
             self.amended.pop(target, None)
             if not undo and brief.get("erased") is not True:  # otherwise its target is erased, and shown as erased
                 self.amended[target] = skeleton.at
+
+
+_MARKS = frozenset({("note", "title"), ("note", "label"), ("edit", "retract"), ("edit", "amend")})
+
+
+def is_mark(name: Name) -> bool:
+    """Return whether records of this type and kind change a `Marks`."""
+    return name[:2] in _MARKS
+
+
+class Annotations(Marks):
+    """The marks, and all notes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._notes: list[Skeleton] = []
+        self._of: dict[str, list[Skeleton]] = {}
+
+    def _add_note(self, skeleton: Skeleton) -> None:
+        super()._add_note(skeleton)
+        self._notes.append(skeleton)
+        if skeleton.target is not None:
+            self._of.setdefault(skeleton.target, []).append(skeleton)
 
     def of(self, target: str) -> list[Skeleton]:
         """Return all notes about `target`."""

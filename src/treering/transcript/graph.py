@@ -7,21 +7,27 @@ ids; these are shown as far as possible, and listed by `problems`.
 Rule 3: records come in the order of their positions. That order decides among children, labels, titles and edits;
 writers' clocks never do.
 
-Memory: per node three machine integers and one dictionary entry besides the skeleton itself. Rows (indices in order of
-position) stand for nodes; children form a linked list, so that a row needs no list of its own.
+Everything is held by column: a skeleton is made when it is looked at. Rows (indices in order of position) stand for
+nodes. Records are taken in when the graph is asked, all that are new together: what is usual (a parent before its
+child) without a step of Python for each.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Collection, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import compress, islice
+from operator import lt
 
 import msgspec
 
 from treering.errors import NotFoundError, UsageError
+from treering.format.columns import Name
 from treering.format.record import Skeleton
+from treering.format.skeletons import Skeletons
 from treering.kinds import Kind
-from treering.transcript.annotations import Annotations
+from treering.transcript.annotations import Annotations, Marks, is_mark
 from treering.transcript.node import Node, node_of
 
 _NONE = -1
@@ -59,21 +65,24 @@ class Graph:
     """Nodes, and the notes and edits about them, in memory."""
 
     def __init__(self, skeletons: Iterable[Skeleton] = ()) -> None:
-        self.annotations = Annotations()
-        """Notes and edits, with the labels, title, usage, retracted and amended nodes that follow from them."""
-        self._nodes: list[Skeleton] = []
-        self._rows: dict[str, int] = {}
+        self.skeletons = skeletons if isinstance(skeletons, Skeletons) else Skeletons(skeletons)
+        """All records, in order. Whoever adds some adds them here."""
         self._parent = array("i")
-        self._first = array("i")
-        self._last = array("i")
-        self._next = array("i")
-        self._top = array("i")  # union-find: some ancestor, on the way to the root; shortened by every search
-        self._roots: dict[int, None] = {}  # an ordered set
-        self._awaited: dict[str, list[int]] = {}  # orphans by the parent they miss
-        self._oddities: list[GraphProblem] = []  # cycles and duplicates
-        self._at = -1
-        for skeleton in skeletons:
-            self.add(skeleton)
+        """By row, the row of the parent; a root has its own. Rows that are no nodes mean nothing."""
+        self._is_node = bytearray()
+        """By row, 1 or 0; 0 also for a node with the id of an earlier one."""
+        self._nodes = RowsById()
+        self._looked_for = 0
+        """How many of `skeletons.outside` were taken in."""
+        self._awaited: dict[str, list[int]] = {}
+        """Orphans by the parent they miss."""
+        self._oddities: list[GraphProblem] = []
+        """Cycles and duplicates."""
+        self._top = array("i")
+        """Union-find: some ancestor, on the way to the root; shortened by every search. Only as far as needed."""
+        self._branches = Branches()
+        self._marks, self._annotations = Marks(), Annotations()
+        self._marked = self._annotated = 0
 
     def add(self, skeleton: Skeleton) -> None:
         """Add the next record. Heads, checkpoints and unknown types are no part of the graph and are ignored.
@@ -81,55 +90,85 @@ class Graph:
         Raises:
             UsageError: The record's position is not above the one before.
         """
-        if skeleton.at <= self._at:
-            raise UsageError(f"records must come in order. at={skeleton.at}, before={self._at}")
-        self._at = skeleton.at
-        if skeleton.type == "node":
-            self._add_node(skeleton)
-        else:
-            self.annotations.add(skeleton)
+        self.skeletons.append(skeleton)
 
-    def _add_node(self, skeleton: Skeleton) -> None:
-        if skeleton.id in self._rows:
-            self._oddities.append(GraphProblem(kind=Kind.DUPLICATE, node=skeleton.id, at=skeleton.at))
+    # taking in what is new
+
+    def _take_in(self) -> None:
+        first, end = len(self._parent), len(self.skeletons)
+        if first == end:
             return
-        row = len(self._nodes)
-        self._nodes.append(skeleton)
-        self._rows[skeleton.id] = row
-        self._parent.append(_NONE)
-        self._first.append(_NONE)
-        self._last.append(_NONE)
-        self._next.append(_NONE)
-        self._top.append(row)
+        self._parent.extend(self.skeletons.parents[first:])
+        nodes = self._add_nodes(first)
+        wanted = self.skeletons.outside[self._looked_for :]
+        self._looked_for += len(wanted)
+        if not self._are_usual(first):
+            wanted = sorted([*wanted, *self._odd_parents(nodes)])
+        later = self._adopted(nodes)
+        for row, name in wanted:
+            if self._is_node[row]:
+                self._look_for(row, name, later)
         # First its own parent, then its children: so a cycle is cut above its earliest node.
-        parent = _NONE if skeleton.parent is None else self._rows.get(skeleton.parent, _NONE)
-        if parent not in (_NONE, row):  # nothing is below it yet, so this closes no cycle
-            self._hang(row, parent)
+        for parent, child in sorted(later):
+            self._link(child, parent)
+
+    def _add_nodes(self, first: int) -> list[int]:
+        """Give the nodes from `first` on their names; return their rows, without those whose names are taken."""
+        skeletons = self.skeletons
+        chosen = skeletons.chosen(_is_node, first)
+        self._is_node += chosen or bytes(len(skeletons) - first)
+        nodes = list(compress(range(first, len(skeletons)), chosen))
+        doubles = self._nodes.extend(list(compress(islice(skeletons.ids, first, None), chosen)), nodes)
+        for row in doubles:
+            self._is_node[row] = 0
+            problem = GraphProblem(kind=Kind.DUPLICATE, node=skeletons.ids[row], at=skeletons.at(row))
+            self._oddities.append(problem)
+        return [row for row in nodes if self._is_node[row]] if doubles else nodes
+
+    def _are_usual(self, first: int) -> bool:
+        """Whether the parents of new nodes that are known by their rows are nodes, each recorded before its child."""
+        parents = compress(self._parent[first:], self._is_node[first:])
+        return not self.skeletons.ahead and all(map(self._is_node.__getitem__, parents))
+
+    def _odd_parents(self, nodes: Iterable[int]) -> Iterator[tuple[int, str]]:
+        """Yield the rows whose parents have to be looked for by their ids, with these; until then they are roots."""
+        for row in nodes:
+            parent = self._parent[row]
+            if parent > row or not self._is_node[parent]:
+                self._parent[row] = row
+                yield row, self.skeletons.ids[parent]
+
+    def _look_for(self, row: int, parent: str, later: list[tuple[int, int]]) -> None:
+        """Give a node that is a root until now its parent; one that was recorded behind it is added to `later`."""
+        above = self._nodes.get(parent)
+        if above is None:
+            self._awaited.setdefault(parent, []).append(row)
+        elif above > row:
+            later.append((above, row))
+        elif above < row:  # nothing is below it that was not recorded behind it, so this closes no cycle
+            self._parent[row] = above
         else:
-            self._roots[row] = None
-            if parent == row:
-                self._oddities.append(GraphProblem(kind=Kind.CYCLE, node=skeleton.id, at=skeleton.at))
-            elif skeleton.parent is not None:
-                self._awaited.setdefault(skeleton.parent, []).append(row)
-        if self._awaited:
-            for child in self._awaited.pop(skeleton.id, ()):
-                self._link(child, row)
+            self._add_cycle(row)
+
+    def _adopted(self, nodes: Sequence[int]) -> list[tuple[int, int]]:
+        """Return the rows of new nodes that were awaited, with those of their children."""
+        awaited, ids = self._awaited, self.skeletons.ids
+        names = [ids[row] for row in nodes] if len(nodes) < len(awaited) else list(awaited)
+        found = [(row, name) for name in names if name in awaited and (row := self._nodes.get(name)) is not None]
+        return [(row, child) for row, name in found for child in awaited.pop(name)]
 
     def _link(self, child: int, parent: int) -> None:
         """Make the root `child` a child of `parent`, unless `parent` descends from it."""
+        self._top.extend(self._parent[len(self._top) :])
         if self._find_root(parent) == child:
-            self._oddities.append(GraphProblem(kind=Kind.CYCLE, node=self._nodes[child].id, at=self._nodes[child].at))
+            self._add_cycle(child)
             return
-        del self._roots[child]
-        self._hang(child, parent)
-
-    def _hang(self, child: int, parent: int) -> None:
         self._parent[child] = self._top[child] = parent
-        if self._first[parent] == _NONE:
-            self._first[parent] = child
-        else:
-            self._next[self._last[parent]] = child
-        self._last[parent] = child
+        self._branches = Branches()
+
+    def _add_cycle(self, row: int) -> None:
+        problem = GraphProblem(kind=Kind.CYCLE, node=self.skeletons.ids[row], at=self.skeletons.at(row))
+        self._oddities.append(problem)
 
     def _find_root(self, row: int) -> int:
         # Path halving (Tarjan and van Leeuwen 1984): nearly constant, where walking up would make a long session
@@ -139,15 +178,54 @@ class Graph:
             top[row] = row = top[top[row]]
         return row
 
+    @property
+    def marks(self) -> Marks:
+        """The labels, title, retracted and amended nodes that follow from notes and edits."""
+        new = [self.skeletons[row] for row in self.skeletons.rows(is_mark, self._marked)]
+        self._marked = len(self.skeletons)
+        for skeleton in new:
+            self._marks.add(skeleton)
+        return self._marks
+
+    @property
+    def annotations(self) -> Annotations:
+        """All notes and edits, and what follows from them."""
+        new = [self.skeletons[row] for row in self.skeletons.rows(_is_told, self._annotated)]
+        self._annotated = len(self.skeletons)
+        for skeleton in new:
+            self._annotations.add(skeleton)
+        return self._annotations
+
+    # asking
+
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self.rows)
 
     def __iter__(self) -> Iterator[Skeleton]:
         """Yield all nodes in the order of their positions."""
-        return iter(self._nodes)
+        return iter(self.skeletons.take(self.rows))
 
     def __contains__(self, node: object) -> bool:
-        return node in self._rows
+        self._take_in()
+        return self._nodes.get(node) is not None
+
+    @property
+    def rows(self) -> Sequence[int]:
+        """The rows of all nodes, in order."""
+        self._take_in()
+        return self._nodes.rows
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """The ids of all nodes, in order."""
+        self._take_in()
+        return self._nodes.ids
+
+    @property
+    def chosen(self) -> bytes:
+        """For each row of `skeletons`, whether it is in `rows`: 1 or 0."""
+        self._take_in()
+        return bytes(self._is_node)
 
     def node(self, node: str) -> Skeleton:
         """Return the skeleton of `node`.
@@ -155,63 +233,94 @@ class Graph:
         Raises:
             NotFoundError: There is no such node. All methods that take a node raise this.
         """
-        return self._nodes[self._row(node)]
+        return self.skeletons[self.row(node)]
 
-    def _row(self, node: str) -> int:
-        row = self._rows.get(node)
+    def row(self, node: str) -> int:
+        """Return the row of `node`."""
+        self._take_in()
+        row = self._nodes.get(node)
         if row is None:
             raise NotFoundError(f"no such node. node={node!r}", kind=Kind.NODE)
         return row
 
     def view(self, node: str, payload: object | None = None) -> Node:
         """Return `node` as callers see it, with its label and edits; `payload` is used unchanged."""
-        notes = self.annotations
+        marks = self.marks
         return node_of(
             self.node(node),
             payload,
-            label=notes.labels.get(node),
-            retracted=node in notes.retracted,
-            amended=node in notes.amended,
+            label=marks.labels.get(node),
+            retracted=node in marks.retracted,
+            amended=node in marks.amended,
         )
 
     def path(self, node: str | None) -> list[Skeleton]:
         """Return the nodes from a root down to `node`, retracted ones too; None is the place before the first node."""
-        walked = [] if node is None else list(self._walk_up(self._row(node)))
-        return [self._nodes[row] for row in reversed(walked)]
+        return self.skeletons.take(self.path_rows(node))
+
+    def path_rows(self, node: str | None) -> list[int]:
+        """Return the rows of `path`."""
+        rows: list[int] = []
+        if node is not None:
+            parents, row, below = self._parent, self.row(node), _NONE
+            while row != below:  # as `_walk_up`, in half the time
+                rows.append(row)
+                row, below = parents[row], row
+        rows.reverse()
+        return rows
 
     def between(self, first: str, last: str) -> list[Skeleton]:
         """Return the nodes recorded from `first` up to `last`, of all branches, `last` not among them.
 
         None if either is missing.
         """
-        end = self._rows.get(last, 0)
-        return self._nodes[self._rows.get(first, end) : end]
+        self._take_in()
+        end = self._nodes.get(last)
+        return self._between(first, end or 0)
 
     def since(self, first: str) -> list[Skeleton]:
         """Return the nodes recorded from `first` on, of all branches; none if it is missing."""
-        return self._nodes[self._rows.get(first, len(self._nodes)) :]
+        self._take_in()
+        return self._between(first, len(self.skeletons))
+
+    def _between(self, first: str, end: int) -> list[Skeleton]:
+        start, rows = self._nodes.get(first), self._nodes.rows
+        if start is None:
+            return []
+        return self.skeletons.take(rows[bisect_left(rows, start) : bisect_left(rows, end)])
 
     def _walk_up(self, row: int) -> Iterator[int]:
-        while row != _NONE:
+        parents = self._parent
+        yield row
+        while (above := parents[row]) != row:
+            row = above
             yield row
-            row = self._parent[row]
+
+    def last_on_path(self, node: str | None, matches: Callable[[Name], bool]) -> str | None:
+        """Return the deepest node on the path of `node` whose type, kind, role, head and criticality match, or None."""
+        if node is None:
+            return None
+        wanted, codes = [matches(name) for name in self.skeletons.names], self.skeletons.codes
+        found = next((row for row in self._walk_up(self.row(node)) if wanted[codes[row]]), None)
+        return None if found is None else self.skeletons.ids[found]
 
     def depth(self, node: str) -> int:
         """Return how many nodes lie above `node`."""
-        return sum(1 for _ in self._walk_up(self._row(node))) - 1
+        return sum(1 for _ in self._walk_up(self.row(node))) - 1
+
+    @property
+    def branches(self) -> Branches:
+        """Who the children of each node are."""
+        rows = self.rows
+        self._branches.extend(rows, self._parent)
+        return self._branches
 
     def children(self, node: str | None) -> list[str]:
         """Return the children of `node` in the order of their positions; those of None are the roots."""
-        return [self._nodes[row].id for row in self._child_rows(_NONE if node is None else self._row(node))]
+        return [self.skeletons.ids[row] for row in self._child_rows(_NONE if node is None else self.row(node))]
 
-    def _child_rows(self, row: int) -> Iterator[int]:
-        if row == _NONE:
-            yield from self._roots
-            return
-        child = self._first[row]
-        while child != _NONE:
-            yield child
-            child = self._next[child]
+    def _child_rows(self, row: int) -> Sequence[int]:
+        return self.branches.roots if row == _NONE else self.branches.children(row)
 
     @property
     def roots(self) -> list[str]:
@@ -220,12 +329,18 @@ class Graph:
 
     def leaves(self) -> list[str]:
         """Return the nodes without children, in the order of their positions."""
-        return [node.id for row, node in enumerate(self._nodes) if self._first[row] == _NONE]
+        first, ids = self.branches.first, self.skeletons.ids
+        return [ids[row] for row in self.rows if first[row] == _NONE]
 
     def siblings(self, node: str) -> tuple[list[str], int]:
         """Return the children of the parent of `node`, itself among them, and its index there (from 0)."""
-        ids = [self._nodes[row].id for row in self._child_rows(self._parent[self._row(node)])]
-        return ids, ids.index(node)
+        row = self.row(node)
+        rows = self._sibling_rows(row)
+        return [self.skeletons.ids[each] for each in rows], rows.index(row)
+
+    def _sibling_rows(self, row: int) -> Sequence[int]:
+        parent = self._parent[row]
+        return self._child_rows(_NONE if parent == row else parent)
 
     def page(self, node: str | None, *, before: str | None = None, limit: int = 50, retracted: bool = False) -> Page:
         """Return up to `limit` nodes from `node` upward, newest first.
@@ -241,13 +356,14 @@ class Graph:
         """
         if limit < 1:
             raise UsageError(f"a page needs a limit of at least 1. limit={limit}")
-        start = _NONE if node is None else self._row(node)
+        start = None if node is None else self.row(node)
         if before is not None:
-            start = self._parent[self._row(before)]
-        hidden = frozenset() if retracted else self.annotations.retracted
+            last = self.row(before)
+            start = self._parent[last] if self._parent[last] != last else None
+        hidden = frozenset() if retracted else self.marks.retracted
         rows: list[PageRow] = []
-        for row in self._walk_up(start):
-            if self._nodes[row].id in hidden:
+        for row in () if start is None else self._walk_up(start):
+            if self.skeletons.ids[row] in hidden:
                 continue
             if len(rows) == limit:
                 return Page(tuple(rows), rows[-1].node.id)
@@ -256,14 +372,101 @@ class Graph:
 
     def _page_row(self, row: int, hidden: Collection[str]) -> PageRow:
         index = count = 0
-        for sibling in self._child_rows(self._parent[row]):
-            count += self._nodes[sibling].id not in hidden
+        for sibling in self._sibling_rows(row):
+            count += self.skeletons.ids[sibling] not in hidden
             if sibling == row:
                 index = count - 1
-        return PageRow(self._nodes[row], index, count)
+        return PageRow(self.skeletons[row], index, count)
 
     def problems(self) -> list[GraphProblem]:
         """Return all problems, in the order of positions."""
-        orphans = [self._nodes[row] for rows in self._awaited.values() for row in rows]
-        found = [GraphProblem(kind=Kind.ORPHAN, node=node.id, at=node.at) for node in orphans]
+        self._take_in()
+        found = [
+            GraphProblem(kind=Kind.ORPHAN, node=self.skeletons.ids[row], at=self.skeletons.at(row))
+            for rows in self._awaited.values()
+            for row in rows
+        ]
         return sorted([*self._oddities, *found], key=lambda problem: problem.at)
+
+
+class RowsById:
+    """Rows by id; of several with one id the first.
+
+    Our ids ascend where one writer makes them. So they differ, and are found in their own list, which saves the
+    dictionary: that is made when an id comes that does not ascend.
+    """
+
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        """Those that differ, as they came."""
+        self.rows: list[int] = []
+        """Their rows."""
+        self._row_of: dict[str, int] | None = None
+
+    def extend(self, ids: list[str], rows: list[int]) -> list[int]:
+        """Add ids and their rows; return the rows whose ids were there before."""
+        if self._row_of is None:
+            if not ids or (self.ids[-1:] < ids[:1] and all(map(lt, ids, islice(ids, 1, None)))):
+                self.ids += ids
+                self.rows += rows
+                return []
+            self._row_of = dict(zip(self.ids, self.rows, strict=True))
+        doubles: list[int] = []
+        for name, row in zip(ids, rows, strict=True):
+            if self._row_of.setdefault(name, row) != row:
+                doubles.append(row)
+            else:
+                self.ids.append(name)
+                self.rows.append(row)
+        return doubles
+
+    def get(self, name: object) -> int | None:
+        """Return the row with an id, or None, also for what is no text."""
+        if not isinstance(name, str):
+            return None
+        if self._row_of is not None:
+            return self._row_of.get(name)
+        place = bisect_left(self.ids, name)
+        return self.rows[place] if place < len(self.ids) and self.ids[place] == name else None
+
+
+class Branches:
+    """The children of nodes, by row."""
+
+    def __init__(self) -> None:
+        self.roots: list[int] = []
+        self.first = array("i")
+        """By row: its first child, or -1."""
+        self.more: dict[int, list[int]] = {}
+        """The further children of rows that have several."""
+        self._taken = 0
+
+    def extend(self, nodes: Sequence[int], parents: Sequence[int]) -> None:
+        """Take in the nodes that follow, of which `parents` tells the parents; all nodes are in `nodes`."""
+        first = self.first
+        first.extend(_NO_CHILD * (len(parents) - len(first)))
+        for row in nodes[self._taken :] if self._taken else nodes:
+            parent = parents[row]
+            if parent == row:
+                self.roots.append(row)
+            elif first[parent] == _NONE:
+                first[parent] = row
+            else:
+                self.more.setdefault(parent, []).append(row)
+        self._taken = len(nodes)
+
+    def children(self, row: int) -> list[int]:
+        """Return the children of a row, in order."""
+        first = self.first[row]
+        return [] if first == _NONE else [first, *self.more.get(row, ())]
+
+
+_NO_CHILD = array("i", [_NONE])
+
+
+def _is_node(name: Name) -> bool:
+    return name[0] == "node"
+
+
+def _is_told(name: Name) -> bool:
+    return name[0] in ("note", "edit")

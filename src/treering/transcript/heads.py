@@ -24,7 +24,8 @@ from treering.errors import CorruptError
 from treering.format.record import Skeleton, read_brief
 
 FIRST_HEAD = "main"
-_MOVERS = frozenset({"node", "head"})
+MOVERS = frozenset({"node", "head"})
+"""Types of records that move heads."""
 
 
 class Placed(NamedTuple):
@@ -56,7 +57,7 @@ class Heads(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def apply(self, skeleton: Skeleton) -> Heads:
         """Return the heads after `skeleton`; records are applied in the order of their positions."""
-        if not skeleton.head or skeleton.type not in _MOVERS:
+        if not skeleton.head or skeleton.type not in MOVERS:
             return self
         heads, placed = dict(self.heads), self.placed
         if placed is not None and (skeleton.type == "head" or skeleton.head not in placed):
@@ -103,7 +104,7 @@ def heads_of(skeletons: Iterable[Skeleton]) -> Heads:
     placed: dict[str, Placed] = {}
     current = FIRST_HEAD
     for skeleton in skeletons:
-        if skeleton.head and skeleton.type in _MOVERS:
+        if skeleton.head and skeleton.type in MOVERS:
             _place(placed, skeleton)
             current = _move(heads, current, skeleton)
     return Heads(heads, current, placed)

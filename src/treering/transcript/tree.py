@@ -6,14 +6,16 @@ branchings and not of messages.
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
+from itertools import repeat
 
 import msgspec
 
-from treering.format.record import Skeleton
 from treering.transcript.graph import Graph
 from treering.transcript.heads import Heads
+from treering.transcript.lazy import LazySequence
 
 _TURNING_POINTS = frozenset({"compaction", "branch_summary"})
 
@@ -43,77 +45,82 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of a problem with the node, see `treering.transcript.graph.Problem`."""
 
 
-def outline(
-    graph: Graph, *, heads: Heads | None = None, checkpoints: Iterable[str | None] = ()
-) -> Iterator[OutlineRow]:
-    """Yield the rows of the whole graph: parents before children, branches in the order of positions.
+class Outline(LazySequence[OutlineRow]):
+    """The rows of the whole graph as it is now: parents before children, branches in the order of positions.
 
     Args:
         graph: What happened.
         heads: Marked at the nodes that they point to.
         checkpoints: The node of every checkpoint, once for each checkpoint.
     """
-    marks = _Marks(graph, heads or Heads(), checkpoints)
-    waiting = [(root, 0) for root in reversed(graph.roots)]
-    while waiting:
-        first, level = waiting.pop()
-        run, children = _run(graph, marks, first)
-        yield _row(marks, run, level=level, branches=len(children))
-        below = level + 1 if len(children) > 1 else level
-        waiting += [(child, below) for child in reversed(children)]
 
-
-class _Marks:
-    """The marks of an outline, by node."""
-
-    def __init__(self, graph: Graph, heads: Heads, checkpoints: Iterable[str | None]) -> None:
-        self.annotations = graph.annotations
-        self.checkpoints = Counter(checkpoints)
-        self.problems = {problem.node: problem.kind for problem in graph.problems()}
-        self.heads: dict[str, list[str]] = {}
-        for name, node in heads.heads.items():
+    def __init__(self, graph: Graph, *, heads: Heads | None = None, checkpoints: Iterable[str | None] = ()) -> None:
+        self._skeletons = graph.skeletons
+        self._labels = dict(graph.marks.labels)
+        self._retracted = frozenset(graph.marks.retracted)
+        self._amended = frozenset(graph.marks.amended)
+        self._problems = {problem.node: problem.kind for problem in graph.problems()}
+        self._heads: dict[str, list[str]] = {}
+        for name, node in (heads or Heads()).heads.items():
             if node is not None:
-                self.heads.setdefault(node, []).append(name)
+                self._heads.setdefault(node, []).append(name)
+        self._checkpoints: dict[str | None, int] = Counter(checkpoints)
+        self._shown_as = [role if kind == "message" and role else kind for _, kind, role, *_ in self._skeletons.names]
+        self._nodes = array("i")
+        """The graph's rows of all nodes, in the order in which they are shown."""
+        self._starts = [0]
+        """By row: its first node in `_nodes`; then the number of these."""
+        self._levels: list[int] = []
+        self._branches: list[int] = []
+        """By row: the number of children of its last node."""
+        self._walk(graph)
 
-    def stands_alone(self, node: Skeleton) -> bool:
-        """Tell whether `node` has a mark that a run could not show."""
-        return (
-            node.kind in _TURNING_POINTS
-            or bool(node.links)
-            or node.id in self.heads
-            or node.id in self.problems
-            or node.id in self.annotations.labels
-            or node.id in self.annotations.retracted
-            or node.id in self.annotations.amended
+    def _walk(self, graph: Graph) -> None:
+        alone, branches, nodes = self._alone(graph), graph.branches, list[int]()
+        first_child = branches.first
+        begins = alone | {first_child[row] for row in (*alone, *branches.more)}
+        """The graph's rows of nodes that go on no run."""
+        waiting = [(root, 0) for root in reversed(branches.roots)]
+        while waiting:
+            row, level = waiting.pop()
+            nodes.append(row)
+            while (child := first_child[row]) not in begins and child >= 0:
+                row = child
+                nodes.append(row)
+            children = branches.children(row)
+            self._starts.append(len(nodes))
+            self._levels.append(level)
+            self._branches.append(len(children))
+            below = level + 1 if len(children) > 1 else level
+            waiting += [(child, below) for child in reversed(children)]
+        self._nodes.fromlist(nodes)
+
+    def _alone(self, graph: Graph) -> set[int]:
+        """The graph's rows of the nodes with a mark that a run could not show."""
+        marked = {*self._heads, *self._problems, *self._labels, *self._retracted, *self._amended}
+        turns = self._skeletons.rows(lambda name: name[1] in _TURNING_POINTS)
+        return {graph.row(name) for name in marked if name in graph} | {*turns, *self._skeletons.linked()}
+
+    def __len__(self) -> int:
+        return len(self._levels)
+
+    def _make(self, index: int) -> OutlineRow:
+        run = self._nodes[self._starts[index] : self._starts[index + 1]]
+        ids, codes, branches = self._skeletons.ids, self._skeletons.codes, self._branches[index]
+        first, shown_as = ids[run[0]], self._shown_as
+        checkpoints = map(self._checkpoints.get, map(ids.__getitem__, run), repeat(0))
+        return OutlineRow(
+            level=self._levels[index],
+            first=first,
+            last=ids[run[-1]],
+            count=len(run),
+            kinds=dict(Counter(map(shown_as.__getitem__, map(codes.__getitem__, run)))),
+            branches=branches if branches > 1 else 0,
+            label=self._labels.get(first),
+            heads=tuple(self._heads.get(first, ())),
+            checkpoints=sum(checkpoints) if self._checkpoints else 0,
+            links=dict(self._skeletons[run[0]].links or {}),
+            retracted=first in self._retracted,
+            amended=first in self._amended,
+            problem=self._problems.get(first),
         )
-
-
-def _run(graph: Graph, marks: _Marks, first: str) -> tuple[list[Skeleton], list[str]]:
-    """Return the longest run that begins with `first`, and the children of its last node."""
-    run = [graph.node(first)]
-    children = graph.children(first)
-    if marks.stands_alone(run[0]):
-        return run, children
-    while len(children) == 1 and not marks.stands_alone(child := graph.node(children[0])):
-        run.append(child)
-        children = graph.children(child.id)
-    return run, children
-
-
-def _row(marks: _Marks, run: Sequence[Skeleton], *, level: int, branches: int) -> OutlineRow:
-    first, last = run[0], run[-1]
-    return OutlineRow(
-        level=level,
-        first=first.id,
-        last=last.id,
-        count=len(run),
-        kinds=dict(Counter(node.role if node.kind == "message" and node.role else node.kind for node in run)),
-        branches=branches if branches > 1 else 0,
-        label=marks.annotations.labels.get(first.id),
-        heads=tuple(marks.heads.get(first.id, ())),
-        checkpoints=sum(marks.checkpoints[node.id] for node in run),
-        links=dict(first.links or {}),
-        retracted=first.id in marks.annotations.retracted,
-        amended=first.id in marks.annotations.amended,
-        problem=marks.problems.get(first.id),
-    )

@@ -23,7 +23,8 @@ from treering.storage.effects import Items, Pause, Stream
 from treering.storage.requests import Found, Get, Steps, Unchanged, Version
 from treering.transcript.graph import GraphProblem
 from treering.transcript.node import Node
-from treering.transcript.tree import OutlineRow, outline
+from treering.transcript.nodes import Nodes
+from treering.transcript.tree import Outline, OutlineRow
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,8 +152,8 @@ def path(reader: Readable, node: str | None = None, *, limit: int | None = None)
     """
     end = reader.replica.state.tip if node is None else node
     if limit is None:
-        index = yield from reader.replica.index()
-        return tuple(row.id for row in index.graph.path(end))
+        graph = (yield from reader.replica.index()).graph
+        return tuple(map(graph.skeletons.ids.__getitem__, graph.path_rows(end)))
     rows = yield from reader.replica.ask(lambda look: look.path(end, limit=limit))
     return tuple(row.id for row in rows)
 
@@ -174,17 +175,21 @@ def leaves(reader: Readable) -> Steps[tuple[str, ...]]:
     return tuple(index.graph.leaves())
 
 
-def tree(reader: Readable) -> Steps[tuple[OutlineRow, ...]]:
-    """The outline of the whole graph, with straight runs folded; reads no payload."""
+def tree(reader: Readable) -> Steps[Sequence[OutlineRow]]:
+    """The outline of the whole graph, with straight runs folded; reads no payload.
+
+    A row is made when it is looked at.
+    """
     index = yield from reader.replica.index()
-    at_nodes = [entry.node for entry in index.checkpoints.values() if entry.node is not None]
-    return tuple(outline(index.graph, heads=index.heads, checkpoints=at_nodes))
+    return Outline(index.graph, heads=reader.replica.state.heads, checkpoints=index.checkpoint_nodes())
 
 
-def nodes(reader: Readable) -> Steps[tuple[Node, ...]]:
-    """All nodes without payloads, in the order they were recorded."""
-    index = yield from reader.replica.index()
-    return tuple(index.graph.view(row.id) for row in index.graph)
+def nodes(reader: Readable) -> Steps[Nodes]:
+    """All nodes without payloads, in the order they were recorded; each is made when it is looked at.
+
+    `ids`, `parents` and further columns of the result give one field of all nodes, without making any.
+    """
+    return Nodes((yield from reader.replica.index()).graph)
 
 
 def problems(reader: Readable) -> Steps[tuple[GraphProblem, ...]]:
