@@ -215,7 +215,7 @@ class Actors:
     def look_at_graph(self) -> Steps[None]:
         moment = self.ghost.now()
         found, rows = yield from skeletons(self.keys)
-        self.ghost.saw_journal("the graph", moment, found.tail.header.life, tuple(row.id for row in rows))
+        self.ghost.saw_journal("the graph", moment, found.tail.header.life, tuple(rows.ids))
 
     def walk(self) -> Steps[None]:
         moment = self.ghost.now()

@@ -75,12 +75,13 @@ class Skeletons(Sequence[Skeleton]):
 
     def add_chunk(self, chunk: Chunk, end: int) -> None:
         """Add the records of a chunk that come next, up to position `end`; no single one was added yet."""
-        first, end = len(self), min(chunk.first + len(chunk), end)
-        if first >= end:
+        end = min(chunk.first + len(chunk), end)
+        if len(self) >= end:
             return
-        if chunk.first > first:
-            raise UsageError(f"records must come without a gap. first={chunk.first}, before={first - 1}")
-        skipped, taken = first - chunk.first, end - chunk.first
+        if chunk.first > len(self):
+            raise UsageError(f"records must come without a gap. first={chunk.first}, before={len(self) - 1}")
+        skipped = len(self) - chunk.first  # rule: read-once
+        first, taken = chunk.first + skipped, end - chunk.first
         ids, (places, outside, ahead) = chunk.ids, chunk.parents()
         if end - first < len(chunk):
             for place in range(skipped, taken):

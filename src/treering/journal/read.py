@@ -288,7 +288,7 @@ def _add_sealed(sealed: Skeletons, segments: Sequence[Segment], end: int) -> Ste
         for footer in (yield from _with_chunks((yield from footers(batch)))):
             for span in footer.index.chunks:
                 chunk = read_chunk(footer.held(span.start, span.end) or b"", span, footer.index)
-                sealed.add_chunk(chunk, end)  # rule: read-once
+                sealed.add_chunk(chunk, end)
 
 
 def _with_chunks(found: Sequence[Footer]) -> Steps[list[Footer]]:
