@@ -24,6 +24,11 @@ MADE: dict[str, Any] = {
         *({"type": "toolCall", "id": i, "name": "ls", "arguments": {"a": 1}} for i in ids)]},
     "converse": lambda *ids: {"role": "assistant", "content": [
         {"text": "so"}, *({"toolUse": {"toolUseId": i, "name": "ls", "input": {"a": 1}}} for i in ids)]},
+    "gemini": lambda *ids: {"role": "model", "parts": [
+        {"text": "so", "thoughtSignature": "AA"},
+        *({"functionCall": {"id": i, "name": "ls", "args": {"a": 1}}} for i in ids)]},
+    "gemini, in snakes": lambda *ids: {"role": "model", "parts": [
+        *({"function_call": {"id": i, "name": "ls", "args": {"a": 1}}, "thought": None} for i in ids)]},
     "operator": lambda *ids: {"role": "assistant", "contents": [
         {"type": "tool_call", "id": i, "name": "ls", "args": {"a": 1}, "metadata": {}} for i in ids]},
     "kit": lambda *ids: {"role": "assistant", "parts": [
@@ -41,6 +46,10 @@ GIVEN: dict[str, Any] = {
         {"type": "tool_result", "tool_use_id": i, "content": "x"} for i in ids]},
     "converse": lambda *ids: {"role": "user", "content": [
         {"toolResult": {"toolUseId": i, "status": "success", "content": [{"text": "x"}]}} for i in ids]},
+    "gemini": lambda *ids: {"role": "user", "parts": [
+        {"functionResponse": {"id": i, "name": "ls", "response": {"output": "x"}}} for i in ids]},
+    "gemini, in snakes": lambda *ids: {"role": "user", "parts": [
+        {"function_response": {"id": i, "name": "ls", "response": {"output": "x"}}} for i in ids]},
     "operator": lambda *ids: {"role": "tool", "contents": [
         {"type": "tool_result", "id": i, "content": "x"} for i in ids]},
     "kit": lambda *ids: {"role": "tool", "parts": [

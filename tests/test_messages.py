@@ -18,6 +18,35 @@ CALL = {"type": "tool_call", "id": "c1", "name": "ls", "input": {"path": "."}}
         ({"role": "user", "content": None, "parts": []}, "", None),
         ({"anything": 1}, "", None),
         (
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "hm", "thought": True},
+                    {"text": "hi"},
+                    {"functionCall": {"name": "ls", "args": {"path": "."}}, "thoughtSignature": "AA"},
+                    {"inline_data": {"mime_type": "image/png", "data": b"\x00"}},
+                    {"fileData": {"mimeType": "video/mp4", "fileUri": "gs://x/y"}},
+                    {"executableCode": {"language": "PYTHON", "code": "1"}},
+                    {"unheardOf": 1},
+                ],
+            },
+            "gemini",
+            [
+                {"type": "thinking", "thinking": "hm"},
+                {"type": "text", "text": "hi"},
+                {"type": "tool_call", "id": "ls", "name": "ls", "input": {"path": "."}},
+                {"type": "image", "mimeType": "image/png", "data": "AA=="},
+                {"type": "video", "mimeType": "video/mp4", "url": "gs://x/y"},
+                {"type": "executable_code", "language": "PYTHON", "code": "1"},
+                {"unheardOf": 1},
+            ],
+        ),
+        (
+            {"role": "user", "parts": [{"function_response": {"name": "ls", "response": {"error": "no"}}}]},
+            "gemini",
+            [{"type": "tool_result", "tool_call_id": "ls", "content": [{"error": "no"}], "is_error": True}],
+        ),
+        (
             {"role": "assistant", "contents": [{"type": "text", "content": "hi"}, 7]},
             "operator",
             [{"type": "text", "text": "hi"}, 7],

@@ -187,7 +187,8 @@ def interrupted(calls: Iterable[tuple[object, Call]], reason: str) -> list[dict[
     for message, call in calls:
         answer = _SHAPES.get(_shape_of_call(message, call), _as_tool)(call, reason)
         if answers and answer.get("role") == answers[-1].get("role") == "user":  # such APIs want one message with all
-            answers[-1]["content"] = [*_listed(answers[-1]["content"]), *_listed(answer["content"])]
+            field = "parts" if "parts" in answer else "content"
+            answers[-1][field] = [*_listed(answers[-1].get(field)), *_listed(answer[field])]
         else:
             answers.append(answer)
     return answers
@@ -343,6 +344,12 @@ def _as_converse(call: Call, reason: str) -> dict[str, object]:
     return {"role": "user", "content": [{"toolResult": result}]}
 
 
+def _as_gemini(call: Call, reason: str) -> dict[str, object]:
+    identity = {"id": call.id} if call.id != call.name else {}
+    response = {**identity, "name": call.name, "response": {"error": reason}}
+    return {"role": "user", "parts": [{"functionResponse": response}]}
+
+
 def _as_camel(call: Call, reason: str) -> dict[str, object]:
     content = [{"type": "text", "text": reason}]
     return {"role": "toolResult", "toolCallId": call.id, "toolName": call.name, "content": content, "isError": True}
@@ -355,5 +362,6 @@ _SHAPES: Final[Mapping[str, Callable[[Call, str], dict[str, object]]]] = {
     "tool_use": _as_block,
     "converse": _as_converse,
     "toolCall": _as_camel,
+    "gemini": _as_gemini,
 }
 """How a call is answered, by what tells its shape; policies of other programs read `tool` and make their own of it."""

@@ -1,8 +1,8 @@
 """Messages of the programs whose sessions are imported, put into the shape that common APIs have.
 
 That shape is a `role`, and a `content` that is text or a list of typed blocks. Some programs have other names for
-these; each tells here how its messages are read. In Amazon Bedrock's Converse API a block has no type: its only field
-says what it is. Code that reads messages converts them here first, and then handles one shape only.
+these; each tells here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a block has no
+type: one of its fields says what it is. Code that reads messages converts them here first, and then handles one shape only.
 
 Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
 """
@@ -18,6 +18,8 @@ Fields = Mapping[Any, Any]
 
 CONVERSE: Final = "converse"
 """The shape of messages in Amazon Bedrock's Converse API."""
+GEMINI: Final = "gemini"
+"""The shape of messages in the Gemini API: `parts` in place of `content`."""
 _PLAIN: Final = frozenset({"role", "content", "id", "name", "type", "timestamp", "tool_calls", "tool_call_id"})
 """A message with a `content` and no other fields than these has the common shape, without asking anybody."""
 _FURTHER: Final = 1
@@ -66,13 +68,16 @@ def common(message: Fields) -> Fields:
     shape = shape_of(message)
     if not shape:
         return message
-    return _from_converse(message) if shape == CONVERSE else _shapes[shape].common(message)
+    known = _WITHOUT_TYPES.get(shape)
+    return known(message) if known is not None else _shapes[shape].common(message)
 
 
 def shape_of(message: Fields) -> str:
-    """Return whose shape a message has: the name of a program, or `converse`; empty if it is the common one."""
+    """Return whose shape a message has: of a program, `converse` or `gemini`; empty if it is the common one."""
     if any(map(_is_of_converse, listed(message.get("content")))):
         return CONVERSE
+    if "content" not in message and any(map(_gemini_field, listed(message.get("parts")))):
+        return GEMINI
     if "content" in message and message.keys() <= _PLAIN:
         return ""
     _find_shapes(_FURTHER)
@@ -166,6 +171,62 @@ def _converse_guarded(guarded: Fields) -> object:
     return _converse_image(image) if isinstance(image, Mapping) else {"type": "text", **(_fields(text))}
 
 
+def _gemini_field(part: object) -> str:
+    """Return the field that says what a part of the Gemini API is; its SDKs write names in either way."""
+    if not isinstance(part, Mapping) or "type" in part:
+        return ""
+    return next((name for name in part if _camel(name) in _GEMINI), "")
+
+
+def _camel(name: object) -> str:
+    first, *rest = str(name).split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _from_gemini(message: Fields) -> Fields:
+    rest = {name: value for name, value in message.items() if name != "parts"}
+    return {**rest, "content": [_typed_part(part) for part in listed(message["parts"])]}
+
+
+def _typed_part(part: object) -> object:
+    """Return a part with its type beside its fields."""
+    if not isinstance(part, Mapping) or not (field := _gemini_field(part)):
+        return part
+    value = part[field]
+    if field == "text":
+        return (
+            {"type": "thinking", "thinking": value} if part.get("thought") is True else {"type": "text", "text": value}
+        )
+    return (
+        _GEMINI[_camel(field)]({_camel(name): each for name, each in value.items()})
+        if isinstance(value, Mapping)
+        else part
+    )
+
+
+def _gemini_call(call: Fields) -> object:
+    name = call.get("name")
+    return {"type": "tool_call", "id": call.get("id") or name, "name": name, "input": call.get("args") or {}}
+
+
+def _gemini_result(result: Fields) -> object:
+    """Return a result; without an id it is told by the name of its function, as the API does."""
+    response = result.get("response")
+    call = result.get("id") or result.get("name")
+    failed = isinstance(response, Mapping) and "error" in response
+    return {"type": "tool_result", "tool_call_id": call, "content": [response], "is_error": failed}
+
+
+def _gemini_data(data: Fields) -> object:
+    kind = str(data.get("mimeType") or "").partition("/")[0] or "data"
+    return {"type": kind, "mimeType": data.get("mimeType"), "data": _text_of_bytes(data.get("data"))}
+
+
+def _gemini_file(file: Fields) -> object:
+    kind = str(file.get("mimeType") or "").partition("/")[0] or "data"
+    return {"type": kind, "mimeType": file.get("mimeType"), "url": file.get("fileUri")}
+
+
 def _fields(value: object) -> Fields:
     return value if isinstance(value, Mapping) else {}
 
@@ -192,6 +253,19 @@ _CONVERSE: Final[Mapping[str, Callable[[Any], object]]] = {
     "cachePoint": lambda _: None,
 }
 """Blocks of the Converse API by their only field, and how they are read."""
+
+
+_GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
+    "text": lambda text: {"type": "text", "text": text},
+    "functionCall": _gemini_call,
+    "functionResponse": _gemini_result,
+    "inlineData": _gemini_data,
+    "fileData": _gemini_file,
+    "executableCode": lambda code: {"type": "executable_code", **code},
+    "codeExecutionResult": lambda result: {"type": "code_execution_result", **result},
+}
+"""Parts of the Gemini API by the field that says what they are, and how they are read."""
+_WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {CONVERSE: _from_converse, GEMINI: _from_gemini}
 
 
 def listed(value: object) -> list[object]:

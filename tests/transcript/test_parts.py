@@ -28,6 +28,26 @@ from treering.transcript.parts import parts_of
         ),
         ({"role": "tool", "name": "ls", "content": "a b"}, [("result", "ls", "a b")]),
         (
+            {
+                "role": "model",
+                "parts": [
+                    {"text": "hm", "thought": True},
+                    {"text": "yes"},
+                    {"functionCall": {"name": "ls", "args": {"path": "."}}},
+                    {"inlineData": {"mimeType": "image/png", "data": "AA=="}},
+                ],
+            },
+            [("thinking", "", "hm"), ("text", "", "yes"), ("call", "ls", '{"path":"."}'), ("data", "image", "")],
+        ),
+        (
+            {"role": "user", "parts": [{"functionResponse": {"name": "ls", "response": {"output": "a"}}}]},
+            [("result", "", '{"output":"a"}')],
+        ),
+        ({"type": "function_call", "call_id": "c", "name": "ls", "arguments": "{}"}, [("call", "ls", "{}")]),
+        ({"type": "function_call_output", "call_id": "c", "output": "a"}, [("result", "", "a")]),
+        ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, [("thinking", "", "hm")]),
+        ({"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}, [("text", "", "no")]),
+        (
             {"role": "toolResult", "toolName": "ls", "content": [{"type": "text", "text": "a"}, {"type": "image"}]},
             [("result", "ls", "a"), ("data", "image", "")],
         ),

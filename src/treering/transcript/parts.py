@@ -30,6 +30,8 @@ _TEXTS: Final = {
     "text": "text",
     "input_text": "text",
     "output_text": "text",
+    "summary_text": "text",
+    "refusal": "text",
     "thinking": "thinking",
     "reasoning": "thinking",
 }
@@ -47,7 +49,10 @@ def parts_of(message: object) -> list[Part]:
 
 
 def _parts(message: Mapping[object, object]) -> Iterator[Part]:
-    if "summary" in message:
+    kind = text_of(message.get("type") or "")
+    if "content" not in message and kind in CALLS | RESULTS | {"reasoning"}:  # an item beside messages
+        yield from _block_parts(message)
+    elif "summary" in message:
         yield Part("text", "", text_of(message["summary"]))
     elif "command" in message and "output" in message:  # a shell command of the user's
         yield Part("call", "shell", text_of(message["command"]))
@@ -78,8 +83,11 @@ def _block_parts(block: object) -> Iterator[Part]:
         yield Part("text", "", text_of(block))
         return
     kind = text_of(block.get("type") or "")
-    if kind in _TEXTS:
-        text = block.get("text", block.get("thinking", block.get("reasoning", "")))
+    if kind == "reasoning" and isinstance(summary := block.get("summary"), list):
+        for part in _content_parts({"content": summary}):
+            yield part._replace(kind="thinking")
+    elif kind in _TEXTS:
+        text = block.get("text", block.get("thinking", block.get("reasoning", block.get("refusal", ""))))
         yield Part(_TEXTS[kind], "", text_of(text))
     elif kind in CALLS:
         yield _call(block)
