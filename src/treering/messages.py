@@ -1,8 +1,9 @@
 """Messages of the programs whose sessions are imported, put into the shape that common APIs have.
 
 That shape is a `role`, and a `content` that is text or a list of typed blocks. Some programs have other names for
-these; each tells here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a block has no
-type: one of its fields says what it is. Code that reads messages converts them here first, and then handles one shape only.
+these; each tells here how its messages are read. In Amazon Bedrock's Converse API and in Google's Gemini API a block
+has no type: one of its fields says what it is. Code that reads messages converts them here first, and then handles one
+shape only.
 
 Rule: nothing is left out but marks that say nothing. A block that has no word in the common shape stays as it is.
 """
@@ -194,14 +195,11 @@ def _typed_part(part: object) -> object:
         return part
     value = part[field]
     if field == "text":
-        return (
-            {"type": "thinking", "thinking": value} if part.get("thought") is True else {"type": "text", "text": value}
-        )
-    return (
-        _GEMINI[_camel(field)]({_camel(name): each for name, each in value.items()})
-        if isinstance(value, Mapping)
-        else part
-    )
+        kind = "thinking" if part.get("thought") is True else "text"
+        return {"type": kind, kind: value}
+    if not isinstance(value, Mapping):
+        return part
+    return _GEMINI[_camel(field)]({_camel(name): each for name, each in value.items()})
 
 
 def _gemini_call(call: Fields) -> object:
