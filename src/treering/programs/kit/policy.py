@@ -24,6 +24,7 @@ from treering.checkpoint.policy import Recorded, Seen, register_policy, register
 from treering.format import values
 from treering.format.record import Skeleton, read_brief
 from treering.format.values import Fields, fields_of
+from treering.messages import GEMINI, shape_of
 from treering.programs.common.blocks import Block, blocks_of, role_of, text_of
 
 MESSAGE: Final = "kit.message@1"
@@ -78,7 +79,7 @@ class Kit(Walk):
 
 def parts_of(message: Fields) -> list[Fields]:
     """Return the parts of a message in kit's format; those of another program are translated."""
-    if "parts" in message:
+    if _is_in_kit(message):
         parts = message["parts"]
         return [fields_of(part) for part in parts] if isinstance(parts, list) else []
     return [_part(block) for block in blocks_of(message)]
@@ -86,7 +87,11 @@ def parts_of(message: Fields) -> list[Fields]:
 
 def role_in_kit(message: Fields) -> str:
     """Return the role of a message in kit's or another format."""
-    return text_of(message.get("role")) if "parts" in message else role_of(message, blocks_of(message))
+    return text_of(message.get("role")) if _is_in_kit(message) else role_of(message, blocks_of(message))
+
+
+def _is_in_kit(message: Fields) -> bool:
+    return "parts" in message and shape_of(message) != GEMINI
 
 
 def sent(role: str, parts: Iterable[Fields]) -> list[Fields]:
