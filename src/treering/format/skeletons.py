@@ -195,7 +195,7 @@ class Skeletons(Sequence[Skeleton]):
 
     def rows(self, matches: Callable[[Name], bool], first: int = 0) -> list[int]:
         """Return the rows from `first` on whose type, kind, role, head and criticality match."""
-        chosen = self.chosen(matches, first)
+        chosen = self.chosen(matches, first) if first < len(self) else b""  # mostly nothing is new
         return list(compress(range(first, len(self)), chosen)) if chosen else []
 
     def chosen(self, matches: Callable[[Name], bool], first: int = 0) -> bytes:

@@ -93,8 +93,7 @@ class Index:
         return list(kept.values())
 
     def _take_checkpoints(self) -> None:
-        rows = self._skeletons.rows(_is_about_checkpoints, self._checked)
-        new = self._skeletons.take(rows)
+        new = self._skeletons.take(self._skeletons.rows(_is_about_checkpoints, self._checked))
         self._checked = len(self._skeletons)
         for skeleton in new:
             if skeleton.type == "checkpoint":
