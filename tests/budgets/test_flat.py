@@ -13,6 +13,7 @@ from benchmarks.stage import weigh
 
 from treering.api.store import Store
 from treering.api.view import View
+from treering.session import loader
 from treering.storage.counting import CountingDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
@@ -158,6 +159,25 @@ def test_an_old_checkpoint_is_restored_in_three_waits(turns: tuple[MemoryDriver,
     assert counts.total <= 6
     frame = 300_000  # as stored
     assert counts.bytes_down <= 3 * sum(len(str(item.message)) for item in restored) + frame
+
+
+def _peak_of_fork(nodes: int) -> int:
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        for first in range(0, nodes, 500):
+            session.commit([f"message {number}" for number in range(first, first + 500)], context=[])
+    with Store(Place(driver)).session("s") as session:
+        tracemalloc.start()
+        session.fork("fork")
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+def test_a_fork_takes_memory_for_a_part_of_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times the length takes little more: positions of the path, and what a store remembers of segments."""
+    monkeypatch.setattr(loader, "SEGMENT_BYTES", 64 * 1024)
+    assert _peak_of_fork(20_000) < 2 * _peak_of_fork(5_000)
 
 
 def test_frames_read_just_before_are_not_read_again(turns: tuple[MemoryDriver, list[str]]) -> None:

@@ -40,6 +40,9 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
         limit = rng.choice([1, 2, 3, 10, 1000])
         yield "children", (node,), {}
         yield "path", (node,), {"limit": rng.choice([None, limit])}
+        yield "places", (node,), {}
+        if node is None or node in index.graph:
+            yield "belonging", (sorted(row.at for row in index.graph.path(node)),), {}
         before = rng.choice([None, *every])
         yield "page", (node,), {"limit": limit, "before": before, "retracted": rng.random() < 0.3}
         yield "last_compaction", (node,), {}

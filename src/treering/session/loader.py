@@ -49,19 +49,9 @@ class Loader:
         policy: Chooses its working context.
         card: Its card, without what is counted.
         redaction: Applied to what is imported.
-        ordinary: It is known that each id occurs once and each node is recorded behind its parent. Then no index of all
-            records is kept in memory; `stand` needs one.
     """
 
-    def __init__(
-        self,
-        keys: SessionKeys,
-        policy: Policy,
-        card: Card,
-        redaction: Redaction | None = None,
-        *,
-        ordinary: bool = False,
-    ) -> None:
+    def __init__(self, keys: SessionKeys, policy: Policy, card: Card, redaction: Redaction | None = None) -> None:
         self.keys = keys
         self.policy = policy
         self.life = new_nonce()
@@ -69,8 +59,11 @@ class Loader:
         self._by = f"{self._nonce}.1"
         self.state = SessionState(card if redaction is None else redaction.card(card), policy)
         self.index = Index()
-        """Of all records so far; empty if the session is `ordinary`."""
-        self._ordinary = ordinary
+        """Of all records so far; empty behind `expect_ordinary`."""
+        self._ordinary = False
+        self._context: frozenset[str] = frozenset()
+        self._places: dict[str, int] = {}
+        """The positions of the nodes in the context, if there is no index."""
         self._lines: list[bytes] = []
         self._skeletons: list[Skeleton] = []
         self._bytes = 0
@@ -94,6 +87,15 @@ class Loader:
     @property
     def end(self) -> int:
         return self.state.end
+
+    def expect_ordinary(self, context: Iterable[str] = ()) -> None:
+        """Keep no index of the records to come: each id occurs once, and each node is recorded behind its parent.
+
+        Args:
+            context: The nodes of the context that `stand` will be given.
+        """
+        self._ordinary = True
+        self._context = frozenset(context)
 
     def add(self, record: Record) -> Steps[None]:
         """Add a record at the end; its position and its append are filled in.
@@ -122,6 +124,8 @@ class Loader:
         self.state.apply(record, line, skeleton)
         if not self._ordinary:
             self._look_for_oddities(skeleton)
+        elif skeleton.id in self._context:
+            self._places[skeleton.id] = skeleton.at
         self._lines.append(line)
         self._skeletons.append(skeleton)
         self._bytes += len(line)
@@ -245,7 +249,7 @@ class Loader:
     def _context_lines(self, nodes: Sequence[str]) -> Steps[dict[str, bytes]]:
         header = TailHeader(session=self.keys.session, life=self.life, base=self.end, nonce="")
         where = Survey(self.keys, Tail(header=header), tuple(self._segments), ())
-        places = {node: self.index.graph.node(node).at for node in nodes}
+        places = {node: self._places[node] if self._ordinary else self.index.graph.node(node).at for node in nodes}
         try:
             found = yield from sealed_records(where, sorted(places.values()))
         except NotFoundError:

@@ -7,6 +7,8 @@ are not those of an ordinary session: ids that occur twice, children recorded be
 
 from __future__ import annotations
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -55,6 +57,9 @@ class Shown(msgspec.Struct, frozen=True):
 class Lookup(Protocol):
     """The questions. Nodes and checkpoints are named by their ids; all raise `NotFoundError` for an unknown one."""
 
+    ordinary: bool
+    """Whether it is known, with the answers, that each id occurs once and each node is recorded behind its parent."""
+
     def node(self, node: str) -> Steps[Skeleton]:
         """A node."""
         ...
@@ -72,6 +77,17 @@ class Lookup(Protocol):
 
         Raises:
             UsageError: `limit` is less than 1.
+        """
+        ...
+
+    def places(self, node: str | None) -> Steps[array[int]]:
+        """The positions of the nodes on the path to a node, in their order; none for None."""
+        ...
+
+    def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
+        """The positions of notes and edits about the nodes at `places`, which are in order, and about the session.
+
+        Without links and usage.
         """
         ...
 
@@ -163,6 +179,8 @@ class Lookup(Protocol):
 class IndexLookup:
     """Answers from the index of the whole session."""
 
+    ordinary = False
+
     def __init__(self, index: Index) -> None:
         self._index = index
         self._graph = index.graph
@@ -183,6 +201,17 @@ class IndexLookup:
         yield from ()
         wanted = _require_limit(limit, self._index.end)
         return self._graph.skeletons.take(self._graph.path_rows(node)[-wanted:])
+
+    def places(self, node: str | None) -> Steps[array[int]]:
+        yield from ()
+        return array("q", sorted(map(self._graph.skeletons.at, self._graph.path_rows(node))))
+
+    def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
+        yield from ()
+        graph = self._graph
+        there = {row.id for row in graph if holds(places, row.at)}
+        rows = [*filter(_belongs, graph.annotations.notes()), *self._index.edits]
+        return sorted(row.at for row in rows if row.target is None or row.target in there)
 
     def children(self, node: str | None) -> Steps[list[str]]:
         yield from ()
@@ -276,6 +305,8 @@ class RowLookup:
     Every method raises `OddError` where only the whole index gives the right answer.
     """
 
+    ordinary = True
+
     def __init__(self, rows: Rows, heads: Heads) -> None:
         self._rows = rows
         self._heads = heads
@@ -313,6 +344,25 @@ class RowLookup:
         row = yield from self.node(node)
         found = yield from self._rows.climb(row.at, wanted)
         return found[::-1]
+
+    def places(self, node: str | None) -> Steps[array[int]]:
+        found = array("q")
+        if node is None:
+            return found
+        at: int | None = (yield from self.node(node)).at
+        while at is not None:
+            rows = yield from self._rows.climb(at, CLIMB_MAX)
+            found.extend(row.at for row in rows[bool(found) :])  # the first one was the last before
+            at = rows[-1].at if len(rows) == CLIMB_MAX else None
+        found.reverse()
+        return found
+
+    def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
+        rows = yield from self._rows.matching(HAS_LABEL | HAS_NOTE | HAS_EDIT, _belongs)
+        there = yield from self._rows.find({row.target for row in rows if row.target is not None})
+        return [
+            row.at for row in rows if row.target is None or any(holds(places, at) for at in there.get(row.target, ()))
+        ]
 
     # branches
 
@@ -550,6 +600,17 @@ def _no_node(node: str) -> NotFoundError:
 
 def _no_checkpoint(checkpoint: str, what: str) -> NotFoundError:
     return NotFoundError(f"checkpoint {what}. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
+
+
+def _belongs(row: Skeleton) -> bool:
+    """Whether a record tells something of the node it is about, or of the session, that a copy of these has, too."""
+    return row.type == "edit" or (row.type == "note" and row.kind not in ("link", "usage"))
+
+
+def holds(places: Sequence[int], at: int) -> bool:
+    """Whether a position is among sorted ones."""
+    found = bisect_left(places, at)
+    return found < len(places) and places[found] == at
 
 
 _PLAIN = Shown()

@@ -84,7 +84,9 @@ def copy_session(reader: Readable, target: Driver, keys: SessionKeys, progress: 
     card = msgspec.structs.replace(
         reader.replica.state.card, nodes=0, messages=0, checkpoints=0, first_prompt="", born=0
     )
-    loader = Loader(keys, reader.replica.policy, card, ordinary=not (yield from reader.replica.odd()))
+    loader = Loader(keys, reader.replica.policy, card)
+    if not (yield from reader.replica.odd()):
+        loader.expect_ordinary()
     for steps in read_all(reader):
         for line in (yield from steps):
             yield from _copy_blobs(reader, target, loader, line)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from array import array
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,22 +11,22 @@ import msgspec
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.errors import ConflictError, UsageError
-from treering.format.record import Skeleton, decode_record
+from treering.format.record import decode_record, skeleton_of
 from treering.format.register import Card
 from treering.ids import now_ms, time_of
 from treering.journal import life
 from treering.journal.limits import Attempts
 from treering.kinds import Kind
 from treering.session.content import Restored
-from treering.session.index import Index
 from treering.session.loader import Loader, copy_blobs
+from treering.session.lookup import Lookup, holds
 from treering.session.reader import Readable
 from treering.session.record import flush
 from treering.session.verbs.notes import note
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 
-PATH_ROWS_AT_ONCE = 1000  # records of a path read together when it is copied
+RECORDS_AT_ONCE = 1000
 
 
 def fork(
@@ -64,7 +65,8 @@ def fork(
     yield from flush(writer)
     yield from writer.position.ensure_context()
     node = writer.position.node if node is None else node
-    (yield from writer.replica.index()).graph.path(node)
+    if node is not None:
+        yield from writer.replica.ask(lambda look: look.node(node))
     keys = msgspec.structs.replace(writer.keys, session=session)
     yield from life.require_free(keys)
     yield from note(writer, "link", {"fork": session}, target=node)
@@ -90,20 +92,24 @@ def _copy_path(writer: Writer, loader: Loader, node: str | None) -> Steps[None]:
     writer.replica.check()
     yield from writer.position.ensure_context()
     restored = yield from _restored(writer, node)
-    index = yield from writer.replica.index()
-    rows = _with_shown(index, index.graph.path(node), restored.context)
-    yield from _copy_rows(writer, loader, _belonging(index, rows))
+    places, ordinary = yield from writer.replica.ask(lambda look: _places(look, node, restored.context))
+    if ordinary:
+        loader.expect_ordinary(restored.context.nodes)
+    yield from _copy_records(writer, loader, places)
     yield from loader.stand("main", node, kept=_kept(restored))
     yield from loader.finish()
 
 
-def _with_shown(index: Index, rows: Sequence[Skeleton], context: Context) -> list[Skeleton]:
-    """A path, and the paths of those nodes in its context that lie on other branches."""
-    every = {row.id: row for row in rows}
-    for node in reversed(context.nodes):  # the deepest first: its path includes most of the rest
-        if node not in every:
-            every |= {row.id: row for row in index.graph.path(node)}
-    return sorted(every.values(), key=lambda row: row.at)
+def _places(look: Lookup, node: str | None, context: Context) -> Steps[tuple[array[int], bool]]:
+    """The positions of a path, of the paths of those nodes in its context that lie on other branches, and of notes.
+
+    And whether the records there are in the order of an ordinary session.
+    """
+    path = yield from look.places(node)
+    for row in reversed((yield from look.all_nodes(context.nodes))):  # the deepest first: its path has most of the rest
+        if not holds(path, row.at):
+            path = array("q", sorted({*path, *(yield from look.places(row.id))}))
+    return array("q", sorted([*path, *(yield from look.belonging(path))])), look.ordinary
 
 
 def _restored(writer: Writer, node: str | None) -> Steps[Restored]:
@@ -126,15 +132,6 @@ def _kept(restored: Restored) -> Checkpoint:
     )
 
 
-def _belonging(index: Index, rows: Iterable[Skeleton]) -> list[Skeleton]:
-    """The nodes of a path and the notes and edits about them, in order; links to other sessions stay behind."""
-    path = list(rows)
-    notes = [row for row in index.graph.annotations.notes(path=path) if row.kind not in ("link", "usage")]
-    nodes = {row.id for row in path}
-    edits = [row for row in index.edits if row.target in nodes]
-    return sorted([*path, *notes, *edits], key=lambda row: row.at)
-
-
 def _child_card(writer: Writer, session: str, node: str | None, given: Mapping[str, Any]) -> Card:
     parent, now = writer.replica.state.card, now_ms()
     facts: dict[str, Any] = {name: getattr(parent, name) for name in ("title", "project", "cwd", "extra")}
@@ -150,14 +147,15 @@ def _child_card(writer: Writer, session: str, node: str | None, given: Mapping[s
     )
 
 
-def _copy_rows(reader: Readable, loader: Loader, rows: Sequence[Skeleton]) -> Steps[None]:
-    for start in range(0, len(rows), PATH_ROWS_AT_ONCE):
-        part = rows[start : start + PATH_ROWS_AT_ONCE]
-        lines = yield from reader.replica.lines_at([row.at for row in part])
-        for row in part:
-            record = decode_record(lines[row.at])
+def _copy_records(reader: Readable, loader: Loader, places: Sequence[int]) -> Steps[None]:
+    for start in range(0, len(places), RECORDS_AT_ONCE):
+        part = places[start : start + RECORDS_AT_ONCE]
+        lines = yield from reader.replica.lines_at(part)
+        for at in part:
+            record = decode_record(lines[at])
             yield from copy_blobs(reader, loader, [bytes(record.body)])
-            time = record.time if record.time is not None or time_of(record.id) is not None else row.time
+            timed = record.time is not None or time_of(record.id) is not None
+            time = record.time if timed else skeleton_of(lines[at]).time
             yield from loader.add(msgspec.structs.replace(record, head="", time=time))
 
 
