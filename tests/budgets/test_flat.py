@@ -127,6 +127,30 @@ def test_looking_back_takes_few_requests(folder: Path, look: str, count: int) ->
     assert counts.total <= most + 4 * (segments - 1)
 
 
+def asked_for_the_end_of_a_version(count: int) -> tuple[int, int]:
+    """Requests and waits for the newest leaf below an edited message, behind `count` others."""
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        above = session.append(*["x"] * count).node
+        old = session.append("version 1", *["x"] * 50).nodes
+        session.checkout(above)
+        session.append("version 2", *["x"] * 50)
+        session.seal()
+        session.optimize(everything=True)
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    counts.reset()
+    before = counts.batches
+    assert view.newest_leaf(old[0]) == old[-1]
+    return counts.total, counts.batches - before
+
+
+def test_the_end_of_a_version_takes_the_same_at_every_length() -> None:
+    """Of an edited message near the end: what is read follows the branch below it, and not the session."""
+    found = [asked_for_the_end_of_a_version(count) for count in (2_000, 20_000)]
+    assert found[0] == found[1] == (1, 1)  # the end of the segment, which holds its last rows, too
+
+
 TURNS, TURN_BYTES, KEPT_TURNS = 300, 24_000, 20
 
 

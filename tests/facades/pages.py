@@ -21,6 +21,7 @@ READING = {
     "path": "verbs.reading.path",
     "children": "verbs.reading.children",
     "siblings": "verbs.reading.siblings",
+    "newest_leaf": "verbs.reading.newest_leaf",
     "leaves": "verbs.reading.leaves",
     "tree": "verbs.reading.tree",
     "nodes": "verbs.reading.nodes",

@@ -226,6 +226,7 @@ READING: dict[str, Verb] = {
     "path": Verb(lambda call: len(call.view.path())),
     "children": Verb(lambda call: call.view.children(call.there.nodes[1])),
     "siblings": Verb(lambda call: call.view.siblings(call.there.nodes[1])),
+    "newest_leaf": Verb(lambda call: call.view.newest_leaf(call.there.nodes[1])),
     "leaves": Verb(lambda call: call.view.leaves()),
     "tree": Verb(lambda call: call.view.tree()),
     "nodes": Verb(lambda call: _of_nodes(call.view.nodes())),

@@ -66,6 +66,7 @@ def look_everywhere(store: Store, made: str) -> None:
     path = view.path()
     assert view.children(path[0])
     assert view.siblings(path[0]).nodes
+    assert view.newest_leaf(path[0]) in view.leaves()
     assert view.tree()
     assert view.nodes()
     assert view.problems() == ()

@@ -54,6 +54,7 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
     for node in [*nodes, "no such node", None, "", "\ud800", *checkpoints[:1]]:
         yield "node", (node,), {}
         yield "siblings", (node,), {}
+        yield "newest_leaf", (node,), {}
     for checkpoint in [
         *rng.sample(checkpoints, min(at_most, len(checkpoints))),
         "no such checkpoint",

@@ -8,7 +8,7 @@ import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
-from treering import ContextItem
+from treering import ContextItem, user
 from treering.api.session import Session
 from treering.api.store import Store
 
@@ -48,6 +48,36 @@ def test_checkout_goes_back_to_a_node_with_its_context_and_state(backend: Backen
     assert session.children(path[1]) == (path[2], new)
     assert set(session.leaves()) == {path[-1], new}
     assert session.siblings(new) == treering.Siblings(nodes=(path[2], new), index=1)
+
+
+def test_the_newest_leaf_is_down_the_newest_children(backend: Backend) -> None:
+    """A version of a message leads to the end of its branch, past what was retracted, from rows and from the index."""
+    with backend.store().session("s") as session:
+        above = session.append("above").node
+        old = session.append("old", "old answer").nodes
+        session.checkout(above)
+        new = session.append("new").node
+        session.seal()
+        answers = [session.append(user("answer", parent=new)).node for _ in range(3)]
+        session.seal()
+        session.append(user("later, on the old branch", parent=old[0]))
+        later = session.append(user("more", parent=old[1])).node
+        session.retract(answers[2])
+        last = session.append(user("below", parent=answers[1])).node
+        expected = {above: last, old[0]: session.children(old[0])[1], old[1]: later, new: last, last: last}
+        expected[answers[2]] = answers[2]
+        assert {node: session.newest_leaf(node) for node in expected} == expected
+    for everything in (False, True):
+        view = backend.store().view("s")
+        if everything:
+            assert view.leaves()  # reads the index
+        assert {node: view.newest_leaf(node) for node in expected} == expected
+        with pytest.raises(treering.NotFoundError, match="nobody"):
+            view.newest_leaf("nobody")
+    with backend.store().session("s") as session:
+        session.retract(answers[0])
+        session.retract(answers[1])
+        assert session.newest_leaf(new) == answers[2]  # none of them is shown: down the newest
 
 
 def test_checkout_between_checkpoints_takes_the_state_above(store: Store) -> None:

@@ -27,9 +27,9 @@ SHOWN = "[gone]"
 LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
-        "history", "get", "original", "path", "children", "siblings", "leaves", "tree", "nodes", "problems", "labels",
-        "checkpoints", "checkpoint", "context_at", "notes", "open_calls", "extensions", "last_compaction", "stored",
-        "refresh", "lines", "follow", "perform",
+        "history", "get", "original", "path", "children", "siblings", "newest_leaf", "leaves", "tree", "nodes",
+        "problems", "labels", "checkpoints", "checkpoint", "context_at", "notes", "open_calls", "extensions",
+        "last_compaction", "stored", "refresh", "lines", "follow", "perform",
     }
 )  # fmt: skip
 TEXTLESS = frozenset({"claim", "release", "flush", "discard", "seal", "optimize", "prune", "close"})

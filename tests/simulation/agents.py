@@ -398,6 +398,10 @@ class Agents(Actors):
         expected = [row.id for row in index.graph.path(node)], index.graph.children(node)
         if ([row.id for row in rows], children) != expected:
             self.ghost.problems.append(f"rows say otherwise than the index of node {node}: {rows}, {children}")
+        if node is not None:
+            leaf = yield from writer.replica.ask(lambda look: look.newest_leaf(node))
+            if leaf != index.graph.newest_leaf(node):
+                self.ghost.problems.append(f"rows say otherwise than the index of the leaf below {node}: {leaf}")
         return node
 
     # what must hold

@@ -181,6 +181,7 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.path(), tuple[str, ...])
     assert_type(view.children(None), tuple[str, ...])
     assert_type(view.siblings("n"), Siblings)
+    assert_type(view.newest_leaf("n"), str)
     assert_type(view.leaves(), tuple[str, ...])
     assert_type(view.tree(), Sequence[OutlineRow])
     assert_type(view.nodes(), Nodes)

@@ -89,6 +89,17 @@ class AsyncReading(AwaitingSession[R]):
         """The children of a node's parent, the node itself included."""
         return await self.perform(verbs.reading.siblings, node)
 
+    async def newest_leaf(self, node: str) -> str:
+        """The end of the branch to show when a user goes to another version of a message.
+
+        From the node it goes down to the child recorded last, again and again, until there is none. A retracted child is
+        passed by where it has siblings that are not. A node without children is its own end.
+
+        Raises:
+            NotFoundError: There is no such node.
+        """
+        return await self.perform(verbs.reading.newest_leaf, node)
+
     async def leaves(self) -> tuple[str, ...]:
         """Ids of the nodes without children: the ends of all branches."""
         return await self.perform(verbs.reading.leaves)

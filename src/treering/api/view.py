@@ -89,6 +89,17 @@ class Reading(BlockingSession[R]):
         """The children of a node's parent, the node itself included."""
         return self.perform(verbs.reading.siblings, node)
 
+    def newest_leaf(self, node: str) -> str:
+        """The end of the branch to show when a user goes to another version of a message.
+
+        From the node it goes down to the child recorded last, again and again, until there is none. A retracted child is
+        passed by where it has siblings that are not. A node without children is its own end.
+
+        Raises:
+            NotFoundError: There is no such node.
+        """
+        return self.perform(verbs.reading.newest_leaf, node)
+
     def leaves(self) -> tuple[str, ...]:
         """Ids of the nodes without children: the ends of all branches."""
         return self.perform(verbs.reading.leaves)

@@ -369,6 +369,58 @@ class Rows:
             rows.append(self._row(part, chunk, at))
         return rows, None
 
+    # rows downward
+
+    def descend(self, at: int) -> Steps[int]:
+        """The end of a run of only children that begins at a node, by position; maybe only a part of the run.
+
+        It goes down inside one chunk, or inside the tail. Where it ends, `referrers` tells what is below.
+        """
+        if at >= self.base:
+            run = self._run_in_tail(at)
+        else:
+            run = yield from self._again(partial(self._sealed_run, at), [at])
+        if len(run) > 1:
+            forked = {name for name in run.values() if at < self.base and name in self._tail.referrers}
+            if self.base:
+                forked |= yield from self._again(partial(self._forked, run))
+            at = next((place for place, name in run.items() if name in forked), max(run))
+        return at
+
+    def _run_in_tail(self, at: int) -> dict[int, str]:
+        """A run of only children, as far as the tail tells: ids by position."""
+        run: dict[int, str] = {}
+        place: int | None = at
+        while place is not None:
+            run[place] = self._tail.rows[place - self.base].id
+            place = _only_child(place, self._tail.referrers.get(run[place], ()))
+        return run
+
+    def _sealed_run(self, at: int, parts: Sequence[Part]) -> Steps[dict[int, str]]:
+        """A run of only children, as far as one chunk tells: ids by position."""
+        part = _holder(parts, at)
+        [chunk] = yield from self._load([(part, part.index.chunk_of(at))], read_chunk)
+        run: dict[int, str] = {}
+        row: int | None = at - part.index.first
+        while row is not None and row in chunk.rows and part.index.first + row < self.base:
+            run[part.index.first + row] = chunk.id(row)
+            row = _only_child(row, chunk.referrers(row))
+        return run
+
+    def _forked(self, run: dict[int, str], parts: Sequence[Part]) -> Steps[set[str]]:
+        """The ids of those nodes of a run that other segments may know children of; maybe other ids, too."""
+        holder = _holder(parts, min(run)) if min(run) < self.base else None
+        found: set[str] = set()
+        blocks: dict[tuple[str, OutsideSpan], Part] = {}
+        for part in parts:
+            for at, name in run.items() if part is not holder else ():
+                if part.index.first <= at < min(part.index.end, self.base):
+                    found.add(name)
+                else:
+                    blocks |= {(part.segment.key, span): part for span in part.index.outside_with(name)}
+        read = yield from self._load([(part, span) for (_, span), part in blocks.items()], read_outside)
+        return found | {entry.id for block in read for entry in block if entry.code == CHILD}
+
     # rows by id
 
     def node(self, name: str) -> Steps[int | None]:
@@ -558,6 +610,12 @@ def _place_of(listed: Sequence[tuple[int, Segment]], at: int) -> int:
 
 def _holder(parts: Sequence[Part], at: int) -> Part:
     return parts[bisect_right(parts, at, key=lambda part: part.first) - 1]
+
+
+def _only_child(at: int, referrers: Iterable[tuple[int, int]]) -> int | None:
+    """Where the only child of a node is, if it has one, and that lies behind it."""
+    children = [place for place, code in referrers if code == CHILD]
+    return children[0] if len(children) == 1 and children[0] > at else None
 
 
 def _weight(index: SegmentIndex) -> int:

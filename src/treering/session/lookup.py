@@ -99,6 +99,10 @@ class Lookup(Protocol):
         """The children of the parent of a node, itself among them, and its index there."""
         ...
 
+    def newest_leaf(self, node: str) -> Steps[str]:
+        """The leaf that the newest children lead to, from a node downward; see `Graph.newest_leaf`."""
+        ...
+
     def page(
         self, node: str | None, *, before: str | None, limit: int, retracted: bool
     ) -> Steps[tuple[Page, list[Shown]]]:
@@ -220,6 +224,10 @@ class IndexLookup:
     def siblings(self, node: str) -> Steps[tuple[list[str], int]]:
         yield from ()
         return self._graph.siblings(node)
+
+    def newest_leaf(self, node: str) -> Steps[str]:
+        yield from ()
+        return self._graph.newest_leaf(node)
 
     def page(
         self, node: str | None, *, before: str | None, limit: int, retracted: bool
@@ -384,6 +392,25 @@ class RowLookup:
         above = yield from self._rows.climb(row.at, 2)
         children = yield from self.children(above[1].id if len(above) > 1 else None)
         return children, children.index(node)
+
+    def newest_leaf(self, node: str) -> Steps[str]:
+        row = yield from self.node(node)
+        while True:
+            end = yield from self._rows.descend(row.at)
+            last = (yield from self._rows.rows_at([end]))[end]
+            below = yield from self._newest_child(last)
+            if below is None:
+                return last.id
+            row = below
+
+    def _newest_child(self, row: Skeleton) -> Steps[Skeleton | None]:
+        [referrers] = yield from self._rows.referrers([row])
+        places = [each.at for each in referrers if each.code == CHILD]
+        for at in reversed(places):
+            child = (yield from self._rows.rows_at([at]))[at]
+            if len(places) == 1 or not (yield from self.shown([child]))[0].retracted:
+                return child
+        return (yield from self._rows.rows_at(places[-1:]))[places[-1]] if places else None
 
     # pages
 

@@ -338,6 +338,20 @@ class Graph:
         rows = self._sibling_rows(row)
         return [self.skeletons.ids[each] for each in rows], rows.index(row)
 
+    def newest_leaf(self, node: str) -> str:
+        """Return the leaf below `node` that is reached through the child recorded last at each step.
+
+        A retracted child is passed by where it has siblings that are not. A node without children is its own leaf.
+        """
+        row = self.row(node)
+        while children := self._child_rows(row):
+            row = children[-1] if len(children) == 1 else self._newest_shown(children)
+        return self.skeletons.ids[row]
+
+    def _newest_shown(self, rows: Sequence[int]) -> int:
+        hidden = self.marks.retracted
+        return next((row for row in reversed(rows) if self.skeletons.ids[row] not in hidden), rows[-1])
+
     def _sibling_rows(self, row: int) -> Sequence[int]:
         parent = self._parent[row]
         return self._child_rows(_NONE if parent == row else parent)

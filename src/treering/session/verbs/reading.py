@@ -169,6 +169,18 @@ def siblings(reader: Readable, node: str) -> Steps[Siblings]:
     return Siblings(nodes=tuple(ids), index=place)
 
 
+def newest_leaf(reader: Readable, node: str) -> Steps[str]:
+    """The end of the branch to show when a user goes to another version of a message.
+
+    From the node it goes down to the child recorded last, again and again, until there is none. A retracted child is
+    passed by where it has siblings that are not. A node without children is its own end.
+
+    Raises:
+        NotFoundError: There is no such node.
+    """
+    return (yield from reader.replica.ask(lambda look: look.newest_leaf(node)))
+
+
 def leaves(reader: Readable) -> Steps[tuple[str, ...]]:
     """Ids of the nodes without children: the ends of all branches."""
     index = yield from reader.replica.index()
