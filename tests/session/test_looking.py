@@ -7,9 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.session.backends import Backend, kill, local_backend, texts
+from tests.session.backends import Backend, backend_of, kill, local_backend, texts
 
 import treering
+from treering import user
 from treering.api.store import Store
 from treering.storage.requests import Answer, Get, Put
 from treering.store.place import Place
@@ -160,7 +161,49 @@ def test_pages_join_to_the_path(backend: Backend, limit: int) -> None:
         rows = {row.node.id: row for row in session.history(limit=100).rows}
         assert (rows[nodes[20]].sibling, rows[nodes[20]].siblings) == (1, 2)
         assert session.siblings(nodes[20]).index == rows[nodes[20]].sibling
+        assert {row.sibling_ids for row in rows.values() if row.siblings > 1} == {session.siblings(nodes[20]).nodes}
         assert [row.node.id for row in session.history(node=nodes[3]).rows] == nodes[3::-1]
+
+
+def test_a_page_names_the_siblings_that_it_counts(backend: Backend) -> None:
+    """Retracted ones only if they are shown, from rows and from the index; and asks for nothing more than its rows."""
+    with backend.store().session("s") as session:
+        above = session.append("above").node
+        versions = [session.append(user(f"{number}", parent=above)).node for number in range(4)]
+        session.append(user("answer", parent=versions[3]))
+        session.seal()
+        session.retract(versions[1])
+        first = session.append(user("another first", parent=None)).node
+    for everything in (False, True):
+        view = backend.store().view("s")
+        if everything:
+            assert view.leaves()  # reads the index
+        end = view.newest_leaf(versions[3])
+        rows = view.history(node=end).rows
+        assert [(row.sibling, row.siblings) for row in rows] == [(0, 1), (2, 3), (0, 2)]
+        assert [row.sibling_ids for row in rows] == [(end,), (versions[0], *versions[2:]), (above, first)]
+        rows = view.history(node=end, retracted=True).rows
+        assert [row.sibling_ids for row in rows] == [(end,), tuple(versions), (above, first)]
+        assert all(row.sibling_ids[row.sibling] == row.node.id for row in rows)
+
+
+@pytest.mark.parametrize("retracted", [False, True])
+def test_a_page_reads_its_siblings_beside_its_rows(*, retracted: bool) -> None:
+    """In a sealed session each version lies with the others: two waits, for the ends of segments and the texts."""
+    backend = backend_of("memory", Path())
+    with backend.store().session("s") as session:
+        session.append(*["x"] * 3_000)
+        above = session.node
+        versions = [session.append(user(f"{number}", parent=above)).node for number in range(20)]
+        session.seal()
+        session.optimize(everything=True)
+    store, counts = backend.counted()
+    view = store.view("s")
+    counts.reset()
+    before = counts.batches
+    row = view.history(node=versions[-1], limit=20, retracted=retracted).rows[0]
+    assert row.sibling_ids == tuple(versions)
+    assert (counts.counts, counts.batches - before) == ({"Get": 2}, 2)
 
 
 def test_a_page_reads_only_what_it_shows(backend: Backend) -> None:

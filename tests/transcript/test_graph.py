@@ -67,7 +67,7 @@ def test_a_second_root_is_a_sibling_of_the_first() -> None:
     assert graph.roots == ["a", "again"]
     assert graph.problems() == []
     (row,) = graph.page("again").rows
-    assert (row.index, row.count) == (1, 2)
+    assert (row.index, len(row.siblings)) == (1, 2)
 
 
 def test_an_orphan_is_a_reported_root() -> None:
@@ -168,13 +168,13 @@ def ancestors(parents: dict[str, str | None], node: str) -> list[str]:
 
 
 def test_a_page_tells_each_place_among_the_siblings() -> None:
-    """A page goes up from the head, newest first, with the index and count of each node's siblings."""
+    """A page goes up from the head, newest first, with each node's siblings and its index there."""
     page = Graph(forked()).page("d")
-    assert [(row.node.id, row.index, row.count) for row in page.rows] == [
-        ("d", 0, 1),
-        ("c", 0, 1),
-        ("b2", 1, 3),
-        ("a", 0, 1),
+    assert [(row.node.id, row.siblings, row.index) for row in page.rows] == [
+        ("d", ("d",), 0),
+        ("c", ("c",), 0),
+        ("b2", ("b1", "b2", "b3"), 1),
+        ("a", ("a",), 0),
     ]
     assert page.before is None
     assert Graph(forked()).page(None).rows == ()
@@ -208,7 +208,7 @@ def test_a_retracted_node_is_hidden_and_not_counted_unless_asked_for() -> None:
     records.edit("retract", "b1")
     records.edit("retract", "c")
     graph = Graph(records)
-    assert [(row.node.id, row.index, row.count) for row in graph.page("d").rows][1] == ("b2", 0, 2)
+    assert [(row.node.id, row.siblings, row.index) for row in graph.page("d").rows][1] == ("b2", ("b2", "b3"), 0)
     assert [row.node.id for row in graph.page("d", retracted=True).rows] == ["d", "c", "b2", "a"]
     assert ids(graph.path("d")) == ["a", "b2", "c", "d"]
 

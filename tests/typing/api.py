@@ -176,6 +176,7 @@ def check_reading(view: View, session: Session) -> None:
         reader.heads["x"] = None  # type: ignore[index]
     assert_type(view.history(head="main", before=None, limit=5, retracted=True), History)
     assert_type(view.history().rows, tuple[HistoryRow, ...])
+    assert_type(view.history().rows[0].sibling_ids, tuple[str, ...])
     assert_type(view.get("n"), Node)
     assert_type(view.original("n"), Any)
     assert_type(view.path(), tuple[str, ...])

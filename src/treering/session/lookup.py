@@ -455,15 +455,18 @@ class RowLookup:
         }
         if len(parents) < len(pairs):
             children[None] = [row.at for row in (yield from self._rows.roots())]
-        hidden: set[int] = set()
+        beside = yield from self._rows.rows_at(at for found in children.values() if len(found) > 1 for at in found)
+        names = {at: row.id for at, row in beside.items()} | {row.at: row.id for row, _ in pairs}
         if not retracted:
-            beside = yield from self._rows.rows_at(at for found in children.values() if len(found) > 1 for at in found)
             shown = yield from self.shown(list(beside.values()))
-            hidden = {at for at, mark in zip(beside, shown, strict=True) if mark.retracted}
+            for at, mark in zip(beside, shown, strict=True):
+                if mark.retracted:
+                    del names[at]
         rows: list[PageRow] = []
         for row, parent in pairs:
-            siblings = [at for at in children[parent.id if parent is not None else None] if at not in hidden]
-            rows.append(PageRow(row, siblings.index(row.at), len(siblings)))
+            there = children[parent.id if parent is not None else None]
+            siblings = tuple([names[at] for at in there if at in names])
+            rows.append(PageRow(row, siblings, siblings.index(row.id)))
         return rows
 
     def shown(self, rows: Sequence[Skeleton], *, before: int | None = None) -> Steps[list[Shown]]:

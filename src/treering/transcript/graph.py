@@ -48,9 +48,10 @@ class PageRow(msgspec.Struct, frozen=True):
     """A node of a page and its place among its siblings."""
 
     node: Skeleton
+    siblings: tuple[str, ...]
+    """The ids of those that are not hidden, in order, its own among them."""
     index: int
-    """From 0, among those that are not hidden."""
-    count: int
+    """Where its own is."""
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -385,12 +386,9 @@ class Graph:
         return Page(tuple(rows), None)
 
     def _page_row(self, row: int, hidden: Collection[str]) -> PageRow:
-        index = count = 0
-        for sibling in self._sibling_rows(row):
-            count += self.skeletons.ids[sibling] not in hidden
-            if sibling == row:
-                index = count - 1
-        return PageRow(self.skeletons[row], index, count)
+        ids = self.skeletons.ids
+        siblings = tuple([ids[each] for each in self._sibling_rows(row) if ids[each] not in hidden])
+        return PageRow(self.skeletons[row], siblings, siblings.index(ids[row]))
 
     def problems(self) -> list[GraphProblem]:
         """Return all problems, in the order of positions."""

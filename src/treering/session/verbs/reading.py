@@ -35,6 +35,8 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """Its index among its siblings, from 0 as in `siblings()`; retracted ones count only if the page shows them."""
     siblings: int
     """How many there are, itself included."""
+    sibling_ids: tuple[str, ...]
+    """Their ids, oldest first: `sibling_ids[sibling]` is its own. `newest_leaf` leads from each to what to show."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +107,7 @@ def history(
     )
     nodes = yield from reader.content.nodes([row.node for row in page.rows], shown)
     rows = (
-        HistoryRow(node=found, sibling=row.index, siblings=row.count)
+        HistoryRow(node=found, sibling=row.index, siblings=len(row.siblings), sibling_ids=row.siblings)
         for found, row in zip(nodes, page.rows, strict=True)
     )
     return History(rows=tuple(rows), before=page.before)
