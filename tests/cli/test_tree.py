@@ -26,9 +26,9 @@ def drawn(parents: dict[str, str | None]) -> list[str]:
 
 
 def test_branches() -> None:
-    """A branching opens a column for its branches, and what follows in one branch stays in its column."""
+    """A branch stands in a column of its own beside the line that it leaves, which goes on below it."""
     parents = {"a": None, "b": "a", "c": "b", "d": "b", "e": "c", "f": "c", "g": "a"}
-    assert drawn(parents) == ["a", "├─b", "│ ├─c", "│ │ ├─e", "│ │ └─f", "│ └─d", "└─g"]
+    assert drawn(parents) == ["a", "├─b", "│ ├─c", "│ │ ├─e", "│ │ f", "│ d", "g"]
 
 
 def test_several_roots() -> None:
@@ -62,13 +62,13 @@ def test_drawing_can_be_read(choices: list[int]) -> None:
 
 @given(st.lists(st.integers(-1, 20), max_size=LEVELS_DRAWN_MAX - 1))
 def test_lines_join(choices: list[int]) -> None:
-    """A line that comes down meets a branch, and a last branch ends it."""
+    """A line that comes down meets a branch or the row with which it goes on, and the last root ends it."""
     parents: dict[str, str | None] = {"0": None}
     for number, choice in enumerate(choices, 1):
         parents[str(number)] = None if choice < 0 else str(choice % number)
     guides = [guide for guide, _ in lines_of(parents)]
     for guide, below in pairwise([*guides, ""]):
         for column, mark in enumerate(guide):
-            goes_on = below[column : column + 1] in ("│", "├", "└") and len(below) > column
+            goes_on = below[column : column + 1] in ("│", "├", "└") or len(below) == column
             assert mark not in "│├" or goes_on
             assert mark != "└" or below[column : column + 1] not in ("│", "├", "└")

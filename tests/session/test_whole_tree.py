@@ -16,6 +16,7 @@ import treering
 from treering.format.record import skeleton_of
 from treering.format.segment import read_segment
 from treering.storage.requests import Put
+from treering.transcript.heads import Heads
 
 
 def require_same(reader: treering.Session | treering.View) -> None:
@@ -31,7 +32,9 @@ def require_same(reader: treering.Session | treering.View) -> None:
     assert reader.leaves() == tuple(name for name in names if not plain.children(name))
     assert reader.problems() == tuple(plain.problems())
     assert reader.path() == tuple(plain.path(reader.node)) if reader.node else not reader.path()
-    assert tuple(plain.outline(dict(reader.heads), checkpoint_nodes(records))) == tuple(reader.tree())
+    assert tuple(plain.outline(Heads(dict(reader.heads), reader.head), checkpoint_nodes(records))) == tuple(
+        reader.tree()
+    )
 
 
 def erase_something(turn: Turn) -> None:

@@ -9,6 +9,7 @@ from treering.format.record import Skeleton
 from treering.kinds import Kind
 from treering.transcript.annotations import Annotations
 from treering.transcript.graph import GraphProblem
+from treering.transcript.heads import Heads
 from treering.transcript.node import Node, node_of
 from treering.transcript.tree import OutlineRow
 
@@ -71,8 +72,10 @@ class PlainGraph:
             self.nodes[node], None, label=notes.labels.get(node), retracted=retracted, amended=amended
         )  # fmt: skip
 
-    def outline(self, heads: dict[str, str | None], checkpoints: Iterable[str | None]) -> Iterator[OutlineRow]:
+    def outline(self, all_heads: Heads, checkpoints: Iterable[str | None]) -> Iterator[OutlineRow]:
         """The rows of the outline."""
+        heads, tip = all_heads.heads, all_heads.tip
+        line = {*self.path(tip)} if tip in self.nodes else set[str]()
         made, problems = Counter(checkpoints), {problem.node: problem.kind for problem in self.problems()}
         waiting = [(root, 0) for root in reversed(self.children(None))]
         while waiting:
@@ -99,7 +102,10 @@ class PlainGraph:
                 amended=node.amended,
                 problem=problems.get(first),
             )
-            waiting += [(child, level + (len(below) > 1)) for child in reversed(below)]
+            if below:
+                on = next((child for child in below if child in line), below[-1])
+                waiting.append((on, level))
+                waiting += [(child, level + 1) for child in reversed(below) if child != on]
 
     def _alone(self, name: str, heads: dict[str, str | None], problems: dict[str, Kind]) -> bool:
         node = self.view(name)

@@ -113,7 +113,7 @@ def require_same_rows(index: Index, records: list[Skeleton], plain: PlainGraph) 
     made = checkpoint_nodes(records)
     assert sorted(map(str, index.checkpoint_nodes())) == sorted(map(str, made))
     assert sorted(map(str, made)) == sorted(str(entry.node) for entry in index.checkpoints.values())
-    rows = tuple(plain.outline(heads.heads, made))
+    rows = tuple(plain.outline(heads, made))
     outline = Outline(index.graph, heads=heads, checkpoints=index.checkpoint_nodes())
     assert outline == rows
     assert rows == tuple(outline)
@@ -136,7 +136,7 @@ def test_columns_answer_as_plain_rules_do(oddity: str, seed: int) -> None:
         index.extend(records[start:end])
         require_same(index, records[:end])
     assert nodes == tuple(plain.view(name) for name in plain.nodes)
-    assert outline == tuple(plain.outline(heads.heads, ()))
+    assert outline == tuple(plain.outline(heads, ()))
 
 
 def test_lazy_sequences_compare_like_tuples() -> None:

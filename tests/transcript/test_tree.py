@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, strategies as st
 from tests.transcript.records import Records, forked
@@ -15,7 +17,7 @@ def shape(rows: list[OutlineRow]) -> list[tuple[int, str, str, int]]:
 
 
 def test_runs_collapse_and_branches_indent() -> None:
-    """Nodes in a line are one row, up to the one where the conversation branches; branches go one level in."""
+    """Nodes in a line are one row, up to the one where the conversation branches; the newest branch goes straight on."""
     records = Records()
     records.node("u1", role="user")
     records.node("a1", "u1", role="assistant")
@@ -23,9 +25,30 @@ def test_runs_collapse_and_branches_indent() -> None:
     records.node("u3", "a1", role="user")
     records.node("a3", "u3", role="assistant")
     rows = list(Outline(Graph(records)))
-    assert shape(rows) == [(0, "u1", "a1", 2), (1, "u2", "u2", 1), (1, "u3", "a3", 2)]
+    assert shape(rows) == [(0, "u1", "a1", 2), (1, "u2", "u2", 1), (0, "u3", "a3", 2)]
     assert [row.branches for row in rows] == [2, 0, 0]
     assert rows[0].kinds == {"user": 1, "assistant": 1}
+
+
+def test_the_line_to_the_current_head_stays_straight() -> None:
+    """However often something on it was edited: 40 edits of its messages are 40 branches beside it."""
+    records = Records()
+    records.node("n0")
+    for number in range(40):
+        records.node(f"n{number + 1}", f"n{number}")
+    for number in range(40):
+        records.node(f"edit{number}", f"n{number}")
+    rows = list(Outline(Graph(records), heads=Heads({"main": "n40"})))
+    assert {row.first: row.level for row in rows} == {
+        **{f"n{number}": 0 for number in range(41)},
+        **{f"edit{number}": 1 for number in range(40)},
+    }
+    assert [row.first for row in rows[:5]] == ["n0", "edit0", "n1", "edit1", "n2"]
+    without = {row.first: row.level for row in Outline(Graph(records))}
+    assert (without["edit39"], without["n40"]) == (
+        39,
+        40,
+    )  # where nobody stands anywhere, the newest child goes straight on
 
 
 def line_of_five() -> Records:
@@ -93,7 +116,8 @@ def test_every_node_is_in_exactly_one_row(parents: list[int | None], labelled: s
     for row in Outline(graph):
         run = [node.id for node in graph.path(row.last)][-row.count :]
         assert run[0] == row.first
-        assert row.level == sum(len(graph.children(node.id)) > 1 for node in graph.path(row.first)[:-1])
+        path = [node.id for node in graph.path(row.first)]
+        assert row.level == sum(child != graph.children(above)[-1] for above, child in pairwise(path))
         assert graph.path(row.first)[0].id == row.first or graph.path(row.first)[-2].id in shown
         shown += run
     assert sorted(shown) == sorted(f"n{number}" for number in range(len(parents)))

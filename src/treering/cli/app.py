@@ -122,7 +122,7 @@ ALIASES: Final = {"list": "ls", "resume": "continue", "history": "log", "delete"
 """Other words for commands."""
 
 EXAMPLES: Final = (
-    ("treering import ~/.pi/agent/sessions", "Make sessions of another program's files."),
+    ("treering import ~/old-sessions", "Make sessions of another program's files."),
     ("treering ls --project shop", "List the sessions of a project, the last active first."),
     ("treering log SESSION -n 5", "Show the end of a conversation."),
     ("treering continue", "Show the last session about this folder."),

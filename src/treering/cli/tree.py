@@ -1,6 +1,7 @@
 """`tree`: draw the tree of a session, with runs of single children folded.
 
-A chain of nodes is one column. A branching adds a column to the right for each of its branches.
+The line to the current head is one column. Each branch that leaves a line stands in the column to its right, before the
+line goes on.
 """
 
 from __future__ import annotations
@@ -71,50 +72,37 @@ def print_tree(
 def draw(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> Iterator[Line]:
     """Yield the rows with their guides.
 
+    A branch stands beside the line it leaves, which goes on below it.
+
     Args:
-        rows: As the outline gives them: parents before children.
+        rows: As the outline gives them: parents before children, branches before what goes straight on.
         parents: The parent of every node.
     """
-    starts = _starts(rows, parents)
-    single_root = sum(start is not None and row.level == 0 for start, row in zip(starts, rows, strict=True)) == 1
-    more_below: list[bool] = []  # per level: another branch follows
-    for row, start in zip(rows, starts, strict=True):
-        if start is not None:
-            more_below[row.level :] = [not start.last]
-        columns = _columns(more_below[: row.level + 1], begins=start is not None)
-        yield Line("".join(columns[1 if single_root else 0 :]), row)
+    last_of: dict[int, str] = {}  # the last node that was drawn, by level
+    begins: list[bool] = []
+    for row in rows:
+        begins.append(parents[row.first] != last_of.get(row.level, ""))
+        last_of[row.level] = row.last
+    roots = [number for number, row in enumerate(rows) if begins[number] and row.level == 0]
+    for number, row in enumerate(rows):
+        outer = _root_column(number, roots) if len(roots) > 1 else ""
+        yield Line(outer + _guide(row.level, begins=begins[number] and row.level > 0), row)
 
 
-class _Start(NamedTuple):
-    """A row that begins a branch, or a root."""
-
-    last: bool
-    """It is the last branch of its branching."""
-
-
-def _starts(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> list[_Start | None]:
-    """For each row that begins a branch, its facts; None for other rows."""
-    found: list[_Start | None] = []
-    followed: list[bool] = []  # per level: a branch of the same branching was seen further down
-    for place in range(len(rows) - 1, -1, -1):
-        row, above = rows[place], rows[place - 1] if place else None
-        del followed[row.level + 1 :]
-        followed += [False] * (row.level + 1 - len(followed))
-        if above is not None and parents[row.first] == above.last and above.branches == 0:
-            found.append(None)
-            continue
-        found.append(_Start(last=not followed[row.level]))
-        followed[row.level] = True
-    return found[::-1]
+def _root_column(number: int, roots: Sequence[int]) -> str:
+    """What stands at the left of a row, if there are several roots."""
+    if number in roots:
+        return "├─" if number < roots[-1] else "└─"
+    return "│ " if number < roots[-1] else "  "
 
 
-def _columns(more_below: Sequence[bool], *, begins: bool) -> list[str]:
-    columns = ["│ " if more else "  " for more in more_below]
+def _guide(level: int, *, begins: bool) -> str:
+    columns = ["│ "] * level
     if begins:
-        columns[-1] = "├─" if more_below[-1] else "└─"
+        columns[-1] = "├─"
     if len(columns) > LEVELS_DRAWN_MAX:
-        columns = ["", f"⋯{len(columns) - LEVELS_DRAWN_MAX} ", *columns[-LEVELS_DRAWN_MAX:]]
-    return columns
+        columns = [f"⋯{len(columns) - LEVELS_DRAWN_MAX} ", *columns[-LEVELS_DRAWN_MAX:]]
+    return "".join(columns)
 
 
 def _spans(row: OutlineRow, view: View, *, full: bool) -> list[Span]:

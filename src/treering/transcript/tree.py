@@ -1,14 +1,14 @@
 """The graph as rows for a terminal; a long run of ordinary nodes is one row.
 
-Rows are indented one level at each branching, and not at each node, so that the width depends on the number of
-branchings and not of messages.
+The line to the current head stays at the left, however many branchings it has; the other branches of each stand beside
+it, one level further in, and before it goes on. In such a branch the child that was recorded last goes straight on.
 """
 
 from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import repeat
 
 import msgspec
@@ -24,7 +24,7 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
     """A row: one marked node, or a run of consecutive nodes."""
 
     level: int
-    """The number of branchings above; several roots count as one."""
+    """How often a path from a root turns aside to get there; 0 for the line to the current head, and for roots."""
     first: str
     last: str
     """The same as `first` unless the row is a run."""
@@ -46,11 +46,11 @@ class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outline(LazySequence[OutlineRow]):
-    """The rows of the whole graph as it is now: parents before children, branches in the order of positions.
+    """The rows of the whole graph as it is now: parents before children, branches before what goes straight on.
 
     Args:
         graph: What happened.
-        heads: Marked at the nodes that they point to.
+        heads: Marked at the nodes that they point to; the line to the current one is straight.
         checkpoints: The node of every checkpoint, once for each checkpoint.
     """
 
@@ -73,13 +73,17 @@ class Outline(LazySequence[OutlineRow]):
         self._levels: list[int] = []
         self._branches: list[int] = []
         """By row: the number of children of its last node."""
-        self._walk(graph)
+        current = heads.tip if heads is not None else None
+        self._walk(graph, graph.path_rows(current) if current in graph else [])
 
-    def _walk(self, graph: Graph) -> None:
+    def _walk(self, graph: Graph, straight: Sequence[int]) -> None:
         alone, branches, nodes = self._alone(graph), graph.branches, list[int]()
         first_child = branches.first
         begins = alone | {first_child[row] for row in (*alone, *branches.more)}
         """The graph's rows of nodes that go on no run."""
+        on_line = bytearray(len(first_child))
+        for row in straight:
+            on_line[row] = 1
         waiting = [(root, 0) for root in reversed(branches.roots)]
         while waiting:
             row, level = waiting.pop()
@@ -91,8 +95,10 @@ class Outline(LazySequence[OutlineRow]):
             self._starts.append(len(nodes))
             self._levels.append(level)
             self._branches.append(len(children))
-            below = level + 1 if len(children) > 1 else level
-            waiting += [(child, below) for child in reversed(children)]
+            if children:
+                on = next((child for child in children if on_line[child]), children[-1])
+                waiting.append((on, level))
+                waiting += [(child, level + 1) for child in reversed(children) if child != on]
         self._nodes.fromlist(nodes)
 
     def _alone(self, graph: Graph) -> set[int]:
