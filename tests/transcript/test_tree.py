@@ -17,7 +17,7 @@ def shape(rows: list[OutlineRow]) -> list[tuple[int, str, str, int]]:
 
 
 def test_runs_collapse_and_branches_indent() -> None:
-    """Nodes in a line are one row, up to the one where the conversation branches; the newest branch goes straight on."""
+    """Nodes in a line are one row, up to where the conversation branches; the newest branch goes straight on."""
     records = Records()
     records.node("u1", role="user")
     records.node("a1", "u1", role="assistant")
