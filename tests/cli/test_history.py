@@ -127,8 +127,8 @@ def test_tree(recorded: Recorded) -> None:
     assert lines[2].startswith(f"├─{recorded.first}  assistant")
     assert lines[3].startswith("│ ")
     assert lines[3].endswith("model_change  (main)")
-    assert lines[4].startswith("└─")
-    assert lines[5].startswith(f"  {recorded.second}  assistant  (other)")
+    assert "branch_summary" in lines[4]
+    assert lines[5].startswith(f"{recorded.second}  assistant  (other)")
     assert lines[5].endswith("1 checkpoint")
 
 
