@@ -62,6 +62,7 @@ def results(store: treering.Store) -> dict[str, object]:
         "sessions": store.sessions(),
         "findings": store.verify("s"),
         "open calls": view.open_calls(),
+        "diff": view.diff(checkpoint.id, view.path()[0]),
     }
 
 

@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from treering.session.record import Appended
     from treering.session.recording import Message
     from treering.session.redaction import Redactor, redact_patterns
+    from treering.session.verbs.comparing import Changed, ContextChanges, Diff, ValueChanges
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
     from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
@@ -98,9 +99,12 @@ _LATE = {
     "AsyncView": "treering.api.async_view",
     "BackedUp": "treering.maintenance.backup",
     "Backup": "treering.maintenance.backup",
+    "Changed": "treering.session.verbs.comparing",
     "CheckpointInfo": "treering.checkpoint.checkpoint",
     "CheckpointView": "treering.session.verbs.reading",
+    "ContextChanges": "treering.session.verbs.comparing",
     "ContextItem": "treering.session.content",
+    "Diff": "treering.session.verbs.comparing",
     "Finding": "treering.maintenance.verify",
     "GraphProblem": "treering.transcript.graph",
     "History": "treering.session.verbs.reading",
@@ -130,6 +134,7 @@ _LATE = {
     "SessionSize": "treering.session.verbs.reading",
     "Sessions": "treering.store.catalogue",
     "Siblings": "treering.session.verbs.reading",
+    "ValueChanges": "treering.session.verbs.comparing",
     "aopen": "treering.api.async_store",
     "redact_patterns": "treering.session.redaction",
     "to_json": "treering.api.encoding",
@@ -146,11 +151,14 @@ __all__ = [
     "AsyncView",
     "BackedUp",
     "Backup",
+    "Changed",
     "CheckpointInfo",
     "CheckpointView",
     "ConflictError",
+    "ContextChanges",
     "ContextItem",
     "CorruptError",
+    "Diff",
     "Draft",
     "Erased",
     "Finding",
@@ -199,6 +207,7 @@ __all__ = [
     "UnavailableError",
     "UnsafeStoreError",
     "UsageError",
+    "ValueChanges",
     "View",
     "aopen",
     "assistant",

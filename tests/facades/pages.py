@@ -30,6 +30,7 @@ READING = {
     "checkpoints": "verbs.reading.checkpoints",
     "checkpoint": "verbs.reading.checkpoint",
     "context_at": "verbs.reading.context_at",
+    "diff": "verbs.comparing.diff",
     "notes": "verbs.reading.notes",
     "extensions": "verbs.reading.extensions",
     "open_calls": "verbs.open_calls.open_calls",

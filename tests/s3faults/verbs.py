@@ -235,6 +235,7 @@ READING: dict[str, Verb] = {
     "checkpoints": Verb(lambda call: call.view.checkpoints()),
     "checkpoint": Verb(lambda call: call.view.checkpoint(call.there.made).state),
     "context_at": Verb(lambda call: [item.node for item in call.view.context_at(call.there.nodes[2])]),
+    "diff": Verb(lambda call: call.view.diff(call.there.made, call.there.nodes[2])),
     "notes": Verb(lambda call: [(note.kind, note.payload) for note in call.view.notes()]),
     "extensions": Verb(lambda call: [note.payload for note in call.view.extensions("tool")]),
     "last_compaction": Verb(lambda call: call.view.last_compaction()),

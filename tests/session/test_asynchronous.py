@@ -99,6 +99,9 @@ async def play(session: Any, call: Callable[[Any], Any]) -> tuple[object, ...]:
         [(entry.full, entry.label) for entry in await call(session.checkpoints())],
         [note.kind for note in await call(session.notes())],
         len(await call(session.leaves())),
+        places[await call(session.newest_leaf(rows[0].id))],
+        (await call(session.diff(labels["first"]))).state,
+        (await call(session.diff(rows[0].id, session.node))).context.kept,
         (await call(session.stored())).records,
         places[await call(session.last_compaction())] if await call(session.last_compaction()) else None,
     )

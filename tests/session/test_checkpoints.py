@@ -12,7 +12,7 @@ import pytest
 from tests.session.backends import Backend, kill, texts
 
 import treering
-from treering import KeepCheckpoints
+from treering import Changed, ContextItem, KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.context import Context, Item
@@ -407,3 +407,72 @@ def test_what_an_old_context_costs_grows_with_its_length_and_not_with_its_square
             return asked
 
     assert looks(10) == looks(200)
+
+
+# comparing
+
+
+def test_two_points_differ_by_state_settings_and_context(backend: Backend) -> None:
+    """A checkpoint, a node and where the session stands are compared in any order; blobs and seals change nothing."""
+    large = "large " * 60_000
+    with backend.store().session("s") as session:
+        done = session.commit(["a", "b", large], state={"kept": [1], "changed": 1, "gone": 1})
+        first, nodes = done.checkpoint or "", done.nodes
+        session.seal()
+        session.set_model("m")
+        session.retract(nodes[0])
+        session.amend(nodes[1], {"role": "user", "content": "B"})
+        last = session.commit(["c"], state={"changed": 2, "new": {"x": 1}}, drop=["gone"])
+        now = session.diff(first)
+        session.append("d")
+    view = backend.store().view("s")
+    found = view.diff(first, last.checkpoint)
+    assert found == view.diff(first, last.node) == now
+    assert found.state == treering.ValueChanges(
+        added={"new": {"x": 1}}, changed={"changed": Changed(before=1, after=2)}, removed={"gone": 1}
+    )
+    assert found.settings == treering.ValueChanges(added={"model": "m"}, changed={}, removed={})
+    context = found.context
+    assert [(item.node, item.message["content"]) for item in context.added] == [(last.node, "c")]
+    assert [(item.node, item.message["content"]) for item in context.edited] == [(nodes[1], "B")]
+    assert [(item.node, item.message["content"]) for item in context.removed] == [(nodes[0], "a")]
+    assert context.kept == 1
+    back = view.diff(last.checkpoint or "", first)
+    assert (back.state.added, back.state.removed) == (found.state.removed, found.state.added)
+    assert back.state.changed == {"changed": Changed(before=2, after=1)}
+    assert (back.context.added, back.context.removed) == (context.removed, context.added)
+    assert texts(view.diff(last.node).context.added) == ["d"]
+    same = view.diff(first, first)
+    assert (same.state.changed, same.context.edited, same.context.kept) == ({}, (), 3)
+
+
+def test_a_node_shown_twice_is_compared_by_its_places(store: Store) -> None:
+    """A context may show one node more than once: each place is compared with the one of the same number."""
+    with store.session("s") as session:
+        node = session.append("a").node
+        before = session.commit(state={"n": 1}).checkpoint or ""
+        item = ContextItem(node=node, message={"role": "user", "content": "A"})
+        session.commit(context=[node, item])
+        found = session.diff(before).context
+        assert (texts(found.added), found.edited, found.removed, found.kept) == (["A"], (), (), 1)
+
+
+def test_what_does_not_exist_is_not_compared(store: Store) -> None:
+    """Neither is a checkpoint that was pruned."""
+    with store.session("s") as session:
+        pruned = session.commit(["a"], state={"n": 1}).checkpoint or ""
+        session.commit(["b"], state={"n": 2})
+        session.prune(KeepCheckpoints(last=1))
+        for name in ("nobody", pruned):
+            with pytest.raises(treering.NotFoundError, match=name):
+                session.diff(name)
+
+
+def test_messages_that_wait_are_not_compared(store: Store) -> None:
+    """Where the session stands is what is recorded there."""
+    with store.session("s", durability="turn") as session:
+        before = session.commit(["a"], state={"n": 1}).checkpoint or ""
+        session.append("waits")
+        assert session.diff(before).context.added == ()
+        session.flush()
+        assert texts(session.diff(before).context.added) == ["waits"]

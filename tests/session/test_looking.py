@@ -76,6 +76,7 @@ def look_everywhere(store: Store, made: str) -> None:
     assert view.checkpoints()
     assert view.checkpoint(made).state == {"n": 1}
     assert view.context_at(path[3])
+    assert view.diff(made).context.added
     assert view.notes()
     assert view.extensions("e", on_path=False)
     assert view.last_compaction() is None

@@ -28,7 +28,7 @@ LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
         "history", "get", "original", "path", "children", "siblings", "newest_leaf", "leaves", "tree", "nodes",
-        "problems", "labels", "checkpoints", "checkpoint", "context_at", "notes", "open_calls", "extensions",
+        "problems", "labels", "checkpoints", "checkpoint", "context_at", "diff", "notes", "open_calls", "extensions",
         "last_compaction", "stored", "refresh", "lines", "follow", "perform",
     }
 )  # fmt: skip

@@ -14,9 +14,12 @@ from treering import (
     AsyncSession,
     AsyncStore,
     AsyncView,
+    Changed,
     CheckpointInfo,
     CheckpointView,
+    ContextChanges,
     ContextItem,
+    Diff,
     Draft,
     Erased,
     Finding,
@@ -42,6 +45,7 @@ from treering import (
     SessionSize,
     Siblings,
     Store,
+    ValueChanges,
     View,
 )
 
@@ -203,6 +207,17 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.follow(poll_seconds=1), Iterator[Node])
     view.append("x")  # type: ignore[attr-defined]
     view.state = {}  # type: ignore[misc]
+
+
+def check_comparing(view: View, session: Session) -> None:
+    """Two points of a session are compared by their ids."""
+    for reader in (view, session):
+        found = reader.diff("c", "n")
+        assert_type(found, Diff)
+        assert_type(reader.diff("c").context, ContextChanges)
+        assert_type(found.state, ValueChanges)
+        assert_type(found.settings.changed, Mapping[str, Changed])
+        reader.diff()  # type: ignore[call-arg]
 
 
 async def check_asynchronous(store: AsyncStore) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
+    from treering.session.verbs.comparing import Diff
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
     from treering.transcript.graph import GraphProblem
@@ -154,6 +155,21 @@ class AsyncReading(AwaitingSession[R]):
             recorded: Include the messages that `Session.context` leaves out.
         """
         return await self.perform(verbs.reading.context_at, node, recorded=recorded)
+
+    async def diff(self, a: str, b: str | None = None) -> Diff:
+        """What differs from one point of the session to another: state, settings, and what the model sees.
+
+        A node stands for what a `checkout` of it from this head finds. Contexts are compared as they were recorded, with
+        what `context` leaves out, and without messages that wait to be recorded.
+
+        Args:
+            a: A checkpoint or a node.
+            b: Another one; by default where the session stands.
+
+        Raises:
+            NotFoundError: There is no such checkpoint or node, or the checkpoint was pruned.
+        """
+        return await self.perform(verbs.comparing.diff, a, b)
 
     async def notes(self, kind: str | None = None, *, on_path: bool = False) -> tuple[Note, ...]:
         """Notes, oldest first.

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
-
 import click
 
-from treering.api.view import View
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli import documents
 from treering.cli.completion import session_argument
@@ -17,10 +13,7 @@ from treering.cli.output import Cell, Field, Output, id_cell, raw
 from treering.cli.settings import Settings, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
-from treering.session.content import ContextItem
-from treering.session.payload import decoded_state
-from treering.session.reader import Readable
-from treering.storage.requests import Steps
+from treering.session.verbs.comparing import ContextChanges, ValueChanges
 
 
 @click.command()
@@ -60,15 +53,6 @@ def _row(entry: CheckpointInfo) -> tuple[Field, ...]:
     )
 
 
-class Standing(NamedTuple):
-    """The context and the state at some point."""
-
-    name: str
-    context: tuple[ContextItem, ...]
-    state: Mapping[str, object]
-    settings: Mapping[str, object]
-
-
 @click.command()
 @json_option
 @session_argument()
@@ -83,106 +67,48 @@ def diff(settings: Settings, *, as_json: bool, session: str, before: str, after:
     where the session stands.
     """
     view, out = open_view(settings.open(), session), Output()
-    old, new = _standing(view, before), _standing(view, after)
-    state, changed_settings = compare(old.state, new.state), compare(old.settings, new.settings)
-    items = compare_items(old.context, new.context)
+    a, b = find_point(view, before).id, None if after is None else find_point(view, after).id
+    found = view.diff(a, b)
     if as_json:
         out.document(
             {
-                "a": old.name,
-                "b": new.name,
-                "state": state.document(),
-                "settings": changed_settings.document(),
+                "a": a,
+                "b": b or "now",
+                "state": _document(found.state),
+                "settings": _document(found.settings),
                 "context": {
-                    "added": documents.of_items(items.added),
-                    "removed": documents.of_items(items.removed),
-                    "edited": documents.of_items(items.edited),
-                    "kept": items.kept,
+                    "added": documents.of_items(found.context.added),
+                    "removed": documents.of_items(found.context.removed),
+                    "edited": documents.of_items(found.context.edited),
+                    "kept": found.context.kept,
                 },
             }
         )
         return
     with out.paged():
-        _print_changes(out, "state", state)
-        _print_changes(out, "setting", changed_settings)
-        _print_items(out, items)
+        _print_changes(out, "state", found.state)
+        _print_changes(out, "setting", found.settings)
+        _print_items(out, found.context)
 
 
-def _standing(view: View, text: str | None) -> Standing:
-    if text is None:
-        return Standing("now", view.recorded_context, view.state, view.settings)
-    point = find_point(view, text)
-    if point.kind == "node":
-        return view.perform(_at_node, point.id)
-    found = view.checkpoint(point.id)
-    return Standing(point.id, found.context, found.state, found.settings)
+def _document(changes: ValueChanges) -> documents.Document:
+    return {
+        "added": documents.of_state(changes.added),
+        "changed": {key: {"from": raw(each.before), "to": raw(each.after)} for key, each in changes.changed.items()},
+        "removed": documents.of_state(changes.removed),
+    }
 
 
-def _at_node(reader: Readable, node: str) -> Steps[Standing]:
-    restored = yield from reader.content.restore(node, head=reader.head)
-    yield from reader.blobs.fetch(restored.lines.values())
-    state = decoded_state(restored.checkpoint.state) if restored.checkpoint else {}
-    return Standing(node, reader.content.messages(restored.context, restored.lines), state, restored.context.settings)
-
-
-class Changes(NamedTuple):
-    """How values by key differ."""
-
-    added: dict[str, object]
-    changed: dict[str, tuple[object, object]]
-    removed: dict[str, object]
-
-    def document(self) -> dict[str, object]:
-        """For `--json`."""
-        return {
-            "added": documents.of_state(self.added),
-            "changed": {key: {"from": raw(old), "to": raw(new)} for key, (old, new) in self.changed.items()},
-            "removed": documents.of_state(self.removed),
-        }
-
-
-def compare(old: Mapping[str, object], new: Mapping[str, object]) -> Changes:
-    """Return how the values differ; values are equal if their stored form is."""
-    return Changes(
-        {key: value for key, value in new.items() if key not in old},
-        {key: (old[key], new[key]) for key in old if key in new and values.encode(old[key]) != values.encode(new[key])},
-        {key: value for key, value in old.items() if key not in new},
-    )
-
-
-class ItemChanges(NamedTuple):
-    """How two contexts differ. Items are the same ones if they come from the same node."""
-
-    added: list[ContextItem]
-    removed: list[ContextItem]
-    edited: list[ContextItem]
-    """In their later version."""
-    kept: int
-
-
-def compare_items(old: Sequence[ContextItem], new: Sequence[ContextItem]) -> ItemChanges:
-    """Return how two contexts differ."""
-    before = {item.node: values.encode(item.message) for item in old}
-    after = {item.node for item in new}
-    edited = [item for item in new if item.node in before and before[item.node] != values.encode(item.message)]
-    return ItemChanges(
-        [item for item in new if item.node not in before],
-        [item for item in old if item.node not in after],
-        edited,
-        len(after & before.keys()) - len(edited),
-    )
-
-
-def _print_changes(out: Output, noun: str, changes: Changes) -> None:
+def _print_changes(out: Output, noun: str, changes: ValueChanges) -> None:
     for key, value in changes.removed.items():
         out.line((f"- {noun} {key} = {_json(value)}", "red"))
-    for key, (old, new) in changes.changed.items():
-        out.line((f"~ {noun} {key} = {_json(old)} -> {_json(new)}", "yellow"))
+    for key, each in changes.changed.items():
+        out.line((f"~ {noun} {key} = {_json(each.before)} -> {_json(each.after)}", "yellow"))
     for key, value in changes.added.items():
         out.line((f"+ {noun} {key} = {_json(value)}", "green"))
 
 
-def _print_items(out: Output, items: ItemChanges) -> None:
+def _print_items(out: Output, items: ContextChanges) -> None:
     for mark, style, changed in (
         ("-", "red", items.removed), ("~", "yellow", items.edited), ("+", "green", items.added)
     ):  # fmt: skip

@@ -11,6 +11,7 @@ from treering._late import late, modules
 
 if TYPE_CHECKING:
     from treering.session.verbs import (
+        comparing as comparing,
         conversation as conversation,
         edits as edits,
         extending as extending,
@@ -22,5 +23,8 @@ if TYPE_CHECKING:
         reading as reading,
     )
 
-_MODULES = ("conversation", "edits", "extending", "forking", "navigation", "notes", "open_calls", "pruning", "reading")
+_MODULES = (
+    "comparing", "conversation", "edits", "extending", "forking", "navigation", "notes", "open_calls", "pruning",
+    "reading",
+)  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))
