@@ -27,7 +27,7 @@ from treering.erasure.traces import (
     facts_of,
     require_erasable,
     require_held,
-    rows_by_id,
+    rows_of,
 )
 from treering.errors import NotFoundError, SessionDeletedError, TreeringError
 from treering.format.erasure import Erased, Erasure, digest_of, erased_of, is_erased
@@ -110,8 +110,9 @@ def erase_copies(keys: SessionKeys, policy: Policy, acts: Sequence[Erasure]) -> 
     """
     writer = Writer.visiting(keys, policy, shared=True)
     yield from writer.open()
-    there = rows_by_id((yield from writer.replica.index()))
-    copied = [name for name in dict.fromkeys(name for act in acts for _, name in act.records) if name in there]
+    erased = dict.fromkeys(name for act in acts for _, name in act.records)
+    there = rows_of((yield from writer.replica.index()), erased.keys())
+    copied = [name for name in erased if name in there]
     owed = [act for act in acts if act.state]
     if not copied and not owed:
         return None
@@ -128,7 +129,7 @@ def _erase(
     index = yield from writer.replica.index()
     names, state = tuple(dict.fromkeys(wanted.ids)), wanted.state.union(*(act.state for act in owed))
     if not names and not state:
-        names = tuple(sorted(writer.replica.burials.names & rows_by_id(index).keys()))
+        names = tuple(sorted(rows_of(index, writer.replica.burials.names)))
         state = state.union(*(act.state for act in writer.replica.burials.of_state()))
     receipt = msgspec.structs.replace(
         (yield from _receipt(writer, index, names, state)),
@@ -177,7 +178,7 @@ def _fenced(
         names |= edits_in_context(index, names) | copies_in_notes(index, names)
         if search is None or search.index is not index:  # another process erased something
             search = Search(names, wanted.state, index)
-        rows = rows_by_id(index)
+        rows = rows_of(index, frozenset(wanted.ids))
         for name in wanted.ids:
             require_erasable(rows, name, index)
         yield from search.go_on(writer)
@@ -207,8 +208,9 @@ def _fenced(
 
 def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, Erased]]:
     """The marks left in place of the payloads."""
-    rows = rows_by_id(index)
-    places = {name: rows[name].at for name in names}
+    wanted = dict.fromkeys(names)
+    rows = rows_of(index, wanted.keys())
+    places = {name: rows[name].at for name in wanted}
     lines = yield from writer.replica.lines_at(list(places.values()))
     return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
 
@@ -372,7 +374,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
 
 def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
     """The nodes and notes that a session has with the erased payload, by hash: ids of imports are not unique."""
-    rows = rows_by_id((yield from writer.replica.index()))
+    rows = rows_of((yield from writer.replica.index()), hashes.keys())
     places = {name: rows[name].at for name in hashes if name in rows}
     lines = yield from writer.replica.lines_at(list(places.values()))
     bodies = {name: bytes(decode_record(lines[at]).body) for name, at in places.items()}

@@ -20,15 +20,18 @@ _NOTHING = b"null"
 RECORDS_AT_ONCE = 500  # lines in memory at a time
 
 
-def rows_by_id(index: Index) -> dict[str, Skeleton]:
-    """Nodes, notes and edits by id. In an imported session several may share an id; the first one represents all."""
-    notes = {row.id: row for row in (*index.edits, *index.graph.annotations.notes()) if row.id}
-    return notes | {row.id: row for row in index.graph if row.id}
+def rows_of(index: Index, names: Collection[str]) -> dict[str, Skeleton]:
+    """The nodes, notes and edits with these ids. In an imported session several may share one; a node comes first."""
+    found = {row.id: row for row in (*index.edits, *index.graph.annotations.notes()) if row.id in names}
+    found |= {name: index.graph.node(name) for name in names if name in index.graph}
+    return {name: row for name, row in found.items() if name}
 
 
 def edits_in_context(index: Index, names: Collection[str]) -> set[str]:
     """Imported nodes that replace a part of one of these messages, and hold the rest of it."""
-    briefs = {row.id: read_brief(row) for row in index.graph if row.kind == "context_edit"}
+    skeletons = index.graph.skeletons
+    edits = skeletons.take(skeletons.rows(lambda name: name[:2] == ("node", "context_edit")))
+    briefs = {row.id: read_brief(row) for row in edits}
     return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
 
 
