@@ -204,6 +204,19 @@ def test_a_fork_takes_memory_for_a_part_of_the_session(monkeypatch: pytest.Monke
     assert _peak_of_fork(20_000) < 2.6 * _peak_of_fork(5_000)  # 3.3 with an index of what is copied
 
 
+@pytest.mark.parametrize("turn", [3, 77, 150, 222, TURNS - 3])
+def test_two_old_turns_are_compared_in_three_waits(turns: tuple[MemoryDriver, list[str]], turn: int) -> None:
+    """However far back they are: the ends of segments, and what both need once."""
+    driver, nodes = turns
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    counts.reset()
+    before = counts.batches
+    assert view.diff(nodes[turn], nodes[turn + 1]).state.changed["turn"].after == turn + 1
+    assert counts.batches - before <= 3
+    assert counts.total <= 6
+
+
 def test_frames_read_just_before_are_not_read_again(turns: tuple[MemoryDriver, list[str]]) -> None:
     """The pages above the one shown lie in the same frame, until something is erased."""
     driver = MemoryDriver()
