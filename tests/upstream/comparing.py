@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from treering.importers import SessionFile, read
-from treering.programs.omp.views import NATIVE_PAYLOAD as NATIVE, NOTEBOOK
+from treering.programs.common.reader import text_of
+from treering.programs.common.times import read_time
+from treering.programs.omp.read import NOTES
+from treering.programs.omp.views import NATIVE_PAYLOAD, NOTEBOOK
 
 FORMATS: Final = {"pi073": "pi", "pi152": "pi", "omp": "omp"}
 POLICIES: Final = {"pi073": "pi", "pi152": "pi-1.5", "omp": "omp"}
@@ -61,10 +64,34 @@ def _case(file: SessionFile, policy: str, case: dict[str, Any], names: dict[Any,
     leaf = names.get(case["leaf"], case["leaf"])
     shown = file.context(leaf, policy)
     yield from _compare("branch", leaf, _renamed(case["branch"], names), file.path(leaf))
-    yield from _compare("context", leaf, _messages(case["messages"], names), _ours(shown.messages))
+    theirs, ours = _messages(case["messages"], names), _ours(shown.messages)
+    if not _is_dated(file, file.path(leaf) or file.path(next(reversed(file.entry_ids), None))):
+        theirs, ours = _undated(theirs), _undated(ours)
+    yield from _compare("context", leaf, theirs, ours)
     yield from _compare("state", leaf, case["state"], shown.state)
     if case.get("transcript") is not None:
         yield from _compare("transcript", leaf, _messages(case["transcript"], names), _ours(file.transcript(leaf)))
+
+
+def _is_dated(file: SessionFile, path: Sequence[str | None]) -> bool:
+    """Tell whether the entry that dates a provider's summary has a time, and is no note behind that summary."""
+    by_id = {entry.id: entry.record for entry in file.entries}
+    records = [by_id.get(name, {}) for name in path]
+    latest = next((at for at in reversed(range(len(records))) if records[at].get("type") == "compaction"), len(records))
+    summary, behind = records[latest : latest + 1], records[latest + 1 : latest + 2]
+    kept = [row for row in records[:latest] if row.get("id") in [row.get("firstKeptEntryId") for row in summary]]
+    if not kept and behind and text_of(behind[0].get("type")) in NOTES:
+        return False
+    return all(isinstance(row.get("timestamp"), str) and read_time(row["timestamp"]) for row in (kept or behind)[:1])
+
+
+def _undated(rows: list[Any]) -> list[Any]:
+    return [[source, message | {"timestamp": None} if _is_native(message) else message] for source, message in rows]
+
+
+def _is_native(message: Any) -> bool:
+    own = message.get("role") == "compactionSummary"
+    return own and bool(message.get("providerPayload", {}).get("type") == NATIVE_PAYLOAD)
 
 
 def _ours(messages: Any) -> list[Any]:
@@ -72,12 +99,7 @@ def _ours(messages: Any) -> list[Any]:
 
 
 def without_words(message: Any) -> Any:
-    """A message without the words in which oh-my-pi, or we, explain a notebook to the model.
-
-    A summary that a provider wrote is older than the entry behind it, which need not be a node here.
-    """
-    if message.get("role") == "compactionSummary" and message.get("providerPayload", {}).get("type") == NATIVE:
-        return message | {"timestamp": None}
+    """A message without the words in which oh-my-pi, or we, explain a notebook to the model."""
     if message.get("customType") != NOTEBOOK or message["role"] != "custom" or message["display"]:
         return message
     text = message["content"].partition(":\n")[2].partition("Latest notebook revision:\n")

@@ -40,7 +40,7 @@ _KEPT_NODE: Final = frozenset({"context", "empty", "kept", "tokens_before", "tok
 _KEPT_FLAGS: Final = frozenset({"bare", "failed", "request", "retried", "summary"})
 _KEPT_KIND: Final = {
     "compaction": frozenset(
-        {"boundary", "kept_after", "kept_all", "kept_last", "pictures", "replay", "rollover", "through"}
+        {"boundary", "kept_after", "kept_all", "kept_last", "kept_time", "pictures", "replay", "rollover", "through"}
     ),
     "context_edit": frozenset({"edit", "target"}),
     "custom_message": frozenset({"custom_type"}),

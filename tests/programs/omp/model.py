@@ -7,7 +7,7 @@ from typing import Any
 from treering.programs.common.times import read_time
 
 NOTES = ("label", "title_change", "model_usage")
-"""Entries that are no nodes here: the time of a summary is not told by them."""
+"""Entries that are no nodes here: one behind a summary does not tell its time."""
 Entries = list[dict[str, Any]]
 Shown = list[tuple[str, dict[str, Any]]]
 """Id of an entry, and the message that comes of it."""
@@ -93,13 +93,14 @@ def _compacted(path: Entries, latest: int) -> Shown:
         kept = path[ends[0] + 1 : latest] if ends else []
     else:
         kept = path[begins[0] : latest] if begins else []
-    request = _left_request(path[:latest], begins[0]) if begins and "details" in entry else []
+    named = [at for at in range(latest + 1) if path[at]["id"] == entry.get("firstKeptEntryId")]
+    request = _left_request(path[:latest], named[0]) if named and "details" in entry else []
     rest = [*request, *kept, *path[latest + 1 :]]
     summary = _summary(entry, providerPayload=payload)
     if native := entry.get("preserveData", {}).get("anthropicCompaction"):
         told = {"type": "anthropicCompaction", "provider": "anthropic", "content": native["content"]}
-        follows = [path[at] for at in begins] + path[latest + 1 :]
-        times = [read_time(row["timestamp"]) for row in follows if row["type"] not in NOTES]
+        follows = [path[at] for at in begins] + [row for row in path[latest + 1 :] if row["type"] not in NOTES]
+        times = [read_time(row["timestamp"]) for row in follows]
         summary = {"providerPayload": told} | summary | ({"timestamp": (times[0] or 0) - 1} if times else {})
     return [(entry["id"], summary), *(pair for row in rest for pair in _one(row))]
 

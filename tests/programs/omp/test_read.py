@@ -254,6 +254,11 @@ class TestCompaction:
         return rows
 
     COMPACTION = ("compaction", {"summary": "S", "firstKeptEntryId": "n1", "tokensBefore": 9})
+    NOTES: ClassVar[list[tuple[str, dict[str, Any]]]] = [
+        ("label", {"targetId": "n0", "label": "x"}),
+        ("title_change", {"title": "New", "source": "user"}),
+        ("model_usage", {"purpose": "title", "usage": {"input": 1}}),
+    ]
     RESET: tuple[str, dict[str, Any]] = ("reset_boundary", {})
 
     def test_reset(self, tmp_path: Path) -> None:
@@ -350,6 +355,47 @@ class TestCompaction:
             1767600002000,
             1767600002999,
         ]
+
+    @pytest.mark.parametrize("note", NOTES)
+    def test_native_from_a_note(self, tmp_path: Path, note: tuple[str, dict[str, Any]]) -> None:
+        """If what is kept begins with a label or another note, the summary is a moment older than that.
+
+        Its time comes from the note itself, whether a message follows the note, or the compaction, or nothing.
+        """
+        kind, fields = self.COMPACTION
+        rows = [user("n0", None), entry(note[0], "n1", "n0", **note[1])]
+        compaction = entry(kind, "n7", "n1", **fields, **self.NATIVE)
+        times = [
+            self.times(load(tmp_path, *rows, compaction), "n7"),
+            self.times(load(tmp_path, *rows, compaction, user("n8", "n7")), "n8"),
+            self.times(load(tmp_path, *rows, user("n4", "n1"), compaction | {"parentId": "n4"}), "n7"),
+        ]
+        assert times == [[1767600000999], [1767600000999, 1767600000001], [1767600000999, 1767600000001]]
+        unreadable = [rows[0], rows[1] | {"timestamp": "soon"}, compaction]
+        assert self.times(load(tmp_path, *unreadable), "n7") == [1767600007000]
+
+    def test_native_from_a_note_of_another_branch(self, tmp_path: Path) -> None:
+        """A note that is not above the compaction dates nothing."""
+        kind, fields = self.COMPACTION
+        rows = [user("n0", None), entry("label", "n1", "n0", targetId="n0", label="x"), user("n2", "n0")]
+        file = load(tmp_path, *rows, entry(kind, "n7", "n2", **fields, **self.NATIVE))
+        assert self.times(file, "n7") == [1767600007000]
+
+    def times(self, file: SessionFile, leaf: str) -> list[Any]:
+        return [each.message["timestamp"] for each in file.context(leaf).messages if isinstance(each.message, dict)]
+
+    @pytest.mark.parametrize("first", ["n1", "n7"])
+    def test_rollover_keeping_nothing(self, tmp_path: Path, first: str) -> None:
+        """The user's latest request stays also if nothing else does: behind the kept label there is no message.
+
+        The same holds for a compaction that names itself.
+        """
+        more = {"summary": "S", "firstKeptEntryId": first, "tokensBefore": 9}
+        rows = [user("n0", None), entry("label", "n1", "n0", targetId="n0", label="x")]
+        rollover = entry("compaction", "n7", "n1", **more, details={"kind": "experimental-context-rollover"})
+        assert sources(load(tmp_path, *rows, rollover, user("n8", "n7")), "n8") == [None, "n0", "n8"]
+        gone = rollover | {"firstKeptEntryId": "gone"}
+        assert sources(load(tmp_path, *rows, gone, user("n8", "n7")), "n8") == [None, "n8"]
 
     def test_rollover(self, tmp_path: Path) -> None:
         """Where no turns are summarised, the user's latest request stays, unless it is kept or was cleared away."""

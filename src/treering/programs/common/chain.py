@@ -13,7 +13,7 @@ entry, earlier references the earlier one.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 from hashlib import blake2b
 from itertools import dropwhile
 from typing import NamedTuple
@@ -133,13 +133,25 @@ class Chain:
         """Return the first node at or below `name` on the path to `place`; `name` itself if it is not on that path."""
         if name not in self._anchors:
             return name
-        node, cursor = None, place.above
+        node = None
+        for entry in self._way_up(place):
+            if entry == name:
+                return node or name
+            node = node if entry in self._anchors else entry
+        return name
+
+    def has_note_above(self, name: str | None, place: Place) -> bool:
+        """Tell whether `name` is a note on the path to `place`."""
+        return name in self._anchors and any(entry == name for entry in self._way_up(place))
+
+    def _way_up(self, place: Place) -> Iterator[str]:
+        """Yield the entries above `place`, notes among them, the nearest one first."""
+        cursor = place.above
         passed = set[str]()  # a damaged file may have cycles
-        while cursor is not None and cursor != name and cursor not in passed:
+        while cursor is not None and cursor not in passed:
+            yield cursor
             passed.add(cursor)
-            node = node if cursor in self._anchors else cursor
             cursor = self._above.get(cursor)
-        return node if node is not None and cursor == name else name
 
     def recorded_from(self, name: str | None) -> str | None:
         """Return the first node at or after `name` in the order of the file; `name` itself if it was not read yet."""

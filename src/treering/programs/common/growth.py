@@ -33,7 +33,7 @@ from treering.programs.common.memo import Contents, Facts, Memo, moved, written
 from treering.programs.common.source import GZIP_MAGIC, ImportSource
 from treering.transcript.node import Draft
 
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 """Raised with every change of the readers' state, or of the drafts they make of a record."""
 FILE_BYTES_MIN: Final = 4 * 1024 * 1024
 """Smaller files are read quickly enough from the beginning."""

@@ -54,8 +54,8 @@ DIGEST_CHARACTERS: Final = 8
 _NOTE_OF_INTERRUPTED_THINKING: Final = "interrupted-thinking"
 _FOR_ONE_TURN: Final = frozenset({"prewalk-plan", "vibe-mode-context"})
 """Messages that are sent once and never again."""
-_TELLING: Final = frozenset({"calls", "result", "failed", "notes", "rollover"})
-"""Fields of a brief that decide whether this or other messages are shown."""
+_TELLING: Final = frozenset({"calls", "result", "failed", "kept_time", "notes", "rollover"})
+"""Fields of a brief that decide whether this or other messages are shown, and with which time."""
 
 _BEGINNINGS: Final = frozenset({"compaction", "reset_boundary"})
 
@@ -106,9 +106,7 @@ class Omp(Walk):
         """Return the nodes before a compaction that it keeps, without those that a provider replays itself."""
         brief = read_brief(path[latest])
         kept = super().kept(path, latest, recorded)
-        request = (
-            _request(path[: latest - len(kept)], path[latest - len(kept) : latest]) if brief.get("rollover") else ()
-        )
+        request = _request(path[: latest + 1], kept) if brief.get("rollover") else ()
         return [*request, *(_behind_replay(path[:latest], brief.get("through")) if brief.get("replay") else kept)]
 
     def hides(self, skeleton: Skeleton) -> bool:
@@ -186,10 +184,11 @@ def _notes(path: Sequence[Skeleton]) -> tuple[Item, ...]:
 
 def _dated(item: Item, path: Sequence[Skeleton], latest: int) -> Item:
     """Return a summary that a provider wrote, with a time just before the first node that it does not replace."""
-    kept = read_brief(path[latest]).get("kept")
+    brief = read_brief(path[latest])
     after = path[latest + 1 : latest + 2]
-    first = next((row for row in path[:latest] if row.id == kept), after[0] if after else None)
-    return item if first is None else Item(item.node, f"{NATIVE}:{first.time - 1}")
+    first = next((row for row in path[:latest] if row.id == brief.get("kept")), after[0] if after else None)
+    time = brief.get("kept_time", None if first is None else first.time)
+    return Item(item.node, f"{NATIVE}:{time - 1}") if isinstance(time, int) else item
 
 
 def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skeleton]:
@@ -198,13 +197,19 @@ def _behind_replay(path: Sequence[Skeleton], through: object) -> Sequence[Skelet
     return path[end + 1 :]
 
 
-def _request(left: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
-    """Return the latest request of the user after a reset, if the compaction does not keep it."""
-    for row in reversed([*left, *kept]):
+def _request(path: Sequence[Skeleton], kept: Sequence[Skeleton]) -> Sequence[Skeleton]:
+    """Return the latest request of the user after a reset, if the compaction at the end of `path` does not keep it.
+
+    There is none if the first kept entry is not on the path. It may be a note, or the compaction itself, which is then
+    all that is kept.
+    """
+    brief = read_brief(path[-1])
+    found = "kept_time" in brief or any(row.id == brief.get("kept") for row in path)
+    for row in reversed(path if found else ()):
         if row.kind == "reset_boundary":
             return ()
         if _is_request(row):
-            return (row,) if kept and row not in kept else ()
+            return () if row in kept else (row,)
     return ()
 
 

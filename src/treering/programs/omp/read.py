@@ -47,7 +47,7 @@ CALLS_MAX: Final = 64
 SMALL_BYTES_MAX: Final = 440
 """Bytes of a brief for the data of a mode, or a list of rules."""
 
-_NOTES: Final = frozenset({"label", "model_usage", "title_change"})
+NOTES: Final = frozenset({"label", "model_usage", "title_change"})
 OWN_TYPES: Final = frozenset({
     "archive", "credential_pin", "mode_change", "model_usage", "reset_boundary", "service_tier_change", "session_init",
     "title_change", "ttsr_injection",
@@ -239,6 +239,7 @@ def _digest(call: object) -> str:
 
 def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     """A replay made by a provider replaces the kept messages; then only messages after its end are shown."""
+    named = pi.find_first_kept(rest, reader)
     fields = pi.read_compaction(rest, place, reader)
     fields["payload"] |= take(rest, "shortSummary", "method", "fromExtension", "preserveData", "warning")
     fields["brief"].pop("system", None)  # pi's; here it is a field like any other
@@ -250,6 +251,8 @@ def _read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
         "pictures": fields["payload"].get("method") == "snapcompact",
     }
     fields["brief"] |= {name: True for name, holds in facts.items() if holds}
+    if ("native" in fields["brief"] or "rollover" in fields["brief"]) and reader.chain.has_note_above(named, place):
+        fields["brief"]["kept_time"] = read_time(reader.recall(named).get("timestamp"))
     if replay_of(kept):
         through = reader.chain.find(rest.get("providerReplayThroughEntryId"))
         fields["brief"] |= {"replay": True, "through": _above(reader, through, place)}
@@ -421,10 +424,10 @@ def _dialect(load: Load, missing: Callable[[str], None]) -> Dialect:
     return msgspec.structs.replace(
         pi.DIALECT,
         name=NAME,
-        notes=_NOTES,
+        notes=NOTES,
         readers={kind: _Resolving(read, load, missing) for kind, read in READERS.items()},
         unknown=_Resolving(pi.read_unknown, load, missing),
-        recalled=frozenset(),
+        recalled=NOTES,
         read_header=_read_header,
         write=_written,
         one_header=False,

@@ -197,12 +197,7 @@ def _migrated(message: Fields, version: int) -> Fields:
 
 def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
     """The first kept entry becomes a node id; pi 1.5 stores the current system message in the entry."""
-    index = rest.get("firstKeptEntryIndex")
-    if reader.version < 2 and isinstance(index, int):  # later entries have no number yet, as in pi
-        named = (reader.numbered[index] or None) if 0 <= index < len(reader.numbered) else None
-    else:
-        named = reader.chain.find(rest.get("firstKeptEntryId"))
-    kept = reader.chain.kept_from(named, place)
+    kept = reader.chain.kept_from(find_first_kept(rest, reader), place)
     if kept is not None and kept == rest.get("firstKeptEntryId"):
         del rest["firstKeptEntryId"]
     brief = take_small(rest, tokensBefore="tokens_before")
@@ -210,6 +205,14 @@ def read_compaction(rest: Fields, place: Place, reader: Reader) -> Fields:
         brief["system"] = True
     payload = take(rest, "summary", "details", "systemMessage", "usage", "fromHook", "tokensBefore")
     return {"brief": brief if kept is None else {"kept": kept, **brief}, "payload": timed(payload, reader)}
+
+
+def find_first_kept(rest: Fields, reader: Reader) -> str | None:
+    """Return the id here of the first entry that a compaction keeps; version 1 has its number."""
+    index = rest.get("firstKeptEntryIndex")
+    if reader.version < 2 and isinstance(index, int):  # later entries have no number yet, as in pi
+        return (reader.numbered[index] or None) if 0 <= index < len(reader.numbered) else None
+    return reader.chain.find(rest.get("firstKeptEntryId"))
 
 
 def timed(payload: Fields, reader: Reader) -> Fields:
