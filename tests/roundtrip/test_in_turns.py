@@ -667,3 +667,37 @@ def test_the_programs_write_all_that_an_importer_knows(format_: str) -> None:
         if kind != "session"
     }
     assert {kind: names for kind, names in missing.items() if names or kind not in table} == {}
+
+
+@pytest.mark.parametrize("name", ["omp", "pi"])
+def test_a_file_without_ids_keeps_the_ids_of_its_first_export(name: str, tmp_path: Path) -> None:
+    """A program that went on below a label of it, which got an id and a parent then, finds them in the next export."""
+    path = tmp_path / "old.jsonl"
+    said = [{"type": "message", "timestamp": TIMES[at], "message": _message(f"{at}")} for at in range(3)]
+    label = {"type": "label", "timestamp": TIMES[3], "targetId": "e1", "label": "here"}
+    header = {"type": "session", "version": 1, "id": "s-1", "timestamp": TIMES[0], "cwd": "/repo"}
+    path.write_text("".join(json.dumps(record) + "\n" for record in (header, *said, label)))
+    store = treering.open(f"memory://turns-{new_nonce()}")
+    importer = FileImporter(store)
+    session = importer.load(path, format=name).session
+    for text in ("first", "second"):
+        with store.session(session) as opened:
+            opened.append(treering.assistant(text))
+        export(store.view(session), path, format=name, overwrite=True)
+        records = [json.loads(line) for line in path.read_text().splitlines()]
+        labels = [record for record in records if record["type"] == "label"]
+        assert [(each["id"], each["parentId"]) for each in labels] == [(labels[0]["id"], records[3]["id"])]
+        below = {"type": "message", "id": f"b-{text}", "parentId": labels[0]["id"], "timestamp": TIMES[4]}
+        with path.open("a") as file:
+            file.write(json.dumps({**below, "message": _message(text)}) + "\n")
+        importer.load(path, format=name)
+        found = [item.message for item in store.view(session).context]
+        assert [each["content"] for each in found] == ["0", "1", "2", text]
+    store.close()
+
+
+def _message(text: str) -> dict[str, object]:
+    return {"role": "user", "content": text, "timestamp": 1767600000000}
+
+
+TIMES: Final = [f"2026-01-05T08:00:0{second}.000Z" for second in range(9)]

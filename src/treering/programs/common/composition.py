@@ -117,7 +117,9 @@ class _Composer:
         """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
         self._old = 0
-        """Version of the imported file, 0 if there was none."""
+        """Version of the imported file, as it was last; 0 if there was none."""
+        self._has_ids = True
+        """Imported entries that come now had ids in the file. Of those that had none, each follows the one before."""
         self._went_on = False
         """Something was recorded here. Records imported after that come from a newer version of the file."""
         self._labels, self._circular = view.labels(), is_circular(view)
@@ -227,6 +229,8 @@ class _Composer:
         elif draft.type == "note" and draft.kind == "damage" and _is_json(draft) and not self._is_mended:
             self._held.append(framed(draft, as_bytes(draft.payload["bytes"])))  # read just now
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
+            if draft.kind == "import" and (payload := fields_of(draft.payload)).get("format") == self._target.FORMAT:
+                self._has_ids = payload.get("version", 1) >= _WITH_IDS
             self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "import", "origin") else [])
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
@@ -234,7 +238,7 @@ class _Composer:
             self._lines.append(framed(draft, as_bytes((draft.source or {}).get(RAW))))
         elif stored.imported:
             self._settle(draft)
-            follows = 0 < self._old < _WITH_IDS and not self._went_on
+            follows = not self._has_ids and not self._went_on
             self._write(self._in_words(draft), self._parent(draft), follows=follows)
         else:
             self._went_on = True
@@ -356,13 +360,14 @@ class _Composer:
         self._held.clear()
         name, own = draft.id or "", _own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
+        anew = self._numbers_anew or (follows and self._old >= _WITH_IDS)  # the latter: by an earlier export, too
         if follows:
-            parent = above if self._numbers_anew else (draft.links or {}).get("source_parent")
+            parent = above if anew else (draft.links or {}).get("source_parent")
         named = (draft.links or {}).get("source_parent")
         moved = (named not in (None, parent) and self._is_elsewhere(draft, named)) or self._keeps_elsewhere(draft)
         moved = moved or (self._renews and draft.role in _ROLES_RENEWED)
-        renumber = self._numbers_anew or moved or (self._changed and self._is_renamed(draft))
-        linear = 0 < self._old < _WITH_IDS and not self._numbers_anew
+        renumber = anew or moved or (self._changed and self._is_renamed(draft))
+        linear = not self._has_ids and not anew
         record = _numbered(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
         self._lines.append(framed(draft, encoded or record_bytes(draft, parent, self._format, self._encode)))
