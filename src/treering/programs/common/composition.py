@@ -116,10 +116,10 @@ class _Composer:
         self._newest: str | None = None
         """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
-        self._old = 0
-        """Version of the imported file, as it was last; 0 if there was none."""
-        self._has_ids = True
-        """Imported entries that come now had ids in the file. Of those that had none, each follows the one before."""
+        self._old = 0  # version of the imported file, as it was last; 0 if there was none
+        self._has_ids = (
+            True  # the imported entries that come now had ids; of those without, each follows the one before
+        )
         self._went_on = False
         """Something was recorded here. Records imported after that come from a newer version of the file."""
         self._labels, self._circular = view.labels(), is_circular(view)
