@@ -117,9 +117,8 @@ class _Composer:
         """The node taken last."""
         self._unseen: dict[str, tuple[str, str]] = {}
         self._old = 0  # version of the imported file, as it was last; 0 if there was none
-        self._has_ids = (
-            True  # the imported entries that come now had ids; of those without, each follows the one before
-        )
+        # Whether the imported entries that come now had ids; of those without, each follows the one before.
+        self._has_ids = True
         self._went_on = False
         """Something was recorded here. Records imported after that come from a newer version of the file."""
         self._labels, self._circular = view.labels(), is_circular(view)
