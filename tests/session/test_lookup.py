@@ -15,6 +15,7 @@ from tests.session.backends import Backend, backend_of, kill
 
 from treering import Draft, UsageError, user
 from treering.api.session import Session
+from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, TreeringError
@@ -23,8 +24,10 @@ from treering.kinds import Kind
 from treering.session.index import Index
 from treering.session.lookup import IndexLookup, RowLookup
 from treering.session.replica import Replica
+from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver, Steps
 from treering.storage.run import run
+from treering.store.place import Place
 
 Question: TypeAlias = tuple[str, tuple[object, ...], dict[str, object]]
 """A method of a lookup and its arguments."""
@@ -318,3 +321,19 @@ def test_what_is_remembered_takes_about_as_much_memory_as_it_may(
     finally:
         tracemalloc.stop()
     assert KEPT_BYTES / 3 < held < 1.7 * KEPT_BYTES
+
+
+@pytest.mark.parametrize("name", ["s", "copy"])
+def test_a_node_below_its_own_child_is_answered_by_the_index(name: str) -> None:
+    """Its child is a root then, as the index says, also in a copy."""
+    store = Store(Place(MemoryDriver()))
+    drafts = [user("0", id="r", parent=None), user("1", id="b", parent="a")]
+    store.load("s", drafts, leaf=lambda: "b")
+    with store.session("s") as session:
+        session.append(user("2", id="a"))
+    store.copy("s", name="copy")
+    view = store.view(name)
+    by_rows = view.children(None), view.siblings("r"), view.history().rows
+    assert view.problems()
+    assert (view.children(None), view.siblings("r"), view.history().rows) == by_rows
+    assert by_rows[0] == ("r", "b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 import pytest
@@ -11,20 +11,23 @@ from tests.session.backends import kill, memory_backend
 from tests.session.faults import Meeting, Unreliable, latest_write, recorded, says, tail_write
 
 from treering.api.store import Store
-from treering.errors import ConflictError, NotFoundError
+from treering.errors import ConflictError, NotFoundError, SessionDeletedError
 from treering.format.erasure import Erasure
 from treering.format.paths import SessionKeys
 from treering.journal.erase import fence
 from treering.journal.life import delete
 from treering.journal.resume import resume
 from treering.session import upkeep
+from treering.session.reader import Readable
 from treering.session.verbs import forking
+from treering.session.verbs.reading import read_all
 from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request
+from treering.storage.requests import Answer, Batch, Driver, Get, List, Listed, Put, Request, Steps
 from treering.storage.run import run
 from treering.storage.wrapper import DriverWrapper
+from treering.store import loading
 from treering.store.place import Place
 
 SECRET = "the password is swordfish"
@@ -310,3 +313,24 @@ def test_an_exclusive_handle_stops_where_others_left_nothing_in_the_tail(
     with pytest.raises(ConflictError):
         session.append("three")
     assert recorded(place.sound.view("s")) == ["one", *(["in doubt"] * in_doubt), "two"]
+
+
+def test_a_scan_does_not_go_on_in_another_session_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session is deleted and created again after it was opened: neither a copy nor a scan mixes the two."""
+    store = Store(Place(MemoryDriver()))
+    with store.session("s", title="first") as session:
+        session.append("one")
+    view = store.view("s")
+
+    def replaced(reader: Readable) -> Iterator[Steps[list[bytes]]]:
+        store.delete("s")
+        with store.session("s", title="second") as session:
+            session.append("two")
+        return read_all(reader)
+
+    monkeypatch.setattr(loading, "read_all", replaced)
+    with pytest.raises(SessionDeletedError):
+        store.copy("s", name="copy")
+    with pytest.raises(SessionDeletedError):
+        list(view.lines())
+    assert recorded(store.view("s")) == ["two"]

@@ -561,13 +561,19 @@ class Rows:
         return [row for rows in reversed(found) for row in rows]
 
     def roots(self) -> Steps[list[Skeleton]]:
-        """The nodes without a parent, and those whose parent does not exist, by position."""
+        """The nodes without a parent, and those whose parent does not exist, by position.
+
+        Raises:
+            OddError: A parent was recorded behind its child; it may be below it, and the child then a root.
+        """
         found = yield from self.matching(HAS_ROOT, lambda row: row.type == "node" and row.parent is None)
         waiting = (yield from self._again(self._sealed_orphans)) if self.base else {}
         for row in self._tail.rows:
             if row.type == "node" and row.parent is not None and row.parent not in self._tail.places:
                 waiting.setdefault(row.parent, []).append(row.at)
         there = yield from self.nodes(waiting)
+        if any(there[name] >= at for name, places in waiting.items() if name in there for at in places):
+            raise OddError
         orphans = yield from self.rows_at(at for name, places in waiting.items() if name not in there for at in places)
         return sorted([*found, *orphans.values()], key=lambda row: row.at)
 

@@ -401,9 +401,11 @@ def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
     """Protocols that read all record lines from `first` on, one segment each; run them one after the other."""
     known: list[object] = [None]
     at, done = [first], [False]
+    view = reader.replica.known_view
+    life = view.life if view is not None else ""  # of a name that was deleted and created again, not the other one's
 
     def step() -> Steps[list[bytes]]:
-        known[0], lines = yield from read_lines(reader.keys, at[0], known[0])  # type: ignore[arg-type]
+        known[0], lines = yield from read_lines(reader.keys, at[0], known[0], life=life)  # type: ignore[arg-type]
         at[0] += len(lines)
         done[0] = not lines
         return lines
