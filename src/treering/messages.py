@@ -176,7 +176,7 @@ def _gemini_field(part: object) -> str:
     """Return the field that says what a part of the Gemini API is; its SDKs write names in either way."""
     if not isinstance(part, Mapping) or "type" in part:
         return ""
-    return next((name for name in part if _camel(name) in _GEMINI), "")
+    return next((name for name in part if name == "text" or _camel(name) in _GEMINI), "")
 
 
 def _camel(name: object) -> str:
@@ -215,14 +215,9 @@ def _gemini_result(result: Fields) -> object:
     return {"type": "tool_result", "tool_call_id": call, "content": [response], "is_error": failed}
 
 
-def _gemini_data(data: Fields) -> object:
-    kind = str(data.get("mimeType") or "").partition("/")[0] or "data"
-    return {"type": kind, "mimeType": data.get("mimeType"), "data": _text_of_bytes(data.get("data"))}
-
-
-def _gemini_file(file: Fields) -> object:
-    kind = str(file.get("mimeType") or "").partition("/")[0] or "data"
-    return {"type": kind, "mimeType": file.get("mimeType"), "url": file.get("fileUri")}
+def _gemini_media(media: Fields, found: Fields) -> object:
+    kind = str(media.get("mimeType") or "").partition("/")[0] or "data"
+    return {"type": kind, "mimeType": media.get("mimeType"), **found}
 
 
 def _fields(value: object) -> Fields:
@@ -251,18 +246,15 @@ _CONVERSE: Final[Mapping[str, Callable[[Any], object]]] = {
     "cachePoint": lambda _: None,
 }
 """Blocks of the Converse API by their only field, and how they are read."""
-
-
 _GEMINI: Final[Mapping[str, Callable[[Any], object]]] = {
-    "text": lambda text: {"type": "text", "text": text},
     "functionCall": _gemini_call,
     "functionResponse": _gemini_result,
-    "inlineData": _gemini_data,
-    "fileData": _gemini_file,
+    "inlineData": lambda data: _gemini_media(data, {"data": _text_of_bytes(data.get("data"))}),
+    "fileData": lambda file: _gemini_media(file, {"url": file.get("fileUri")}),
     "executableCode": lambda code: {"type": "executable_code", **code},
     "codeExecutionResult": lambda result: {"type": "code_execution_result", **result},
 }
-"""Parts of the Gemini API by the field that says what they are, and how they are read."""
+"""Parts of the Gemini API by the field that says what they are, and how they are read; text may also be a thought."""
 _WITHOUT_TYPES: Final[Mapping[str, Callable[[Fields], Fields]]] = {CONVERSE: _from_converse, GEMINI: _from_gemini}
 
 

@@ -71,8 +71,7 @@ class App(click.Group):
             if settings.debug:
                 traceback.print_exc()
             report(error)
-            settings.tell_what_is_missing()
-            return exits.code_of(error)
+            result = exits.code_of(error)
         settings.tell_what_is_missing()
         return result if isinstance(result, int) else 0
 

@@ -85,20 +85,16 @@ def draw(rows: Sequence[OutlineRow], parents: Mapping[str, str | None]) -> Itera
         last_of[row.level] = row.last
     roots = [number for number, row in enumerate(rows) if begins[number] and row.level == 0]
     for number, row in enumerate(rows):
-        outer = _root_column(number, roots) if len(roots) > 1 else ""
-        yield Line(outer + _guide(row.level, begins=begins[number] and row.level > 0), row)
-
-
-def _root_column(number: int, roots: Sequence[int]) -> str:
-    """What stands at the left of a row, if there are several roots."""
-    if number in roots:
-        return "├─" if number < roots[-1] else "└─"
-    return "│ " if number < roots[-1] else "  "
+        outer = ""
+        if len(roots) > 1:  # then they hang side by side
+            marks = ("│ ", "├─") if number < roots[-1] else ("  ", "└─")
+            outer = marks[begins[number] and row.level == 0]
+        yield Line(outer + _guide(row.level, begins=begins[number]), row)
 
 
 def _guide(level: int, *, begins: bool) -> str:
     columns = ["│ "] * level
-    if begins:
+    if begins and level > 0:
         columns[-1] = "├─"
     if len(columns) > LEVELS_DRAWN_MAX:
         columns = [f"⋯{len(columns) - LEVELS_DRAWN_MAX} ", *columns[-LEVELS_DRAWN_MAX:]]

@@ -208,12 +208,13 @@ class IndexLookup:
 
     def places(self, node: str | None) -> Steps[array[int]]:
         yield from ()
-        return array("q", sorted(map(self._graph.skeletons.at, self._graph.path_rows(node))))
+        return array("q", self._graph.skeletons.places(sorted(self._graph.path_rows(node))))
 
     def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
         yield from ()
         graph = self._graph
-        there = {row.id for row in graph if holds(places, row.at)}
+        known = zip(graph.ids, graph.skeletons.places(graph.rows), strict=True)
+        there = {name for name, at in known if holds(places, at)}
         rows = [*filter(_belongs, graph.annotations.notes()), *self._index.edits]
         return sorted(row.at for row in rows if row.target is None or row.target in there)
 

@@ -12,7 +12,7 @@ from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.errors import NotFoundError
 from treering.format.erasure import Erased
 from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
-from treering.journal.read import read_lines, survey
+from treering.journal.read import Survey, read_lines, survey
 from treering.journal.resume import resume
 from treering.kinds import Kind
 from treering.session.content import ContextItem
@@ -399,18 +399,19 @@ def stored(reader: Readable) -> Steps[SessionSize]:
 
 def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
     """Protocols that read all record lines from `first` on, one segment each; run them one after the other."""
-    known: list[object] = [None]
-    at, done = [first], [False]
+    known: Survey | None = None
+    done = False
     view = reader.replica.known_view
     life = view.life if view is not None else ""  # of a name that was deleted and created again, not the other one's
 
     def step() -> Steps[list[bytes]]:
-        known[0], lines = yield from read_lines(reader.keys, at[0], known[0], life=life)  # type: ignore[arg-type]
-        at[0] += len(lines)
-        done[0] = not lines
+        nonlocal known, first, done
+        known, lines = yield from read_lines(reader.keys, first, known, life=life)
+        first += len(lines)
+        done = not lines
         return lines
 
-    while not done[0]:
+    while not done:
         yield step()
 
 
