@@ -14,7 +14,7 @@ from treering.api.async_store import AsyncStore
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.errors import NotFoundError, UsageError
-from treering.session.lookup import IndexLookup
+from treering.session.index_lookup import IndexLookup
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
 from treering.storage.run import run

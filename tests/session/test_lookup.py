@@ -22,8 +22,9 @@ from treering.errors import NotFoundError, TreeringError
 from treering.journal.rows import Memory, OddError, Rows
 from treering.kinds import Kind
 from treering.session.index import Index
-from treering.session.lookup import IndexLookup, RowLookup
+from treering.session.index_lookup import IndexLookup
 from treering.session.replica import Replica
+from treering.session.row_lookup import RowLookup
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import Driver, Steps
 from treering.storage.run import run

@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING
 from treering._late import late, modules
 
 if TYPE_CHECKING:
-    from treering.session import burial as burial, index as index, lookup as lookup, record as record
+    from treering.session import (
+        burial as burial,
+        index as index,
+        index_lookup as index_lookup,
+        record as record,
+        row_lookup as row_lookup,
+    )
 
-__getattr__ = late(__name__, modules(__name__, "burial", "index", "lookup", "record"))
+__getattr__ = late(__name__, modules(__name__, "burial", "index", "index_lookup", "record", "row_lookup"))

@@ -321,10 +321,10 @@ class Replica:
             rows = self._looked(self.known_view)
             try:
                 if not (yield from rows.odd()):
-                    return (yield from question(session.lookup.RowLookup(rows, self.state.heads)))
+                    return (yield from question(session.row_lookup.RowLookup(rows, self.state.heads)))
             except journal.rows.OddError:
                 pass
-        return (yield from question(session.lookup.IndexLookup((yield from self.index()))))
+        return (yield from question(session.index_lookup.IndexLookup((yield from self.index()))))
 
     def odd(self) -> Steps[bool]:
         """Whether an id occurs twice in the session, or might, or a node was recorded before its parent."""

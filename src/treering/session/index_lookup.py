@@ -1,0 +1,140 @@
+"""Answers to questions about a session from its whole index, see `treering.session.lookup`."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+
+from treering.checkpoint.checkpoint import CheckpointInfo, chain_of
+from treering.format.record import Skeleton
+from treering.session.index import Index
+from treering.session.lookup import Shown, belongs, holds, require_limit, with_label
+from treering.storage.requests import Steps
+from treering.transcript.graph import Page
+
+
+class IndexLookup:
+    """Answers from the index of the whole session."""
+
+    ordinary = False
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+        self._graph = index.graph
+
+    def node(self, node: str) -> Steps[Skeleton]:
+        yield from ()
+        return self._graph.node(node)
+
+    def nodes(self, nodes: Iterable[str]) -> Steps[dict[str, Skeleton]]:
+        yield from ()
+        return {node: self._graph.node(node) for node in nodes if node in self._graph}
+
+    def all_nodes(self, nodes: Sequence[str]) -> Steps[list[Skeleton]]:
+        yield from ()
+        return [self._graph.node(node) for node in nodes]
+
+    def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
+        yield from ()
+        wanted = require_limit(limit, self._index.end)
+        return self._graph.skeletons.take(self._graph.path_rows(node)[-wanted:])
+
+    def places(self, node: str | None) -> Steps[array[int]]:
+        yield from ()
+        return array("q", self._graph.skeletons.places(sorted(self._graph.path_rows(node))))
+
+    def belonging(self, places: Sequence[int]) -> Steps[list[int]]:
+        yield from ()
+        graph = self._graph
+        known = zip(graph.ids, graph.skeletons.places(graph.rows), strict=True)
+        there = {name for name, at in known if holds(places, at)}
+        rows = [*filter(belongs, graph.annotations.notes()), *self._index.edits]
+        return sorted(row.at for row in rows if row.target is None or row.target in there)
+
+    def children(self, node: str | None) -> Steps[list[str]]:
+        yield from ()
+        return self._graph.children(node)
+
+    def siblings(self, node: str) -> Steps[tuple[list[str], int]]:
+        yield from ()
+        return self._graph.siblings(node)
+
+    def newest_leaf(self, node: str) -> Steps[str]:
+        yield from ()
+        return self._graph.newest_leaf(node)
+
+    def page(
+        self, node: str | None, *, before: str | None, limit: int, retracted: bool
+    ) -> Steps[tuple[Page, list[Shown]]]:
+        page = self._graph.page(node, before=before, limit=limit, retracted=retracted)
+        return page, (yield from self.shown([row.node for row in page.rows]))
+
+    def shown(self, rows: Sequence[Skeleton], *, before: int | None = None) -> Steps[list[Shown]]:
+        yield from ()
+        marks = self._graph.marks
+        hidden = marks.retracted if before is None else self._index.retracted_before(before)
+        return [Shown(marks.labels.get(row.id), row.id in hidden, marks.amended.get(row.id)) for row in rows]
+
+    def edits(self, nodes: Sequence[str], *, before: int | None = None) -> Steps[dict[str, Shown]]:
+        rows = [self._graph.node(node) for node in nodes if node in self._graph]
+        return {row.id: mark for row, mark in zip(rows, (yield from self.shown(rows, before=before)), strict=True)}
+
+    def last_compaction(self, node: str | None) -> Steps[str | None]:
+        yield from ()
+        return self._graph.last_on_path(node, lambda name: name[1] == "compaction")
+
+    def checkpoint(self, checkpoint: str) -> Steps[CheckpointInfo]:
+        yield from ()
+        return self._index.checkpoint(checkpoint)
+
+    def all_checkpoints(self, checkpoints: Iterable[str]) -> Steps[list[CheckpointInfo]]:
+        yield from ()
+        return [self._index.any_checkpoint(name) for name in checkpoints]
+
+    def chain(self, checkpoint: str) -> Steps[list[CheckpointInfo]]:
+        self._index.checkpoint(checkpoint)
+        names = chain_of(checkpoint, self._index.all_checkpoints)
+        return (yield from self.all_checkpoints(names))
+
+    def labelled(self, checkpoint: str) -> Steps[CheckpointInfo]:
+        yield from ()
+        label = self._graph.marks.labels.get(checkpoint)
+        return with_label(self._index.checkpoint(checkpoint), label)
+
+    def is_checkpoint(self, checkpoint: str) -> Steps[bool]:
+        yield from ()
+        return checkpoint in self._index.all_checkpoints
+
+    def is_pruned(self, checkpoint: str) -> Steps[bool]:
+        yield from ()
+        return checkpoint in self._index.pruned
+
+    def checkpoints(self, *, before: str | None = None, limit: int | None = None) -> Steps[list[CheckpointInfo]]:
+        yield from ()
+        end = self._index.end if before is None else self._index.any_checkpoint(before).at
+        found = [entry for entry in self._index.checkpoints.values() if entry.at < end]
+        labels = self._graph.marks.labels
+        return [
+            with_label(entry, labels.get(entry.id)) for entry in found[len(found) - require_limit(limit, len(found)) :]
+        ]
+
+    def labels(self) -> Steps[dict[str, str]]:
+        yield from ()
+        return dict(self._graph.marks.labels)
+
+    def notes(self, kind: str | None) -> Steps[list[Skeleton]]:
+        yield from ()
+        return self._graph.annotations.notes(kind)
+
+    def nearest_checkpoint(
+        self, node: str | None, *, head: str | None = None, before: int | None = None
+    ) -> Steps[tuple[CheckpointInfo | None, list[Skeleton]]]:
+        yield from ()
+        path = self._graph.path(node)
+        found, depth = self._index.nearest_checkpoint(path, head=head, before=before)
+        return None if found is None else self._index.checkpoint(found), path[depth:]
+
+    def since_checkpoint(self, checkpoint: str | None, node: str | None) -> Steps[list[Skeleton]]:
+        yield from ()
+        path = self._graph.path(node)
+        return path[self._index.depth_of(checkpoint, path) :]
