@@ -105,6 +105,19 @@ def test_continue(recorded: Recorded, tmp_path: Path) -> None:
     assert "no session about '/'" in recorded.program("continue", "--cwd", "/", code=3).err
 
 
+def test_continue_a_session_by_name(recorded: Recorded) -> None:
+    """Whoever names the session, or a part of its name, gets that one, whatever folder it is about."""
+    with recorded.store.session("coffee-break") as session:
+        session.append("black")
+    document = recorded.program.json("continue", "coffee", "--message", "or white?")
+    assert document["session"]["id"] == "coffee-break"
+    assert [item["message"]["content"] for item in document["context"]] == ["black", "or white?"]
+    assert "session\tcoffee-break\n" in recorded.program("resume", "coffee-break").out
+    assert recorded.program.json("continue", "tea", "--dry-run")["session"] == "tea"
+    assert "no session 'milk'" in recorded.program("continue", "milk", code=3).err
+    assert "SESSION names one" in recorded.program("continue", "tea", "--project", "shop", code=2).err
+
+
 def test_continue_with_a_message(recorded: Recorded, tmp_path: Path) -> None:
     """A message given is recorded before the session is shown."""
     document = recorded.program.json("continue", "--cwd", tmp_path, "--message", "and now?")

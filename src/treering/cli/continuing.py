@@ -1,4 +1,4 @@
-"""`continue`: the last session about a folder, of this store or of another program."""
+"""`continue`: a session, or the last one about a folder, of this store or of another program."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import click
 from treering.api.store import Store
 from treering.api.view import View
 from treering.cli import documents, exits
+from treering.cli.completion import session_argument
 from treering.cli.conversation import open_call, print_items
-from treering.cli.names import namespace_cell, part_of
+from treering.cli.names import find_session, namespace_cell, part_of
 from treering.cli.output import Cell, Output, id_cell
 from treering.cli.settings import Settings, environment, json_option, store_options
 from treering.cli.text import ago, counted, iso_time
@@ -32,7 +33,8 @@ CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 
 @click.command("continue")
 @json_option
-@click.option("--cwd", metavar="FOLDER", default=".", help="The folder the session is about.  [default: this one]")
+@session_argument(required=False)
+@click.option("--cwd", metavar="FOLDER", help="The folder the session is about.  [default: this one]")
 @click.option("--project", metavar="NAME", help="Only sessions of this project, about any folder.")
 @click.option("-m", "--message", metavar="TEXT", help="Record this message from the user first.")
 @click.option("--here", is_flag=True, help="Only sessions of this store, not those of other programs.")
@@ -40,9 +42,17 @@ CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 @store_options()
 @click.pass_obj
 def continue_(
-    settings: Settings, *, as_json: bool, cwd: str, project: str | None, message: str | None, here: bool, dry_run: bool
+    settings: Settings,
+    *,
+    as_json: bool,
+    session: str | None,
+    cwd: str | None,
+    project: str | None,
+    message: str | None,
+    here: bool,
+    dry_run: bool,
 ) -> None:
-    """Show the last session about this folder.
+    """Show SESSION, or the last session about this folder.
 
     Its name, where it stands, and the end of what the model would see.
 
@@ -51,12 +61,14 @@ def continue_(
     With --message the message is recorded first; whoever resumes the session finds it at the end of the context.
     """
     store, out = settings.open(), Output()
-    found = store.recent(project=project, cwd=cwd if project is None else None, below=True)
     others = _Others(store)
-    other = None if here or project is not None else others.last_about(cwd, found)
-    if found is None and other is None:
-        where = f"of project {project!r}" if project is not None else f"about {os.path.abspath(cwd)!r}"
-        raise NotFoundError(f"no session {where}", kind=Kind.SESSION, remedy="`treering ls` lists all sessions")
+    if session is None:
+        found, other = _last_about(store, others, cwd or os.curdir, project, here=here)
+    elif cwd is not None or project is not None or here:
+        raise click.UsageError("SESSION names one; --cwd, --project and --here choose the last of many")
+    else:
+        place, exact = find_session(store, session)
+        found, other = place.view(exact).info, None
     if dry_run:
         _announce(out, found, other, as_json=as_json)
         return
@@ -64,13 +76,25 @@ def continue_(
     if name is None and found is not None:
         store, name = part_of(store, found.namespace), found.id
     if message is not None:
-        with store.session(name, create=False) as session:
-            session.append(message)
+        with store.session(name, create=False) as writer:
+            writer.append(message)
     view = store.view(name or "")
     if as_json:
         out.document(documents.of_standing(view) | {"context": documents.of_items(view.context)})
         return
     _print_standing(out, view, settings)
+
+
+def _last_about(
+    store: Store, others: _Others, cwd: str, project: str | None, *, here: bool
+) -> tuple[SessionInfo | None, Recent | None]:
+    """Return the session last active about a folder, and the file of another program that was written after that."""
+    found = store.recent(project=project, cwd=cwd if project is None else None, below=True)
+    other = None if here or project is not None else others.last_about(cwd, found)
+    if found is None and other is None:
+        where = f"of project {project!r}" if project is not None else f"about {os.path.abspath(cwd)!r}"
+        raise NotFoundError(f"no session {where}", kind=Kind.SESSION, remedy="`treering ls` lists all sessions")
+    return found, other
 
 
 class _Others:
