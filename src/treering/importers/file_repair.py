@@ -6,6 +6,7 @@ import os
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
+from functools import reduce
 from hashlib import blake2b
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -19,6 +20,7 @@ from treering.importers.parsed_file import Diagnosis, Outline, ParsedFile, each_
 from treering.kinds import Kind
 from treering.programs.common.entry import Encode, Entry
 from treering.programs.common.lines import decode
+from treering.programs.common.reader import HEADER
 from treering.programs.common.spool import settled
 from treering.programs.common.tree_rules import TreeRules, whole_document
 
@@ -324,8 +326,11 @@ def _pieces(made: Plan) -> Iterator[bytes]:
 def _lines(made: Plan) -> Iterator[bytes]:
     parsed = made.parsed
     header = parsed.header_raw
-    if "header_id" in {finding.kind for finding in parsed.findings}:
-        header = parsed.format.encode(_merged(parsed.header, {"id": parsed.session}))
+    mended: dict[str, Fields] = {"header_id": {"id": parsed.session}, "header_name": {"type": HEADER}}
+    changes = [mended[kind] for kind in mended if kind in {finding.kind for finding in parsed.findings}]
+    if changes:
+        right: Fields = reduce(_merged, changes, parsed.header)
+        header = parsed.format.encode(right)
     elif not _is_text(header):
         header = parsed.format.encode(parsed.header)
     # A title slot keeps its padding: its program rewrites it in place.

@@ -385,6 +385,7 @@ _REMEDIES: Final = {
     "glued": "each record gets a line of its own",
     "gzip": "what can be read is kept",
     "header_id": "the id in the file's name is written into it",
+    "header_name": "it gets the right one",
     "missing_id": "it gets an id",
     "nesting": "left out",
     "no_message": "left out",

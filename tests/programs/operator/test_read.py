@@ -13,7 +13,7 @@ import treering
 from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, read
+from treering.importers import FileImporter, SessionFile, diagnose, read, repair
 from treering.programs.common.reader import LinesSource
 from treering.programs.formats import detect_format, find_format
 from treering.programs.operator import read as operator
@@ -223,12 +223,41 @@ def test_a_file_is_told_by_its_content(header: Any, name: str, tmp_path: Path) -
     assert name == detect_format(path).NAME
 
 
-def test_the_prose_name_of_the_header_is_refused(tmp_path: Path) -> None:
-    """Operator's documentation names a header that Operator refuses; nobody writes it."""
+@pytest.fixture
+def documented(tmp_path: Path) -> Path:
+    """A file with the header that Operator's documentation describes, and its code refuses."""
     path = tmp_path / "x.jsonl"
-    path.write_text(json.dumps(HEADER | {"type": "session_header"}))
-    with pytest.raises(UsageError):
-        read(path)
+    records = (HEADER | {"type": "session_header"}, said("u1", None), said("u2", "u1"))
+    path.write_bytes(b"".join(operator.encode(each) + b"\n" for each in records))
+    return path
+
+
+def test_a_header_as_operator_documents_it_is_read(documented: Path) -> None:
+    """It is detected and read like any other, and its type is reported."""
+    file = read(documented)
+    assert (file.format, file.header.session_id, file.header.cwd, len(shown(file))) == ("operator", "s-1", "/repo", 2)
+    assert [problem.kind for problem in file.problems] == ["header_name"]
+
+
+def test_a_documented_header_is_written_back_and_what_operator_refuses_is_said(documented: Path) -> None:
+    """The unchanged session gives the same bytes; once something is recorded, the header is one that Operator reads."""
+    with treering.open(f"memory://operator-{new_nonce()}") as store:
+        FileImporter(store).load(documented)
+        target = documented.with_name("out.jsonl")
+        told = export(store.view("s-1"), target, format="operator")
+        assert target.read_bytes() == documented.read_bytes()
+        assert [(left.kind, left.seen) for left in told.left_out] == [("session", True)]
+        with store.session("s-1") as session:
+            session.append("on")
+        assert export(store.view("s-1"), target, format="operator", overwrite=True).left_out == []
+        assert json.loads(target.read_bytes().split(b"\n")[0]) == HEADER
+
+
+def test_a_documented_header_is_repaired(documented: Path) -> None:
+    """The doctor finds it, and a repaired copy has the header that Operator's code writes."""
+    assert [finding.kind for finding in diagnose(documented).findings] == ["header_name"]
+    repair(documented, documented.with_name("copy.jsonl"))
+    assert read(documented.with_name("copy.jsonl")).problems == []
 
 
 def test_an_empty_summary_of_a_branch_is_sent_also_if_it_was_made_here() -> None:

@@ -26,7 +26,7 @@ from treering.programs.common.hidden import EDITS, hidden
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
-from treering.programs.common.reader import text_of
+from treering.programs.common.reader import HEADER, text_of
 from treering.programs.common.rules import Rules
 from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut, LineExporter
@@ -40,7 +40,7 @@ _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
     "damage": "bytes in which there is no record",
     "link": "links to other sessions of the store",
-    "session": "the header has no id, and the program opens no such file",
+    "session": "the header has no id, or another type, and the program opens no such file",
     "retract": "the format cannot hide a message there",
     "amend": "only what an amended record says now is written",
 }
@@ -192,16 +192,17 @@ class _Composer:
             return
         self._old = payload.get("version", 1)
         record = _object(raw)
-        named = bool(text_of(record.get("id")))
+        named, typed = bool(text_of(record.get("id"))), record.get("type") == HEADER
         if self._forked:
             self._header = self._encode(self._target.header(self._view.info, record)) + b"\n"
-        elif self._renews or (self._changed and not named):
-            record |= {"version": self._target.VERSION} if self._renews else {}
+        elif self._renews or (self._changed and not (named and typed)):
+            record |= {"type": HEADER} | ({"version": self._target.VERSION} if self._renews else {})
             record = record if named else _with_id(record, text_of(payload.get("session_id")))
             self._header = self._encode(record) + b"\n"
         else:
             self._header = framed(note, raw) if note is not None else b""
-            self._left.update({("session", True): 1} if self._format.RULES.needs_id and not named else {})
+            refused = not typed or (self._format.RULES.needs_id and not named)
+            self._left.update({("session", True): 1} if refused else {})
 
     @property
     def _renews(self) -> bool:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -44,6 +45,8 @@ from treering.programs.common.source import (
 )
 from treering.transcript.node import Draft
 
+HEADER: Final = "session"
+"""The type of a header, whichever program wrote the file."""
 Record = tuple[Entry | None, list[Draft]]
 ReadEntry = Callable[[Fields, Place, "Reader"], Fields]
 """Removes fields from the rest of an entry, and returns fields of the draft."""
@@ -180,7 +183,7 @@ def begins(head: bytes, dialect: Dialect) -> bool:
 def _describe(first: Value | None) -> str:
     if first is None:
         return "it is empty or holds no JSON object"
-    return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not 'session'"
+    return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not {HEADER!r}"
 
 
 class Reader:
@@ -274,6 +277,8 @@ class Reader:
 
     def _check_header(self, record: Fields, value: Value) -> None:
         version, newest = record.get("version"), self.dialect.version
+        if record["type"] != HEADER:
+            self._report(value, "header_name", f"header has another type. type={record['type']!r}")
         if not text_of(record.get(self.dialect.id)):
             self._report(value, "header_id", f"no id, took that in the file's name. id={self._header.session_id!r}")
         if self._header.version > newest or self._header.version != record.get("version", self._header.version):

@@ -23,6 +23,7 @@ from treering.programs.common.entry import Entry
 from treering.programs.common.flat import FlatSource, is_flat
 from treering.programs.common.read_file import ReadFile
 from treering.programs.common.reader import (
+    HEADER,
     Dialect,
     LinesSource,
     Reader,
@@ -45,6 +46,8 @@ POLICIES: Final = ("operator",)
 VERSION: Final = 3
 """The only version of the tree; other numbers are read as this version, as in Operator."""
 
+_HEADERS: Final = frozenset({HEADER, "session_header"})
+"""Types of headers: the second one is in its documentation only, for those who write such files by it."""
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
 
@@ -205,8 +208,8 @@ def version_of(value: Any) -> int:
 
 
 def is_header(value: object) -> bool:
-    """Tell a session header."""
-    return isinstance(value, dict) and value.get("type") == "session"
+    """Tell a session header: as Operator writes it, or as its documentation has it."""
+    return isinstance(value, dict) and text_of(value.get("type")) in _HEADERS
 
 
 def is_entry(value: Fields) -> bool:
