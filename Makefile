@@ -14,15 +14,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 # The peers that Treering is measured beside pin libraries of their own, so they get an environment of their own.
 BENCH := .venv-bench
+# The site's tools know nothing of the package, and the package nothing of them.
+SITE := .venv-docs
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Empty files that say what was installed; they are older than pyproject.toml when that has changed since.
 RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 PEERS := $(BENCH)/.installed
+SITE_TOOLS := $(SITE)/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test whole check mutants simulate faults matrix interrupts tears kill fuzz upstream bench bench-quick clean
+.PHONY: help demo test whole check mutants simulate faults matrix interrupts tears kill fuzz upstream bench bench-quick docs clean
 
 help:
 	@echo "make demo      write, kill, resume, branch and verify a session in a temporary store"
@@ -39,6 +42,7 @@ help:
 	@echo "make fuzz      read changed bytes with every decoder for a minute and a half"
 	@echo "make upstream  ask pi, oh-my-pi and Claude Code themselves about sessions; npm installs them into .upstream"
 	@echo "make bench     measure beside others, a quarter of an hour; bench-quick is less of the same in some minutes"
+	@echo "make docs      build the documentation as a site in build/site; a link that leads nowhere ends it"
 	@echo "make clean     remove .venv and caches"
 
 demo: $(RUNTIME)
@@ -91,12 +95,16 @@ bench: $(PEERS)
 bench-quick: $(PEERS)
 	$(BENCH)/bin/python -m benchmarks --quick
 
+# Strict: links and headings that are not there, and docstrings that cannot be read, end it. Not quiet: that hides them.
+docs: $(SITE_TOOLS)
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) $(BENCH) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(BENCH) $(SITE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Debian and Ubuntu leave ensurepip out of python3, and `python3 -m venv` then leaves half an environment behind.
-$(BIN)/python $(BENCH)/bin/python:
+$(BIN)/python $(BENCH)/bin/python $(SITE)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "treering needs Python 3.11 or newer; name one: make PYTHON=python3.12" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
@@ -116,4 +124,8 @@ $(DEV): pyproject.toml | $(BIN)/python
 $(PEERS): pyproject.toml benchmarks/requirements.txt | $(BENCH)/bin/python
 	$(BENCH)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
 		--editable '.[s3]' --requirement benchmarks/requirements.txt
+	@touch $@
+
+$(SITE_TOOLS): docs/site/requirements.txt | $(SITE)/bin/python
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --requirement docs/site/requirements.txt
 	@touch $@

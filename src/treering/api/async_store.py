@@ -226,8 +226,8 @@ class AsyncStore(AwaitingStore):
             target: The place of the backup: another store, or an empty place. Only backups may write there.
             sessions: Names of single sessions; by default all, with those of namespaces below, and all parcels.
             delete: Remove content from the backup that this store no longer has: deleted sessions, and records that a
-            session lost when an older copy was restored over it. By default the first are kept, and the second
-            are an error in the row of the session.
+                session lost when an older copy was restored over it. By default the first are kept, and the second
+                are an error in the row of the session.
             on_result: Called with each row as soon as it is done.
             progress: Called with the number of bytes written so far.
 
@@ -339,8 +339,8 @@ def aopen(
         single_writer: You promise that one process at a time writes here. Needed for stores without compare-and-swap.
         storage_options: Passed on to the client of a remote store.
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
-        It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
-        and repairs keep stored texts as they are.
+            It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
+            and repairs keep stored texts as they are.
 
     Raises:
         UsageError: The target is none of these.

@@ -212,7 +212,7 @@ def erase(
     Args:
         writer: The session.
         ids: Nodes and notes. A call without any argument finishes interrupted erasures: it searches again for
-        everything ever erased here.
+            everything ever erased here.
         state: Keys of the agent's state.
         manager: Erase the state of the conversation manager.
         reason: Shown in place of the payload; at most 200 bytes.

@@ -260,8 +260,8 @@ class StoreBody:
             target: The place of the backup: another store, or an empty place. Only backups may write there.
             sessions: Names of single sessions; by default all, with those of namespaces below, and all parcels.
             delete: Remove content from the backup that this store no longer has: deleted sessions, and records that a
-            session lost when an older copy was restored over it. By default the first are kept, and the second
-            are an error in the row of the session.
+                session lost when an older copy was restored over it. By default the first are kept, and the second
+                are an error in the row of the session.
             on_result: Called with each row as soon as it is done.
             progress: Called with the number of bytes written so far.
 

@@ -120,7 +120,7 @@ def free_name(keys: SessionKeys, *, nonce: str, beside: Put | None = None) -> St
         keys: The session.
         nonce: Names the tombstones.
         beside: Another object to write in the batch of the tombstones. It is durable if this returns tombstones by
-        `nonce`; see `Registers.are_stones_by`.
+            `nonce`; see `Registers.are_stones_by`.
 
     Raises:
         ConflictError: The session exists.
@@ -195,7 +195,7 @@ def delete(keys: SessionKeys, *, nonce: str, agreed: Callable[[Registers], bool]
         keys: The session.
         nonce: Names this write.
         agreed: Called with the registers of a living session, before the tombstone replaces exactly that tail. By
-        default every session is deleted.
+            default every session is deleted.
 
     Returns:
         Whether it is deleted; false if `agreed` returned false.

@@ -166,7 +166,7 @@ class Appender:
 
         Args:
             plan: Reads the session as it is now, pins the records its context needs, and returns what to record. A
-            later call must not use what an earlier one found.
+                later call must not use what an earlier one found.
 
         Returns:
             The last plan; its records are durable.

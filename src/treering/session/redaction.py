@@ -76,7 +76,7 @@ def redact_patterns(
     Args:
         patterns: Searched one after the other, anywhere in a text.
         keys: Also search for keys of well-known shapes: `sk-...`, ids of AWS access keys, tokens of GitHub and Slack,
-        API keys of Google, private keys in PEM. Texts that only look random are not found.
+            API keys of Google, private keys in PEM. Texts that only look random are not found.
         replacement: Replaces each match, as it is. None of the patterns may match it.
 
     Raises:

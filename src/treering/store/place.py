@@ -312,8 +312,8 @@ def open_place(
         single_writer: You promise that one process at a time writes here. Needed for stores without compare-and-swap.
         storage_options: Passed on to the client of a remote store.
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
-        It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
-        and repairs keep stored texts as they are.
+            It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
+            and repairs keep stored texts as they are.
 
     Raises:
         UsageError: The target is none of these.

@@ -25,7 +25,7 @@ def purge_all(prefix: str, *, appends: bool, before_ms: int | None = None) -> St
         prefix: The namespace, empty or ending in `/`.
         appends: As in `SessionKeys`.
         before_ms: Only those deleted before that time by the store's clock, in milliseconds since 1970. Objects without
-        a tombstone, leftovers of a session purged before, are always removed.
+            a tombstone, leftovers of a session purged before, are always removed.
     """
     cards = yield from cards_by_name(prefix)
     names = {encoded for encoded, card in cards.items() if before_ms is None or card.modified_ms <= before_ms}

@@ -30,14 +30,14 @@ def append(
         head: Append to this head instead of the current one.
         expect: The node that you expect the head to point to; None for the place before the first node.
         new_ids: You know that no node of the session has an id that you chose, and that nobody else chooses it, for
-        example because it is random. Else the first call that chooses one reads the ids of the session.
+            example because it is random. Else the first call that chooses one reads the ids of the session.
 
     Raises:
         HeadMovedError: The head does not point to `expect`.
         ConflictError: Another writer writes this exclusive session.
         NotFoundError: A draft names a parent that does not exist.
         UsageError: A value cannot be stored exactly, or there is nothing to record; or an id that you chose, here or
-        for what is buffered, is that of another node (`duplicate_id`): see `discard`.
+            for what is buffered, is that of another node (`duplicate_id`): see `discard`.
         UnavailableError: The store did not answer; the messages may be recorded. The next call finds out.
     """
     if not messages:
@@ -74,21 +74,21 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         drop: Keys to remove.
         manager: State of a conversation manager, replaced as a whole; None clears it.
         context: What the model sees in front of these messages, if that changes: nodes by id, or items whose message
-        replaces the node's own. It may also name one of these messages that chose an id, which is then seen there.
+            replaces the node's own. It may also name one of these messages that chose an id, which is then seen there.
         label: A name to find the checkpoint by.
         step: The agent's own count.
         metadata: Small JSON values for lists of checkpoints.
         expect: As for `append`.
         expect_checkpoint: The checkpoint whose state you used, and which you expect to be the newest of the head; None
-        for no checkpoint at all.
+            for no checkpoint at all.
         merge: In a shared session, set and drop these keys in the newest state of the head, whatever it is by now: for
-        keys that are independent of all other keys. Otherwise, if another writer committed since you looked, a
-        commit that changes the state goes on a head of its own, with the state that you saw.
+            keys that are independent of all other keys. Otherwise, if another writer committed since you looked, a
+            commit that changes the state goes on a head of its own, with the state that you saw.
         new_ids: As for `append`.
 
     Raises:
         HeadMovedError: The head does not point to `expect`, or its newest checkpoint is not `expect_checkpoint`, or you
-        gave `expect` and its newest checkpoint is not the one that you saw. Further errors are those of `append`.
+            gave `expect` and its newest checkpoint is not the one that you saw. Further errors are those of `append`.
     """
     explicit = label is not None or step is not None
     if explicit:

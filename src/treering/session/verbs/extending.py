@@ -82,7 +82,7 @@ def hung(writer: Writer, drafts: Sequence[Draft], back: Sequence[Draft], lost: s
         writer: The session.
         drafts: The new records of the file; all before them are recorded.
         back: Notes of the kind `exported` about our notes in the file. Those with new content follow the returned
-        drafts.
+            drafts.
         lost: The parent for notes whose place in the file is unknown.
     """
     named = (name for each in drafts for name in (each.parent, each.target, (each.brief or {}).get("kept")))
