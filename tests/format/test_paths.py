@@ -13,6 +13,7 @@ from treering.format.paths import (
     decode_id,
     encode_id,
     namespace_prefix,
+    owner_of,
     parse_segment,
     session_of_latest,
 )
@@ -102,6 +103,17 @@ def test_empty_id_refused() -> None:
     with pytest.raises(UsageError):
         encode_id("")
     assert decode_id("") is None
+
+
+@pytest.mark.parametrize("prefix", ["", "ns/team/", "ns/sessions/", "ns/latest/", "ns/ns/ns/sessions/"])
+@pytest.mark.parametrize("session", ["s", "latest", "sessions", "segments", "ns", "tail"])
+def test_a_key_names_its_owner_whatever_the_session_is_called(prefix: str, session: str) -> None:
+    """Names of folders are names of sessions and namespaces, too; other objects of a session name no owner."""
+    for appends in (False, True):
+        keys = SessionKeys(prefix, session, appends=appends)
+        assert (owner_of(keys.latest), owner_of(keys.tail), owner_of(keys.hold)) == (session, session, "")
+        assert owner_of(keys.segment("1f", SegmentName(0, 12, 3, "00ab"))) == f"{session}/1f"
+        assert owner_of(keys.blob("1f", "00ff")) == ""
 
 
 def test_session_keys() -> None:

@@ -25,13 +25,14 @@ import msgspec
 from msgspec import Raw
 
 from treering.digests import sha256
-from treering.format.copies import with_values, without_messages
 from treering.format.line import encode_object
 from treering.format.paths import SegmentName
 from treering.format.pieces import UNKNOWN, Unknown, entries_in, join_entries, unknown_in, with_fields
 from treering.format.record import Record, Skeleton, decode_record, encode_record
-from treering.format.stub import stub_of
 from treering.format.values import decode, encode
+
+NOTE: Final = "[erased]"
+"""Shown in place of erased text."""
 
 _MARK: Final = b'{"$erased":'
 _NO_BRIEF: Final = b"{}"
@@ -157,6 +158,8 @@ class Burials:
             return line
         record, acts = decode_record(line), self._acts.get(at, {})
         if record.type == "checkpoint":
+            from treering.format.copies import with_values, without_messages  # sessions without erasures do without
+
             line = without_messages(line, record, acts.keys())
             for act in self._state_acts.get(at, ()):
                 line = with_values(line, decode_record(line), act.state, act.tombstone)
@@ -219,6 +222,8 @@ def digest_of(body: bytes) -> str:
 
 
 def _tombstone(line: bytes, record: Record, act: Erasure) -> bytes:
+    from treering.format.stub import stub_of  # sessions without erasures do without
+
     body = bytes(record.body)
     if is_erased(body):
         return line

@@ -52,18 +52,15 @@ _PARCEL_SUFFIX: Final = "=.zst"  # no encoded name ends like that, so the parcel
 
 _plain = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_.")
 # Windows takes these for devices, whatever follows their first dot.
-_reserved = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\.|$)")
+_ports = {f"{port}{digit}" for port in ("com", "lpt") for digit in range(10)}
+_reserved = frozenset({"con", "prn", "aux", "nul", *_ports})
+# Patterns are text: what a resume does without is not compiled when it starts.
 _escape = r"=([0-9a-f]{2})"
 _digest = r"[0-9a-f]{64}"
 _hashed = f"{_HASHED}[0-9a-f]{{64}}"
 _segment = r"([0-9]{12,})-([0-9]{12,})-([0-9]{6,})-([0-9a-z]+)\.jsonl\.zst"
 _marked = r"[0-9a-f]+" + 3 * r"x([0-9a-f]{8}|)"
 _marker = r"([0-9]{5})/([^/]+)=\.([0-9a-f]{4}|)\.([0-9a-f]{4}|)\.([0-9a-z]+)"
-_owned = (  # names hold no slash, so the end of a key is enough, whatever its namespace
-    re.compile(r"(?:^|/)latest/([^/]+)\.jsonl\.zst$"),
-    re.compile(r"(?:^|/)sessions/([^/]+)/tail\.jsonl(?:\.zst)?$"),
-    re.compile(r"(?:^|/)sessions/([^/]+/[^/]+)/segments/[^/]+$"),
-)
 
 
 @lru_cache(maxsize=1024)  # every request of a session asks for the same few names
@@ -80,7 +77,7 @@ def encode_id(identifier: str) -> str:
         raise UsageError("id is empty; give a session or namespace at least one character")
     data = identifier.encode("utf-8", "surrogatepass")
     name = "".join(chr(byte) if byte in _plain else f"={byte:02x}" for byte in data)
-    if name[0] == "." or _reserved.match(name):  # hidden files and devices
+    if name[0] == "." or name.partition(".")[0] in _reserved:  # hidden files and devices
         name = f"={data[0]:02x}{name[1:]}"
     if name[-1] == ".":  # Windows drops it
         name = f"{name[:-1]}=2e"
@@ -149,7 +146,17 @@ def owner_of(key: str) -> str:
 
     The owner of a register is the encoded name of its session; of a segment, `<session>/<life>`, both encoded.
     """
-    return next((match[1] for pattern in _owned if (match := pattern.search(key))), "")
+    parts = key.split("/")
+    while parts[0] == "ns" and len(parts) > 2:  # from the front: a session may have the name of a folder
+        parts = parts[2:]
+    match parts:
+        case ["latest", file] if file.endswith(_SUFFIX):
+            return file.removesuffix(_SUFFIX)
+        case ["sessions", session, file] if file in _TAILS:
+            return session
+        case ["sessions", session, life, "segments", _]:
+            return f"{session}/{life}"
+    return ""
 
 
 def require_owner(owner: str, *, key: str) -> None:

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from treering.errors import TreeringError
+from treering.format.erasure import NOTE
 from treering.format.foreign import split_source
 from treering.format.values import decode
-
-NOTE: Final = "[erased]"
 
 _CALL_ID: Final = ("tool_call_id", "tool_use_id", "toolCallId", "call_id")
 _ARGUMENTS: Final = ("arguments", "input")

@@ -9,7 +9,6 @@ import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
-from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Seen, extend_all, render
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
@@ -261,6 +260,8 @@ class Content:
         Raises:
             NotFoundError: There is none, or it was pruned.
         """
+        from treering.checkpoint.delta import needs, resolve  # the newest is at hand
+
         newest = self._replica.state.checkpoint
         if newest is not None and newest.id == checkpoint:
             return newest

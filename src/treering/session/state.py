@@ -20,13 +20,11 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
-from treering.checkpoint.delta import apply_body
 from treering.checkpoint.policy import Growth, Policy
 from treering.errors import CorruptError, NotFoundError
-from treering.format.erasure import Erased
+from treering.format.erasure import NOTE, Erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of_record
 from treering.format.register import Card, one_line
-from treering.format.stub import NOTE
 from treering.format.values import fields_of
 from treering.ids import IdClock
 from treering.kinds import Kind
@@ -256,6 +254,8 @@ class SessionState:
             self.lines = {node: line for node, line in self.lines.items() if node in shown}
 
     def _checkpoint(self, record: Record, skeleton: Skeleton, made: Checkpoint | None) -> None:
+        from treering.checkpoint.delta import apply_body  # after a close, `latest` has them all
+
         if skeleton.head != self.head:
             return
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None

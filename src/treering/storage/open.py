@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LOCAL = ("file", "local")
 _S3 = ("s3", "s3a")
 # `s3:/bucket` is a typing error, not a folder named `s3:`. Two letters, or it is a drive.
-_LOOKS_LIKE_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_LOOKS_LIKE_URL = r"[A-Za-z][A-Za-z0-9+.-]+:/"
 
 _memories: dict[str, Driver] = {}
 _memories_lock = threading.Lock()
@@ -102,7 +102,7 @@ def _refuse(option: object, reason: str) -> None:
 
 
 def _open_path(name: str, *, is_path: bool) -> Driver:
-    if not name or (_LOOKS_LIKE_URL.match(name) and not is_path):
+    if not name or (":/" in name and re.match(_LOOKS_LIKE_URL, name) and not is_path):
         remedy = "write scheme://..., or put ./ in front of a folder's name"
         raise UsageError(f"neither a path nor a URL. target={name!r}", kind=Kind.TARGET, remedy=remedy)
     return _open_local(name)

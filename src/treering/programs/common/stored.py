@@ -14,9 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from treering.api.view import View
 from treering.format import values
-from treering.format.erasure import Erased, is_erased
+from treering.format.erasure import NOTE, Erased, is_erased
 from treering.format.record import Record, decode_record
-from treering.format.stub import NOTE
 from treering.format.values import fields_of
 from treering.ids import time_of
 from treering.session.payload import decode_payload, decode_source
