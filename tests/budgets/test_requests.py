@@ -16,7 +16,7 @@ from tests.session.backends import kill
 
 from treering.api.session import Session
 from treering.api.store import Store
-from treering.format.paths import SessionKeys
+from treering.format.paths import DAY_MS, SessionKeys
 from treering.format.register import decode_latest, encode_latest
 from treering.ids import now_ms
 from treering.session import upkeep
@@ -134,6 +134,8 @@ def test_a_card_is_renewed_once_a_minute(bucket: Bucket, monkeypatch: pytest.Mon
     monkeypatch.setattr(upkeep, "now_ms", lambda: now_ms() + ahead_ms)
     session = bucket.store().session("s", shared=shared)
     session.append("first")
+    ahead_ms = DAY_MS - now_ms() % DAY_MS  # an hour without midnight, at which the marker of the day moves
+    session.append("after midnight")
     bucket.reset()
     for number in range(600):
         ahead_ms += 6000

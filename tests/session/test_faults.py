@@ -14,10 +14,11 @@ from tests.session.faults import Unreliable, any_request, latest_write, recorded
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.errors import ConflictError, NotFoundError, UnavailableError
+from treering.errors import AccessError, ConflictError, NotFoundError, UnavailableError
+from treering.kinds import Kind
 from treering.storage.faulty import Fault
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch
+from treering.storage.requests import Answer, Batch, Get
 from treering.storage.wrapper import DriverWrapper
 from treering.store.place import Place
 from treering.transcript.node import Draft, assistant
@@ -333,6 +334,43 @@ def test_an_exclusive_session_in_doubt_is_over_when_another_went_on() -> None:
             session.append(text)
     other.append("more")
     assert says(place.sound.view("s")) == says(other) == ["a", "b", "below b", "more"]
+
+
+class Expiring(DriverWrapper):
+    """Lets an append land, answers as to a request that was sent again, and refuses to read from then on."""
+
+    armed = expired = False
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        if self.expired and any(isinstance(request, Get) for request in batch):
+            return tuple(AccessError("token expired", kind=Kind.ACCESS) for _ in batch)
+        answers = self.inner.execute(batch)
+        if self.armed and any(map(tail_write, batch)):
+            self.armed, self.expired = False, True
+            return tuple(ConflictError("sent again") for _ in batch)
+        return answers
+
+    async def aexecute(self, batch: Batch) -> tuple[Answer, ...]:
+        return self.execute(batch)
+
+
+@pytest.mark.parametrize("appends", [False, True])
+def test_an_append_that_cannot_be_read_back_has_an_unknown_outcome(*, appends: bool) -> None:
+    """Whoever is told that access was refused would take the message for unrecorded, and send it again."""
+    driver = Expiring(MemoryDriver(appends=appends))
+    session = Store(Place(driver)).session("s")
+    session.append("a")
+    driver.armed = True
+    with pytest.raises(UnavailableError, match="token expired") as caught:
+        session.append("b")
+    assert caught.value.kind == Kind.ACCESS
+    with pytest.raises(AccessError):
+        session.flush()
+    driver.expired = False
+    session.flush()
+    assert says(session) == ["a", "b"]
+    session.append("c")
+    assert says(Store(Place(driver.inner)).view("s")) == ["a", "b", "c"]
 
 
 class Covered(NamedTuple):

@@ -135,6 +135,12 @@ RULES = (
         value("next((line for line in (*now.latest.lines, *now.tail.lines) if by.encode() in line), None)"),
     ),
     Rule(
+        "doubt-is-told",
+        "A writer that cannot read back says that the outcome is unknown.",
+        instead("raise"),
+        test="tests/session/test_faults.py",
+    ),
+    Rule(
         "fence-doubt",
         "Records of an append without an answer are sent again only when the tail has changed since.",
         without_argument("fence"),

@@ -25,7 +25,15 @@ import msgspec
 from msgspec import UNSET
 
 from treering import journal
-from treering.errors import PoisonedError, UsageError
+from treering.errors import (
+    AccessError,
+    CorruptError,
+    FormatVersionError,
+    PoisonedError,
+    TreeringError,
+    UnavailableError,
+    UsageError,
+)
 from treering.format import register as registers
 from treering.format.frames import compress
 from treering.format.paths import SessionKeys
@@ -75,8 +83,8 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     Raises:
         UsageError: The records alone would burst the register; nothing was written.
         SessionDeletedError: The session was deleted meanwhile.
-        UnavailableError: The store did not answer; the records may be in the journal now, later, or never.
-        CorruptError: The session is damaged.
+        UnavailableError: The store did not answer, or what it answered tells nothing of the outcome; the records may be
+            in the journal now, later, or never.
     """
     if view.tail_version == ABSENT:
         yield from TailRegister(view.keys).put_tombstone(nonce)
@@ -90,7 +98,10 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         outcome, tail = yield from _write(view, lines, nonce, in_place=False)  # rule: poison-rewrite
     if isinstance(outcome, Swapped):
         return Landed(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
-    return (yield from _settle(view, by, outcome.sent_bytes, nonce))
+    try:
+        return (yield from _settle(view, by, outcome.sent_bytes, nonce))
+    except (AccessError, CorruptError, FormatVersionError) as error:
+        raise _unknown(view.keys, error) from error  # rule: doubt-is-told
 
 
 def stamp(records: Sequence[Record], *, at: int, by: str) -> tuple[Record, ...]:
@@ -144,6 +155,16 @@ def _settle(view: View, by: str, sent_bytes: int, nonce: str, *, fence: bool = F
             return Overtaken(now, found)
         if (rewritten := (yield from rewrite_tail(now, nonce))) is not None:
             return Overtaken(rewritten, found)
+
+
+def _unknown(keys: SessionKeys, error: TreeringError) -> UnavailableError:
+    """The error for an append that was sent and refused, and could not be read back (rule 3)."""
+    return UnavailableError(
+        f"the outcome of an append is unknown: the write was refused, and reading back failed: {error}",
+        kind=error.kind,
+        key=keys.tail,
+        remedy="mend that first; the next call that writes finds out whether it is recorded",
+    )
 
 
 def rewrite_tail(view: View, nonce: str) -> Steps[View | None]:
