@@ -20,7 +20,6 @@ from treering.importers.parsed_file import Diagnosis, Outline, ParsedFile, each_
 from treering.kinds import Kind
 from treering.programs.common.entry import Encode, Entry
 from treering.programs.common.lines import decode
-from treering.programs.common.reader import HEADER
 from treering.programs.common.spool import settled
 from treering.programs.common.tree_rules import TreeRules, whole_document
 
@@ -326,7 +325,10 @@ def _pieces(made: Plan) -> Iterator[bytes]:
 def _lines(made: Plan) -> Iterator[bytes]:
     parsed = made.parsed
     header = parsed.header_raw
-    mended: dict[str, Fields] = {"header_id": {"id": parsed.session}, "header_name": {"type": HEADER}}
+    mended: dict[str, Fields] = {
+        "header_id": {"id": parsed.session},
+        "header_name": {"type": parsed.format.RULES.header},
+    }
     changes = [mended[kind] for kind in mended if kind in {finding.kind for finding in parsed.findings}]
     if changes:
         right: Fields = reduce(_merged, changes, parsed.header)

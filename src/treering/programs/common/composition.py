@@ -26,7 +26,7 @@ from treering.programs.common.hidden import EDITS, hidden
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
-from treering.programs.common.reader import HEADER, text_of
+from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
 from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut, LineExporter
@@ -192,11 +192,13 @@ class _Composer:
             return
         self._old = payload.get("version", 1)
         record = _object(raw)
-        named, typed = bool(text_of(record.get("id"))), record.get("type") == HEADER
+        named, right = bool(text_of(record.get("id"))), self._format.RULES.header
+        typed = right is None or record.get("type") == right
         if self._forked:
             self._header = self._encode(self._target.header(self._view.info, record)) + b"\n"
         elif self._renews or (self._changed and not (named and typed)):
-            record |= {"type": HEADER} | ({"version": self._target.VERSION} if self._renews else {})
+            record |= {} if typed else {"type": right}
+            record |= {"version": self._target.VERSION} if self._renews else {}
             record = record if named else _with_id(record, text_of(payload.get("session_id")))
             self._header = self._encode(record) + b"\n"
         else:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Collection, Iterator, Mapping, MutableMapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -45,8 +44,6 @@ from treering.programs.common.source import (
 )
 from treering.transcript.node import Draft
 
-HEADER: Final = "session"
-"""The type of a header, whichever program wrote the file."""
 Record = tuple[Entry | None, list[Draft]]
 ReadEntry = Callable[[Fields, Place, "Reader"], Fields]
 """Removes fields from the rest of an entry, and returns fields of the draft."""
@@ -77,6 +74,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     linear_below: int = 2
     """Files of versions below this have neither ids nor parents."""
     is_header: Callable[[object], bool]
+    header: str | None = None
+    """The only type of header that its program opens, where `is_header` accepts further ones; they are reported."""
     is_entry: Callable[[Fields], bool]
     """Tells whether an object in a damaged line is an entry, and not a part of one."""
     read_header: Callable[[Fields, Path], Imported]
@@ -183,7 +182,7 @@ def begins(head: bytes, dialect: Dialect) -> bool:
 def _describe(first: Value | None) -> str:
     if first is None:
         return "it is empty or holds no JSON object"
-    return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not {HEADER!r}"
+    return f"its first JSON object is of the type {fields_of(first.value).get('type')!r} and not a header"
 
 
 class Reader:
@@ -277,7 +276,7 @@ class Reader:
 
     def _check_header(self, record: Fields, value: Value) -> None:
         version, newest = record.get("version"), self.dialect.version
-        if record["type"] != HEADER:
+        if self.dialect.header is not None and record["type"] != self.dialect.header:
             self._report(value, "header_name", f"header has another type. type={record['type']!r}")
         if not text_of(record.get(self.dialect.id)):
             self._report(value, "header_id", f"no id, took that in the file's name. id={self._header.session_id!r}")

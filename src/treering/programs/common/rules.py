@@ -23,6 +23,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """An entry with a missing parent is a root; otherwise it is not in the tree."""
     needs_id: bool = False
     """It opens no file whose header has no id."""
+    header: str | None = None
+    """It opens no file whose header has another type, though such files are read; None: whatever is read is opened."""
     outside: frozenset[str] = frozenset()
     """Types of entries that are not in the tree."""
     nameless: bool = True

@@ -23,7 +23,6 @@ from treering.programs.common.entry import Entry
 from treering.programs.common.flat import FlatSource, is_flat
 from treering.programs.common.read_file import ReadFile
 from treering.programs.common.reader import (
-    HEADER,
     Dialect,
     LinesSource,
     Reader,
@@ -46,7 +45,8 @@ POLICIES: Final = ("operator",)
 VERSION: Final = 3
 """The only version of the tree; other numbers are read as this version, as in Operator."""
 
-_HEADERS: Final = frozenset({HEADER, "session_header"})
+_HEADER: Final = "session"
+_HEADERS: Final = frozenset({_HEADER, "session_header"})
 """Types of headers: the second one is in its documentation only, for those who write such files by it."""
 _NOTES: Final = frozenset({"label", "session_info", "leaf"})
 _FERNET: Final = b"gAAAA"  # the version and the first bytes of the time, in base64
@@ -172,6 +172,7 @@ def write_time(ms: int | None) -> float | None:
 
 RULES: Final = Rules(
     moment=moment,
+    header=_HEADER,
     roots_ordered=True,
     unknown="empty",
     label=("label", "target_id", "label"),
@@ -367,6 +368,7 @@ DIALECT: Final = Dialect(
     readers=READERS,
     unknown=read_unknown,
     is_header=is_header,
+    header=_HEADER,
     is_entry=is_entry,
     read_header=read_header,
     version_of=version_of,
