@@ -185,6 +185,21 @@ def test_an_old_checkpoint_is_restored_in_three_waits(turns: tuple[MemoryDriver,
     assert counts.bytes_down <= 3 * sum(len(str(item.message)) for item in restored) + frame
 
 
+@pytest.mark.parametrize("many", [10, TURNS])
+def test_many_old_checkpoints_are_restored_together(turns: tuple[MemoryDriver, list[str]], many: int) -> None:
+    """All checkpoints of a session of 7 MiB take its index, and its frames twice at most; a page, what holds that."""
+    driver, _ = turns
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    frames = -(-TURNS * TURN_BYTES // (1024 * 1024)) + 2 * view.stored().segments
+    wanted = [entry.id for entry in view.checkpoints(limit=many)]
+    counts.reset()
+    found = view.checkpoints_at(wanted)
+    assert [each.info.id for each in found] == wanted
+    assert len({id(item) for each in found for item in each.context}) <= 3 * many + 2 * KEPT_TURNS
+    assert counts.total <= (4 if many == 10 else 2 * frames)
+
+
 def _peak_of_fork(nodes: int) -> int:
     driver = MemoryDriver()
     with Store(Place(driver)).session("s") as session:

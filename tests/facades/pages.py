@@ -29,6 +29,7 @@ READING = {
     "labels": "verbs.reading.labels",
     "checkpoints": "verbs.reading.checkpoints",
     "checkpoint": "verbs.reading.checkpoint",
+    "checkpoints_at": "verbs.reading.checkpoints_at",
     "context_at": "verbs.reading.context_at",
     "diff": "verbs.comparing.diff",
     "notes": "verbs.reading.notes",

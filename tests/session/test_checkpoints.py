@@ -16,7 +16,7 @@ from treering import Changed, ContextItem, KeepCheckpoints
 from treering.api.session import Session
 from treering.api.store import Store
 from treering.checkpoint.context import Context, Item
-from treering.errors import HeadMovedError
+from treering.errors import HeadMovedError, NotFoundError
 from treering.storage.requests import Get
 
 OFFSET = dt.timezone(dt.timedelta(hours=5, minutes=30))
@@ -329,6 +329,32 @@ def test_going_on_after_the_newest_was_pruned_elsewhere(backend: Backend) -> Non
         made = session.commit(["x"], state={"a": 1}).checkpoint or ""
     view = backend.store().view("s")
     assert view.checkpoint(made).state == dict(state) | {"a": 1}
+
+
+def test_many_checkpoints_together_are_those_read_one_by_one(backend: Backend) -> None:
+    """Asked for in any order, twice, after edits, a pruning and an erasure: each is as it is alone."""
+    store = backend.store()
+    session = store.session("s")
+    fill(session, 30)
+    session.seal()
+    nodes = session.path()
+    session.amend(nodes[3], {"role": "user", "content": "said otherwise"})
+    session.commit(["edited"], state={"big": "y" * 5_000, "image": "iVBORw0KGgo=" * 5_000})
+    session.commit(["other"], state={"big": "z" * 5_000})
+    session.rewind(session.checkpoints()[5].id)
+    session.commit(["elsewhere"], state={"where": "there"}, label="mine")
+    session.erase(nodes[1])
+    every = [entry.id for entry in session.checkpoints()]
+    session.label(every[2], "given later")
+    session.prune(KeepCheckpoints(last=1, ids=every[::2]))
+    left = [entry.id for entry in session.checkpoints()]
+    asked = [*left[::-1], left[0], left[-1]]
+    for reader in (session, backend.store().view("s")):
+        assert reader.checkpoints_at(asked) == tuple(reader.checkpoint(name) for name in asked)
+    assert [each.info.label for each in session.checkpoints_at([every[2]])] == ["given later"]
+    assert session.checkpoints_at([]) == ()
+    with pytest.raises(NotFoundError):
+        session.checkpoints_at([left[0], *sorted({*every} - {*left})])
 
 
 @pytest.mark.parametrize("sealed_by", ["nobody", "first", "second"])

@@ -65,8 +65,13 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
         None,
         *every[:1],
     ]:
-        for method in ("labelled", "chain", "is_pruned", "is_checkpoint"):
-            yield method, (checkpoint,), {}
+        yield "is_pruned", (checkpoint,), {}
+        yield "is_checkpoint", (checkpoint,), {}
+        yield "labelled", ([checkpoint],), {}
+        yield "chains", ([checkpoint],), {}
+    yield "labelled", (checkpoints,), {}
+    yield "chains", (checkpoints,), {}
+    yield "chains", ([*index.checkpoints][::-1],), {}
     rows = [index.graph.node(node) for node in nodes]
     yield "shown", (rows,), {}
     yield "shown", (rows,), {"before": rng.randrange(index.end)}

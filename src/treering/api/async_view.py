@@ -147,6 +147,20 @@ class AsyncReading(AwaitingSession[R]):
         """
         return await self.perform(verbs.reading.checkpoint, checkpoint)
 
+    async def checkpoints_at(self, checkpoints: Sequence[str]) -> tuple[CheckpointView, ...]:
+        """Several checkpoints, in the order asked for, with their contexts and states; what they share is read once.
+
+        All of them are in memory together. Messages that several contexts show are the same objects, so copy one before
+        you change it.
+
+        Args:
+            checkpoints: Their ids, for example those of a page of `checkpoints`.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, or it was pruned.
+        """
+        return await self.perform(verbs.reading.checkpoints_at, checkpoints)
+
     async def context_at(self, node: str | None, *, recorded: bool = False) -> tuple[ContextItem, ...]:
         """What would be sent to the model at a node, as a `checkout` from this head finds it.
 

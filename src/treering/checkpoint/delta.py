@@ -263,19 +263,22 @@ def needs(record: Record) -> frozenset[str]:
     return frozenset(origins if body.manager_at is None else origins | {body.manager_at})
 
 
-def resolve(chain: Sequence[Record], lookup: Lookup) -> Checkpoint:
+def resolve(chain: Sequence[Record], lookup: Lookup, known: dict[str, Checkpoint] | None = None) -> Checkpoint:
     """Return the checkpoint of the last record of `chain`.
 
     Args:
         chain: A full record, then deltas; each is the parent of the next, see `chain_of`.
         lookup: Returns the records that the full one `needs`.
+        known: Those of the chain that were resolved before; the others are added.
 
     Raises:
         CorruptError: A record does not fit the one before, or lacks a value to which another one refers.
     """
+    done = {} if known is None else known
     checkpoint: Checkpoint | None = None
     for record in chain:
-        checkpoint = apply_body(checkpoint, record, lookup)
+        checkpoint = done.get(record.id) or apply_body(checkpoint, record, lookup)
+        done[record.id] = checkpoint
     if checkpoint is None:
         raise UsageError("a chain of checkpoints has at least one record")
     return checkpoint

@@ -260,17 +260,33 @@ class Content:
         Raises:
             NotFoundError: There is none, or it was pruned.
         """
+        [found] = yield from self.load_checkpoints([checkpoint])
+        return found
+
+    def load_checkpoints(self, checkpoints: Sequence[str]) -> Steps[list[Checkpoint]]:
+        """Read checkpoints of any age together, in the order asked for: each record is read once.
+
+        Values and items that several of them share are the same objects.
+
+        Raises:
+            NotFoundError: There is no such checkpoint, or it was pruned.
+        """
+        newest = self._replica.state.checkpoint
+        known = {newest.id: newest} if newest is not None else {}
+        others = [name for name in checkpoints if name not in known]
+        if not others:
+            return [known[name] for name in checkpoints]
         from treering.checkpoint.delta import needs, resolve  # the newest is at hand
 
-        newest = self._replica.state.checkpoint
-        if newest is not None and newest.id == checkpoint:
-            return newest
-        chain = yield from self._replica.ask(lambda look: look.chain(checkpoint))
-        lines = yield from self._replica.lines_at(entry.at for entry in chain)
-        records = {entry.id: decode_record(lines[entry.at]) for entry in chain}
-        more = yield from self._checkpoint_lines(needs(records[chain[0].id]))
+        chains = yield from self._replica.ask(lambda look: look.chains(others))
+        lines = yield from self._replica.lines_at({entry.at for chain in chains for entry in chain})
+        records = {entry.id: decode_record(lines[entry.at]) for chain in chains for entry in chain}
+        referred = {name for chain in chains for name in needs(records[chain[0].id])}
+        more = yield from self._checkpoint_lines(referred - records.keys())
         records |= {name: decode_record(line) for name, line in more.items()}
-        return resolve([records[entry.id] for entry in chain], records.__getitem__)
+        for chain in chains:
+            _ = resolve([records[entry.id] for entry in chain], records.__getitem__, known)
+        return [known[name] for name in checkpoints]
 
 
 def _start(

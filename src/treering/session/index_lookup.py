@@ -91,15 +91,17 @@ class IndexLookup:
         yield from ()
         return [self._index.any_checkpoint(name) for name in checkpoints]
 
-    def chain(self, checkpoint: str) -> Steps[list[CheckpointInfo]]:
-        self._index.checkpoint(checkpoint)
-        names = chain_of(checkpoint, self._index.all_checkpoints)
-        return (yield from self.all_checkpoints(names))
-
-    def labelled(self, checkpoint: str) -> Steps[CheckpointInfo]:
+    def chains(self, checkpoints: Sequence[str]) -> Steps[list[list[CheckpointInfo]]]:
         yield from ()
-        label = self._graph.marks.labels.get(checkpoint)
-        return with_label(self._index.checkpoint(checkpoint), label)
+        every = self._index.all_checkpoints
+        for name in checkpoints:
+            self._index.checkpoint(name)
+        return [[every[step] for step in chain_of(name, every)] for name in checkpoints]
+
+    def labelled(self, checkpoints: Sequence[str]) -> Steps[list[CheckpointInfo]]:
+        yield from ()
+        labels = self._graph.marks.labels
+        return [with_label(self._index.checkpoint(name), labels.get(name)) for name in checkpoints]
 
     def is_checkpoint(self, checkpoint: str) -> Steps[bool]:
         yield from ()

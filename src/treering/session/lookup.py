@@ -105,12 +105,12 @@ class Lookup(Protocol):
         """Checkpoints in the order asked for, also pruned ones: kept ones may be deltas over them."""
         ...
 
-    def chain(self, checkpoint: str) -> Steps[list[CheckpointInfo]]:
-        """The records that a checkpoint that was not pruned is resolved from; see `chain_of`."""
+    def chains(self, checkpoints: Sequence[str]) -> Steps[list[list[CheckpointInfo]]]:
+        """For each checkpoint, none of them pruned, the records that it is resolved from; see `chain_of`."""
         ...
 
-    def labelled(self, checkpoint: str) -> Steps[CheckpointInfo]:
-        """A checkpoint that was not pruned, with the label that it was given last."""
+    def labelled(self, checkpoints: Sequence[str]) -> Steps[list[CheckpointInfo]]:
+        """Checkpoints that were not pruned, in the order asked for, with the labels that they were given last."""
         ...
 
     def is_checkpoint(self, checkpoint: str) -> Steps[bool]:

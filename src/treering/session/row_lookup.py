@@ -228,19 +228,22 @@ class RowLookup:
     # checkpoints
 
     def checkpoint(self, checkpoint: str) -> Steps[CheckpointInfo]:
-        return entry_of((yield from self._kept(checkpoint)))
+        [row] = yield from self._kept([checkpoint])
+        return entry_of(row)
 
-    def labelled(self, checkpoint: str) -> Steps[CheckpointInfo]:
-        row = yield from self._kept(checkpoint)
-        [mark] = yield from self.shown([row])
-        return with_label(entry_of(row), mark.label)
+    def labelled(self, checkpoints: Sequence[str]) -> Steps[list[CheckpointInfo]]:
+        rows = yield from self._kept(checkpoints)
+        marks = yield from self.shown(rows)
+        return [with_label(entry_of(row), mark.label) for row, mark in zip(rows, marks, strict=True)]
 
-    def _kept(self, checkpoint: str) -> Steps[Skeleton]:
-        """The record of a checkpoint that was not pruned."""
-        found = (yield from self._named([checkpoint], "checkpoint")).get(checkpoint)
-        if found is None or (yield from self._pruned([found])):
-            raise _no_checkpoint(checkpoint, "does not exist" if found is None else "was pruned")
-        return found
+    def _kept(self, checkpoints: Sequence[str]) -> Steps[list[Skeleton]]:
+        """The records of checkpoints that were not pruned."""
+        found = yield from self._named(checkpoints, "checkpoint")
+        pruned = yield from self._pruned(list(found.values()))
+        for name in checkpoints:
+            if name not in found or name in pruned:
+                raise _no_checkpoint(name, "was pruned" if name in found else "does not exist")
+        return [found[name] for name in checkpoints]
 
     def all_checkpoints(self, checkpoints: Iterable[str]) -> Steps[list[CheckpointInfo]]:
         names = list(checkpoints)
@@ -249,13 +252,14 @@ class RowLookup:
             raise _no_checkpoint(missing[0], "does not exist")
         return [entry_of(found[name]) for name in names]
 
-    def chain(self, checkpoint: str) -> Steps[list[CheckpointInfo]]:
-        entries = {checkpoint: (yield from self.checkpoint(checkpoint))}
-        last = entries[checkpoint]
-        while not last.full and last.parent is not None and last.parent not in entries:
-            [last] = yield from self.all_checkpoints([last.parent])
-            entries[last.id] = last
-        return [entries[name] for name in chain_of(checkpoint, entries)]
+    def chains(self, checkpoints: Sequence[str]) -> Steps[list[list[CheckpointInfo]]]:
+        new = [entry_of(row) for row in (yield from self._kept(checkpoints))]
+        entries = {entry.id: entry for entry in new}
+        while new:  # all of them one step up, so that chains that meet are followed once
+            above = {entry.parent for entry in new if not entry.full and entry.parent is not None}
+            new = yield from self.all_checkpoints(sorted(above - entries.keys()))
+            entries |= {entry.id: entry for entry in new}
+        return [[entries[step] for step in chain_of(name, entries)] for name in checkpoints]
 
     def is_checkpoint(self, checkpoint: str) -> Steps[bool]:
         return bool((yield from self._named([checkpoint], "checkpoint")))

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from treering.checkpoint.checkpoint import CheckpointInfo
+from treering.checkpoint.context import Context
 from treering.errors import NotFoundError
 from treering.format.erasure import Erased
 from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
@@ -239,18 +240,43 @@ def checkpoint(reader: Readable, checkpoint: str) -> Steps[CheckpointView]:
     Raises:
         NotFoundError: There is none, or it was pruned.
     """
-    entry = yield from reader.replica.ask(lambda look: look.labelled(checkpoint))
-    found = yield from reader.content.load_checkpoint(checkpoint)
-    lines = yield from reader.content.context_lines(found.context)
-    yield from reader.blobs.fetch(lines.values(), found.context)
-    return CheckpointView(
-        info=entry,
-        context=reader.content.messages(found.context, lines),
-        settings=MappingProxyType(dict(found.context.settings)),
-        state=decoded_state(found.state),
-        manager=decoded_manager(found.manager),
-        policy=found.policy,
-        erased_state=erased_state(found.state, found.manager),
+    [found] = yield from checkpoints_at(reader, [checkpoint])
+    return found
+
+
+def checkpoints_at(reader: Readable, checkpoints: Sequence[str]) -> Steps[tuple[CheckpointView, ...]]:
+    """Several checkpoints, in the order asked for, with their contexts and states; what they share is read once.
+
+    All of them are in memory together. Messages that several contexts show are the same objects, so copy one before
+    you change it.
+
+    Args:
+        reader: The session.
+        checkpoints: Their ids, for example those of a page of `checkpoints`.
+
+    Raises:
+        NotFoundError: There is no such checkpoint, or it was pruned.
+    """
+    if not checkpoints:
+        return ()
+    entries = yield from reader.replica.ask(lambda look: look.labelled(checkpoints))
+    found = yield from reader.content.load_checkpoints(checkpoints)
+    nodes = dict.fromkeys(item for each in found for item in each.context.items)
+    shown = Context(tuple(nodes))
+    lines = yield from reader.content.context_lines(shown)
+    yield from reader.blobs.fetch(lines.values(), shown)
+    messages = dict(zip(nodes, reader.content.messages(shown, lines), strict=True))
+    return tuple(
+        CheckpointView(
+            info=entry,
+            context=tuple([messages[item] for item in each.context.items]),
+            settings=MappingProxyType(dict(each.context.settings)),
+            state=decoded_state(each.state),
+            manager=decoded_manager(each.manager),
+            policy=each.policy,
+            erased_state=erased_state(each.state, each.manager),
+        )
+        for entry, each in zip(entries, found, strict=True)
     )
 
 
