@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.docs import model
 from tests.docs.pages import ROOT, Block, blocks, files, name_of, pages
 from tests.servers import S3Server, moto
 
@@ -23,6 +24,7 @@ __all__ = ["moto"]
 
 EXAMPLES = [page for page in pages("docs") if any(block.language == "python" for block in blocks(page))]
 WITH_COMMANDS = {"docs/how-to/back-up.md"}
+WITH_A_MODEL = {"docs/how-to/anthropic.md", "docs/how-to/openai.md"}
 ON_S3 = {"docs/how-to/claude-agent-sdk.md", "docs/how-to/stores.md", "docs/how-to/strands.md", "docs/tutorial.md"}
 
 
@@ -50,7 +52,7 @@ def _write_program(path: Path, line: str) -> None:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
 
 
-@pytest.mark.parametrize("page", [page for page in EXAMPLES if name_of(page) not in ON_S3], ids=name_of)
+@pytest.mark.parametrize("page", [page for page in EXAMPLES if name_of(page) not in ON_S3 | WITH_A_MODEL], ids=name_of)
 def test_examples_run_and_print_what_the_page_says(page: Path, home: Path) -> None:
     """The examples of a page run one after the other, and print what stands below them."""
     if prepare := PREPARED.get(name_of(page)):
@@ -74,6 +76,21 @@ def test_examples_on_s3_run(page: str, home: Path, moto: S3Server, monkeypatch: 
         monkeypatch.setenv(name, value)
     run_page(ROOT / page)
     assert client.list_objects_v2(Bucket="my-bucket")["KeyCount"] > 0
+
+
+@pytest.mark.parametrize("page", sorted(WITH_A_MODEL))
+def test_examples_with_a_model_run(page: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Examples that ask a model ask one that stands in for it, which refuses what real ones refuse."""
+    with model.serving() as address:
+        for name, value in {
+            "ANTHROPIC_BASE_URL": address,
+            "ANTHROPIC_API_KEY": "none",
+            "OPENAI_BASE_URL": f"{address}/v1",
+            "OPENAI_API_KEY": "none",
+            "NO_PROXY": "127.0.0.1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        run_page(ROOT / page)
 
 
 def test_every_page_with_examples_is_found() -> None:
