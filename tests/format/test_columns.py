@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import example, given, strategies as st
 
-from treering.format.columns import Rows, pack, pack_integers, unpack_integers
+from treering.format.columns import Rows, pack
+from treering.format.integers import pack_integers, unpack_integers
 from treering.format.record import TIME_MS_MAX, Skeleton
 from treering.ids import new_id, time_of
 

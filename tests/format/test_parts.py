@@ -11,9 +11,9 @@ from tests.format.test_columns import OURS, Row, skeletons_of
 
 from treering.errors import CorruptError
 from treering.format import parts
-from treering.format.columns import pack_differences, pack_integers
 from treering.format.frames import compress, decompress
 from treering.format.index import FrameSpan, SegmentIndex, hash_of
+from treering.format.integers import pack_differences, pack_integers
 from treering.format.parts import check, pack_parts, read_chunk, read_foreign, read_outside, spans_of
 from treering.format.record import Skeleton
 from treering.format.references import mask_of

@@ -17,7 +17,20 @@ import pytest
 import zstandard
 from msgspec import Raw
 
-from treering.format import blobs, columns, erasure, frames, line, parts, paths, record, register, segment, values
+from treering.format import (
+    blobs,
+    columns,
+    erasure,
+    frames,
+    id_column,
+    line,
+    parts,
+    paths,
+    record,
+    register,
+    segment,
+    values,
+)
 from treering.format.index import FENCE_CHARACTERS, SegmentIndex
 from treering.format.paths import SegmentName, SessionKeys, decode_id, encode_id
 from treering.format.pieces import UNKNOWN
@@ -218,7 +231,7 @@ def test_fields_on_the_page() -> None:
         erasure.Erasure,
         register.Card,
         columns.Columns,
-        columns.Ids,
+        id_column.Ids,
         columns.References,
         parts._Chunk,
         parts._Outside,

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from treering.errors import AccessError, ConflictError, NotFoundError, PoisonedError, UnavailableError
-from treering.storage import local_disk, local_lock, local_log, rules
+from treering.storage import local_disk, local_lock, local_log, open_log, rules
 from treering.storage.local import LocalDriver
 from treering.storage.local_disk import OS_SYNC, Sync
 from treering.storage.requests import (
@@ -496,14 +496,14 @@ def test_lines_that_are_taken_back_were_seen_by_nobody(
     driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The version of a log contains its length, not its lines: other lines of that length may follow."""
-    version, other, cut = start_log(driver, LOG), LocalDriver(root), local_log._Log.cut
+    version, other, cut = start_log(driver, LOG), LocalDriver(root), open_log.OpenLog.cut
     seen: list[Found] = []
 
-    def read_then_cut(log: local_log._Log) -> None:
+    def read_then_cut(log: open_log.OpenLog) -> None:
         seen.append(ask(other, Get(LOG), Found))
         cut(log)
 
-    monkeypatch.setattr(local_log._Log, "cut", read_then_cut)
+    monkeypatch.setattr(open_log.OpenLog, "cut", read_then_cut)
     with files_of_at_most(20):
         assert isinstance(ask_any(driver, Append(LOG, b"one line\nand another\n", version)), UnavailableError)
     assert [found.data for found in seen] == [b"head\n"]
@@ -586,7 +586,7 @@ def test_a_power_cut_after_a_failed_sync_hides_nothing_acknowledged(
     mark = lock.read_bytes()
     second = ask(driver, Append(LOG, b"line\n", first), Written).version
     if not cut:
-        monkeypatch.setattr(local_log._Log, "cut", lambda _: os.close(-1))
+        monkeypatch.setattr(open_log.OpenLog, "cut", lambda _: os.close(-1))
     disk.fail_on = "tail.jsonl"
     assert isinstance(ask_any(driver, Append(LOG, b"more\n", second)), PoisonedError)
     disk.fail_on = ""
@@ -833,7 +833,7 @@ def test_what_could_not_be_cut_off_after_a_failed_sync_is_not_shown(
     def fail(_: object) -> None:
         raise OSError(errno.EIO, "no luck")
 
-    monkeypatch.setattr(local_log._Log, "cut", fail)
+    monkeypatch.setattr(open_log.OpenLog, "cut", fail)
     disk.fail_on = "tail.jsonl"
     assert isinstance(ask_any(driver, Append(LOG, b"line\n", version)), PoisonedError)
     disk.fail_on = ""

@@ -10,16 +10,8 @@ from operator import add, lt, sub
 from typing import Final, NamedTuple, TypeAlias
 
 from treering.errors import CorruptError, UsageError
-from treering.format.columns import (
-    Name,
-    ReferenceColumn,
-    Rows,
-    count_of,
-    pack_differences,
-    pack_integers,
-    unpack_differences,
-    unpack_integers,
-)
+from treering.format.columns import Name, ReferenceColumn, Rows
+from treering.format.integers import count_of, pack_differences, pack_integers, unpack_differences, unpack_integers
 from treering.format.record import Skeleton
 from treering.format.references import CHILD, CODES, code_of
 from treering.kinds import Kind

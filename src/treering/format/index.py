@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from treering.errors import UsageError
-from treering.format.columns import Columns, encode_text
+from treering.format.columns import Columns
+from treering.format.id_column import encode_text
 from treering.ids import time_of
 
 TIME_MAX: Final = (1 << 48) - 1

@@ -23,21 +23,9 @@ import msgspec
 
 from treering.errors import CorruptError
 from treering.format.chunk import CONTRADICTIONS, Back, Chunk, Outside, PackedReferred, Referred
-from treering.format.columns import (
-    Columns,
-    IdColumn,
-    Ids,
-    Rows,
-    decode_text,
-    encode_text,
-    pack,
-    pack_differences,
-    pack_ids,
-    pack_integers,
-    unpack_differences,
-    unpack_integers,
-)
+from treering.format.columns import Columns, Rows, pack
 from treering.format.frames import check_size, compress, decompress_frame, frame_at
+from treering.format.id_column import IdColumn, Ids, decode_text, encode_text, pack_ids
 from treering.format.index import (
     FENCE_CHARACTERS,
     HASH_MAX,
@@ -48,6 +36,7 @@ from treering.format.index import (
     SegmentIndex,
     hash_of,
 )
+from treering.format.integers import pack_differences, pack_integers, unpack_differences, unpack_integers
 from treering.format.record import RECORD_BYTES_MAX, Skeleton
 from treering.format.references import CHILD, CODES, code_of, mask_of, rows_meant
 from treering.ids import time_of

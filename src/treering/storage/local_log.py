@@ -24,12 +24,12 @@ import contextlib
 import errno
 import fcntl
 import os
-import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from io import FileIO
+from typing import TYPE_CHECKING
 
 from treering.errors import ConflictError, PoisonedError, TreeringError, UnavailableError
 from treering.kinds import Kind
@@ -37,6 +37,9 @@ from treering.storage import local_disk, local_lock, rules
 from treering.storage.local_disk import Sync
 from treering.storage.local_lock import read_mark, write_mark
 from treering.storage.requests import ABSENT, Answer, Append, Found, Get, Put, Unchanged, Version, Written
+
+if TYPE_CHECKING:
+    from treering.storage.open_log import OpenLog
 
 # Two descriptors each, and a process may commonly open 1,024.
 LOGS_KEPT_MAX = 64
@@ -64,7 +67,7 @@ class LocalLogs:
     def __init__(self, root: str, sync: Sync) -> None:
         self._root = root
         self._sync = sync
-        self._kept: OrderedDict[str, _Log] = OrderedDict()
+        self._kept: OrderedDict[str, OpenLog] = OrderedDict()
         self._mutex = threading.Lock()
         self._poisoned: dict[str, Version] = {}  # for when even the marker cannot be written
         local_lock.enlist(self)
@@ -176,7 +179,7 @@ class LocalLogs:
             log.mutex = threading.Lock()
             log.close()
 
-    def _append_locked(self, log: _Log, request: Append) -> Answer | None:
+    def _append_locked(self, log: OpenLog, request: Append) -> Answer | None:
         """Append to `log`, or return None if another file has its name by now."""
         try:
             try:
@@ -185,7 +188,7 @@ class LocalLogs:
                 local_lock.wait_for_lock(log.lock.fileno(), request.key)
             if not log.has_its_name():
                 return None
-            if request.key in self._poisoned or os.access(log.marker, os.F_OK):
+            if request.key in self._poisoned or os.access(log.path + POISON_ENDING, os.F_OK):
                 return poisoned(request.key, "an earlier sync failed")
             ours = request.expect == log.version == read_mark(log.lock) and log.is_as_left()
             if not ours and (failed := self._approach(log, request)):
@@ -197,7 +200,7 @@ class LocalLogs:
         finally:
             fcntl.flock(log.lock, fcntl.LOCK_UN)  # itself: a function of ours could be interrupted before it does so
 
-    def _approach(self, log: _Log, request: Append) -> TreeringError | None:
+    def _approach(self, log: OpenLog, request: Append) -> TreeringError | None:
         """Make the log end at the expected version, durably.
 
         Bytes that are cut off must be gone from the disk before new ones are written there: a power cut could mix them.
@@ -256,7 +259,7 @@ class LocalLogs:
         except FileNotFoundError:
             return self._poisoned.get(key)
 
-    def _settle(self, log: _Log, request: Append) -> TreeringError | None:
+    def _settle(self, log: OpenLog, request: Append) -> TreeringError | None:
         """Sync the records that other processes wrote, and the log's name, so that both are durable."""
         try:
             self._sync.data(log.fd)
@@ -269,7 +272,7 @@ class LocalLogs:
             return self.poison(request.key, f"sync failed: {error.strerror}", request.expect)
         return None
 
-    def _write(self, log: _Log, request: Append) -> TreeringError | None:
+    def _write(self, log: OpenLog, request: Append) -> TreeringError | None:
         data, end = request.data, log.length + len(request.data)
         if end > log.size:
             data += bytes(_room(end))
@@ -289,7 +292,7 @@ class LocalLogs:
         log.ends(end, max(log.size, log.length + done))
         return None
 
-    def _take_back(self, log: _Log, request: Append) -> TreeringError | None:
+    def _take_back(self, log: OpenLog, request: Append) -> TreeringError | None:
         """Cut off the remains of a failed write; no reader has seen them."""
         try:
             log.cut()
@@ -297,108 +300,24 @@ class LocalLogs:
             return self.poison(request.key, f"a failed write could not be cut off: {error.strerror}", request.expect)
         return None
 
-    def _keep(self, key: str) -> _Log:
+    def _keep(self, key: str) -> OpenLog:
         with self._mutex:
             if log := self._kept.get(key):
                 self._kept.move_to_end(key)
                 return log
-            log = self._kept[key] = _Log(self._root, key)
+            from treering.storage.open_log import OpenLog  # who resumes a session appends later, or never
+
+            log = self._kept[key] = OpenLog(self._root, key)
             oldest = self._kept.popitem(last=False)[1] if len(self._kept) > LOGS_KEPT_MAX else None
         if oldest:
             oldest.close()
         return log
 
-    def _drop(self, key: str, log: _Log) -> None:
+    def _drop(self, key: str, log: OpenLog) -> None:
         with self._mutex:
             if self._kept.get(key) is log:
                 del self._kept[key]
         log.close()
-
-
-class _Log:
-    """An open log and the open lock of its folder."""
-
-    def __init__(self, root: str, key: str) -> None:
-        *folders, name = key.split("/")
-        self.path = f"{root}/{key}"
-        self.folder = os.path.dirname(self.path)
-        self.marker = self.path + POISON_ENDING
-        self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
-        folder = local_disk.open_folder(root, folders)
-        try:
-            self._place = os.fstat(folder)
-            self.fd = local_disk.open_file(folder, name, os.O_RDWR)  # -1 once another thread closed it
-            try:
-                self.lock = local_lock.open_lock(folder)
-            except OSError:
-                os.close(self.fd)
-                raise
-        finally:
-            os.close(folder)
-        self._link = f"/proc/self/fd/{self.fd}"
-        self._linked_to = local_disk.link_of(self._link)
-        self.digest = rules.first_line_digest(_first_line(self.fd))
-        self.version = ABSENT
-        """As our last append left it, and so are these two:"""
-        self.length = 0
-        """Of its lines."""
-        self.size = 0
-        """Of the file, with the room behind them."""
-
-    def has_its_name(self) -> bool:
-        """Tell whether the log is still the file that we opened.
-
-        A `stat` of it would make the next write change its time of modification, and the sync then write that as well,
-        on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
-        name of what is open. They look at the folder as well: the way there may lead elsewhere, by a link or a mount.
-        """
-        if self._linked_to and self.version != ABSENT:
-            same_name = local_disk.link_of(self._link) == self._linked_to
-            return same_name and os.path.samestat(os.stat(self.folder), self._place)
-        return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
-
-    def is_as_left(self) -> bool:
-        """Whether no process changed its length since our last append."""
-        return os.pread(self.fd, 2, self.length - 1) in (b"\n", b"\n\0")
-
-    def ends(self, length: int, size: int) -> None:
-        """Remember where the lines end, and the file."""
-        self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
-
-    def cut_torn(self, version: Version) -> int | None:
-        """Cut off a torn end, so that this log ends at `version`; return how many bytes were cut.
-
-        None, without a cut, if it is another or a shorter log, or if a complete line follows.
-        """
-        digest, length = rules.split_version(version) or ("", 0)
-        if digest != self.digest or not length:
-            return None
-        size = os.fstat(self.fd).st_size
-        behind = local_disk.read(self.fd, length - 1, size - length + 1)
-        if behind[:1] != b"\n" or rules.complete_bytes(behind) != 1:
-            return None
-        torn = 0 if behind.strip(b"\0") == b"\n" else size - length
-        if torn:
-            os.ftruncate(self.fd, length)
-        self.ends(length, size - torn)
-        return torn
-
-    def cut(self) -> None:
-        """Cut off everything after the lines, including the free room."""
-        os.ftruncate(self.fd, self.length)
-        self.size = self.length
-
-    def close(self) -> None:
-        """Close both descriptors, once no thread uses them."""
-        with self.mutex:
-            if self.fd >= 0:
-                fd, self.fd = self.fd, -1  # before it is closed: a second close could hit another file of that number
-                self.lock.close()
-                os.close(fd)
-
-    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        if getattr(self, "lock", None) and not is_finalizing():  # at the end of a process the modules go first
-            self.close()
 
 
 @contextlib.contextmanager
@@ -477,21 +396,13 @@ def _ends_at(fd: int, version: Version) -> bool:
     return same and local_disk.read(fd, max(0, length - 1), 2) in (b"\n", b"\n\0")
 
 
-def _first_line(fd: int) -> bytes:
-    """Return the first line, or the whole file if it has no line feed."""
-    size = local_disk.FIRST_LINE_GUESS
-    while b"\n" not in (data := local_disk.read(fd, 0, size)) and len(data) == size:
-        size *= 2
-    return data
-
-
 def _room(end: int) -> int:
     """How many bytes to leave free behind a log whose lines end there."""
     room = min(end // 2, _ROOM_BYTES_MAX)
     return room + -(end + room) % _BLOCK_BYTES
 
 
-def _changed(log: _Log, request: Append) -> ConflictError:
+def _changed(log: OpenLog, request: Append) -> ConflictError:
     got = rules.log_version(local_disk.read_all(log.fd))
     return ConflictError(f"log has another end. expected={request.expect!r}, got={got!r}", key=request.key)
 

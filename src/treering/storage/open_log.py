@@ -1,0 +1,104 @@
+"""One log of a local folder, open to be appended to; see `treering.storage.local_log`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+
+from treering.storage import local_disk, local_lock, rules
+from treering.storage.requests import ABSENT, Version
+
+
+class OpenLog:
+    """An open log and the open lock of its folder."""
+
+    def __init__(self, root: str, key: str) -> None:
+        *folders, name = key.split("/")
+        self.path = f"{root}/{key}"
+        self.folder = os.path.dirname(self.path)
+        self.mutex = threading.Lock()  # threads share the descriptor, and with it the lock
+        folder = local_disk.open_folder(root, folders)
+        try:
+            self._place = os.fstat(folder)
+            self.fd = local_disk.open_file(folder, name, os.O_RDWR)  # -1 once another thread closed it
+            try:
+                self.lock = local_lock.open_lock(folder)
+            except OSError:
+                os.close(self.fd)
+                raise
+        finally:
+            os.close(folder)
+        self._link = f"/proc/self/fd/{self.fd}"
+        self._linked_to = local_disk.link_of(self._link)
+        self.digest = rules.first_line_digest(_first_line(self.fd))
+        self.version = ABSENT
+        """As our last append left it, and so are these two:"""
+        self.length = 0
+        """Of its lines."""
+        self.size = 0
+        """Of the file, with the room behind them."""
+
+    def has_its_name(self) -> bool:
+        """Tell whether the log is still the file that we opened.
+
+        A `stat` of it would make the next write change its time of modification, and the sync then write that as well,
+        on kernels that keep such times exactly where somebody looks (Linux 6.13). So later looks ask the kernel for the
+        name of what is open. They look at the folder as well: the way there may lead elsewhere, by a link or a mount.
+        """
+        if self._linked_to and self.version != ABSENT:
+            same_name = local_disk.link_of(self._link) == self._linked_to
+            return same_name and os.path.samestat(os.stat(self.folder), self._place)
+        return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
+
+    def is_as_left(self) -> bool:
+        """Whether no process changed its length since our last append."""
+        return os.pread(self.fd, 2, self.length - 1) in (b"\n", b"\n\0")
+
+    def ends(self, length: int, size: int) -> None:
+        """Remember where the lines end, and the file."""
+        self.version, self.length, self.size = rules.join_version(self.digest, length), length, size
+
+    def cut_torn(self, version: Version) -> int | None:
+        """Cut off a torn end, so that this log ends at `version`; return how many bytes were cut.
+
+        None, without a cut, if it is another or a shorter log, or if a complete line follows.
+        """
+        digest, length = rules.split_version(version) or ("", 0)
+        if digest != self.digest or not length:
+            return None
+        size = os.fstat(self.fd).st_size
+        behind = local_disk.read(self.fd, length - 1, size - length + 1)
+        if behind[:1] != b"\n" or rules.complete_bytes(behind) != 1:
+            return None
+        torn = 0 if behind.strip(b"\0") == b"\n" else size - length
+        if torn:
+            os.ftruncate(self.fd, length)
+        self.ends(length, size - torn)
+        return torn
+
+    def cut(self) -> None:
+        """Cut off everything after the lines, including the free room."""
+        os.ftruncate(self.fd, self.length)
+        self.size = self.length
+
+    def close(self) -> None:
+        """Close both descriptors, once no thread uses them."""
+        with self.mutex:
+            if self.fd >= 0:
+                fd, self.fd = self.fd, -1  # before it is closed: a second close could hit another file of that number
+                self.lock.close()
+                os.close(fd)
+
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        if getattr(self, "lock", None) and not is_finalizing():  # at the end of a process the modules go first
+            self.close()
+
+
+def _first_line(fd: int) -> bytes:
+    """Return the first line, or the whole file if it has no line feed."""
+    size = local_disk.FIRST_LINE_GUESS
+    while b"\n" not in (data := local_disk.read(fd, 0, size)) and len(data) == size:
+        size *= 2
+    return data
