@@ -10,7 +10,7 @@ from threading import Barrier, BrokenBarrierError
 
 import pytest
 
-from treering.journal import rows
+from treering.journal import memory
 from treering.storage.memory import MemoryDriver
 from treering.store.place import Place
 
@@ -36,7 +36,7 @@ def test_threads_share_what_a_store_remembers(monkeypatch: pytest.MonkeyPatch) -
     """Two that ask for it first at the same time get the same."""
     both = Barrier(2)
 
-    class Slow(rows.Memory):
+    class Slow(memory.Memory):
         """Is made only when the other thread makes one, too, or does not come."""
 
         def __init__(self) -> None:
@@ -44,7 +44,7 @@ def test_threads_share_what_a_store_remembers(monkeypatch: pytest.MonkeyPatch) -
             with contextlib.suppress(BrokenBarrierError):
                 both.wait(TOGETHER_SECONDS)
 
-    monkeypatch.setattr(rows, "Memory", Slow)
+    monkeypatch.setattr(memory, "Memory", Slow)
     place = Place(MemoryDriver())
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda each: each.memory(), [place, place.namespace("tenant")])

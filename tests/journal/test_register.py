@@ -13,8 +13,7 @@ from tests.drivers import PassingDriver
 
 import treering
 from treering.errors import UnavailableError
-from treering.journal.limits import ATTEMPTS_MAX, Attempts
-from treering.journal.register import Cell, Lost, Register, Swapped, extend, swap_all
+from treering.journal.register import ATTEMPTS_MAX, Attempts, Cell, Lost, Register, Swapped, extend, swap_all
 from treering.storage.memory import MemoryDriver
 from treering.storage.requests import ABSENT, Answer, Batch, Delete, Get, Put, Request
 from treering.storage.run import run

@@ -19,7 +19,8 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, TreeringError
-from treering.journal.rows import Memory, OddError, Rows
+from treering.journal.memory import Memory
+from treering.journal.rows import OddError, Rows
 from treering.kinds import Kind
 from treering.session.index import Index
 from treering.session.index_lookup import IndexLookup

@@ -895,15 +895,15 @@ def test_a_log_replaced_while_it_is_opened_is_not_appended_to(
     driver: LocalDriver, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its name may be another file's before it is asked for the first time."""
-    version, link_of = start_log(driver, LOG), local_disk.link_of
+    version, link_of = start_log(driver, LOG), open_log.link_of
 
     def replaced(link: str) -> str:
-        monkeypatch.setattr(local_disk, "link_of", link_of)
+        monkeypatch.setattr(open_log, "link_of", link_of)
         (root / "sessions/x/new").write_bytes(b"head\n")
         (root / "sessions/x/new").replace(root / LOG)
         return link_of(link)
 
-    monkeypatch.setattr(local_disk, "link_of", replaced)
+    monkeypatch.setattr(open_log, "link_of", replaced)
     ask(driver, Append(LOG, b"line\n", version), Written)
     assert ask(driver, Get(LOG), Found).data == b"head\nline\n"
 
@@ -914,7 +914,7 @@ def test_a_log_that_was_removed_is_noticed(
 ) -> None:
     """Also where the kernel does not tell the name of an open file."""
     if not link:
-        monkeypatch.setattr(local_disk, "link_of", lambda _: "")
+        monkeypatch.setattr(open_log, "link_of", lambda _: "")
     version = ask(driver, Append(LOG, b"one\n", start_log(driver, LOG)), Written).version
     version = ask(driver, Append(LOG, b"two\n", version), Written).version
     (root / LOG).unlink()

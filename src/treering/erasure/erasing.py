@@ -37,8 +37,8 @@ from treering.format.register import one_line
 from treering.ids import new_nonce, now_ms
 from treering.journal import life
 from treering.journal.erase import fence
-from treering.journal.limits import Attempts
 from treering.journal.purge import refuse_loads, sweep_folders
+from treering.journal.register import Attempts
 from treering.session.index import Index
 from treering.session.record import flush
 from treering.session.writer import Writer

@@ -1,6 +1,6 @@
 """The journal of one session: two swapped registers and immutable segments. No I/O, only protocols.
 
-`register` compares and swaps one object, and `limits` bounds retries; everything else uses these. `view`
+`register` compares and swaps one object, and bounds how often that is tried again; everything else uses it. `view`
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
 walks all records and `rows` looks at single ones, `merge` tidies segments, `life` creates and deletes. The rules they
 keep stand in `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         cover as cover,
         erase as erase,
         life as life,
+        memory as memory,
         merge as merge,
         moment as moment,
         purge as purge,
@@ -27,5 +28,5 @@ if TYPE_CHECKING:
         rows as rows,
     )
 
-_MODULES = ("append", "cover", "erase", "life", "merge", "moment", "purge", "read", "rows")
+_MODULES = ("append", "cover", "erase", "life", "memory", "merge", "moment", "purge", "read", "rows")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -39,8 +39,8 @@ from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
 from treering.format.register import Tail
-from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX, Attempts
-from treering.journal.register import Lost, Swapped, TailRegister, extend, swap_all
+from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
+from treering.journal.register import Attempts, Lost, Swapped, TailRegister, extend, swap_all
 from treering.journal.resume import resume
 from treering.journal.view import Lines, View
 from treering.kinds import Kind

@@ -34,10 +34,10 @@ from treering.format.record import mark_behind
 from treering.format.register import Latest, Tail, header_bytes
 from treering.format.segment import build_segment
 from treering.journal import marker
-from treering.journal.limits import ERASED_MAX, Attempts
+from treering.journal.limits import ERASED_MAX
 from treering.journal.merge import delete_segments
 from treering.journal.read import Segment, Survey, read_lines, segment_content, survey
-from treering.journal.register import LatestRegister, Swapped, TailRegister
+from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.kinds import Kind

@@ -20,9 +20,8 @@ from treering.errors import ConflictError, NotFoundError
 from treering.format.paths import SessionKeys
 from treering.format.register import Card, Latest
 from treering.journal import marker
-from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
-from treering.journal.register import LatestRegister, Swapped, TailRegister, swap_all
+from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister, swap_all
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind

@@ -1,13 +1,8 @@
-"""Limits: how large what a session stores may be, how often a write is tried again, and when to seal."""
+"""Limits: how large what a session stores may be, and when to seal."""
 
 from __future__ import annotations
 
-from typing import Final, Literal
-
 import msgspec
-
-from treering.errors import UnavailableError
-from treering.kinds import Kind
 
 # A tail is read on every resume and, on an object store, uploaded with every append. A larger record goes to blobs.
 TAIL_BYTES_MAX = 1024 * 1024
@@ -32,41 +27,6 @@ MERGE_RUN_MIN = 8
 MERGE_GROWTH_MIN = 4
 # Each erased payload is named in the tail, which every resume reads and every append on an object store sends.
 ERASED_MAX = 10_000
-# A write that another process was faster than is tried again. Each failed attempt means that another process completed
-# a write within one round trip.
-ATTEMPTS_MAX: Final = 100
-
-
-class Attempts(msgspec.Struct):
-    """Bounds a loop: `while attempts.another():`."""
-
-    key: str
-    """The object that concurrent writers keep changing, for the message."""
-    _made: int = 0
-    _seen: object = None
-    _same: int = 0
-
-    def another(self) -> Literal[True]:
-        """Count one more attempt.
-
-        Raises:
-            UnavailableError: No attempt is left.
-        """
-        if self._made == ATTEMPTS_MAX:
-            raise UnavailableError(
-                f"concurrent writers were faster {ATTEMPTS_MAX} times in a row",
-                kind=Kind.BUSY,
-                key=self.key,
-                remedy="try again when fewer processes write here",
-            )
-        self._made += 1
-        return True
-
-    def in_a_row(self, seen: object) -> int:
-        """The number of attempts in a row, this one included, that saw the same."""
-        self._same = self._same + 1 if seen == self._seen else 1
-        self._seen = seen
-        return self._same
 
 
 class SealSchedule(msgspec.Struct):

@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from treering.format.paths import Marker, SessionKeys
 from treering.format.register import Card, Latest
-from treering.journal.limits import Attempts
-from treering.journal.register import LatestRegister, Swapped
+from treering.journal.register import Attempts, LatestRegister, Swapped
 from treering.storage.requests import Delete, Put, Steps, Written
 from treering.storage.run import ask
 

@@ -32,8 +32,8 @@ from itertools import accumulate
 
 from treering.errors import CorruptError, NotFoundError
 from treering.format.record import mark_behind
-from treering.journal.limits import Attempts
 from treering.journal.read import GAPS_PROVE, Segment, list_segments, segment_lines
+from treering.journal.register import Attempts
 from treering.journal.resume import APART, REMEDY, resume
 from treering.journal.view import View
 from treering.kinds import Kind

@@ -14,9 +14,8 @@ from __future__ import annotations
 from treering.errors import NotFoundError, UsageError
 from treering.format.paths import SessionKeys
 from treering.journal import marker
-from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
-from treering.journal.register import LatestRegister, Swapped, TailRegister
+from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister
 from treering.journal.resume import Registers, look
 from treering.kinds import Kind
 from treering.storage.proof import prove_deletions

@@ -26,8 +26,7 @@ from treering.format.record import skeleton_of
 from treering.format.register import Tail
 from treering.format.segment import FOOTER_GUESS_BYTES, read_footer, read_frame, read_segment
 from treering.format.skeletons import Skeletons
-from treering.journal.limits import Attempts
-from treering.journal.register import TailRegister
+from treering.journal.register import Attempts, TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import deleted
 from treering.kinds import Kind

@@ -18,11 +18,11 @@ tell these apart checks content that the next swap keeps: an append checks for i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Generic, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
-from treering.errors import ConflictError, CorruptError, NotFoundError
+from treering.errors import ConflictError, CorruptError, NotFoundError, UnavailableError
 from treering.format.paths import SessionKeys
 from treering.format.register import (
     Card,
@@ -37,6 +37,10 @@ from treering.format.register import (
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Append, Delete, Deleted, Found, Get, Put, Steps, Version, Written
 from treering.storage.run import checked, found_in
+
+# A swap that another process was faster than is tried again. Each failed attempt means that another process completed
+# a swap within one round trip.
+ATTEMPTS_MAX: Final = 100
 
 T = TypeVar("T")
 
@@ -62,6 +66,38 @@ class Lost(msgspec.Struct, frozen=True):
     """The swap was refused: the object has another version, or there is none (rule 2)."""
 
     sent_bytes: int
+
+
+class Attempts(msgspec.Struct):
+    """Bounds a loop: `while attempts.another():`."""
+
+    key: str
+    """The object that concurrent writers keep changing, for the message."""
+    _made: int = 0
+    _seen: object = None
+    _same: int = 0
+
+    def another(self) -> Literal[True]:
+        """Count one more attempt.
+
+        Raises:
+            UnavailableError: No attempt is left.
+        """
+        if self._made == ATTEMPTS_MAX:
+            raise UnavailableError(
+                f"concurrent writers were faster {ATTEMPTS_MAX} times in a row",
+                kind=Kind.BUSY,
+                key=self.key,
+                remedy="try again when fewer processes write here",
+            )
+        self._made += 1
+        return True
+
+    def in_a_row(self, seen: object) -> int:
+        """The number of attempts in a row, this one included, that saw the same."""
+        self._same = self._same + 1 if seen == self._seen else 1
+        self._seen = seen
+        return self._same
 
 
 class Register(ABC, Generic[T]):

@@ -21,8 +21,7 @@ from collections.abc import Sequence
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import erased_mark
 from treering.format.paths import SessionKeys
-from treering.journal.limits import Attempts
-from treering.journal.register import LatestRegister, TailRegister
+from treering.journal.register import Attempts, LatestRegister, TailRegister
 from treering.journal.view import View, deleted, empty_tail
 from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Answer, Found, Get, Steps

@@ -1,158 +1,41 @@
 """Read single rows of a session's index: skeletons by position, by id, upward by parents, and what refers to a row.
 
-What is read follows what is asked for, not the length of the session: the names of the segments, the small end of each,
-and of their indexes the chunks that hold the rows. Segments never change under their name, so all of it is remembered,
-by one handle or by all handles of a store.
+What is read follows what is asked for, not the length of the session, see `treering.journal.sealed`.
 
-Rule 1: rows below the base of the tail come from segments, all others from the tail. Rows of segments behind that base
-are cut off: the tail may have been replaced by an earlier one when a store was restored.
-Rule 2: a list of segments that was made after the tail was read, or that reaches its base, holds every row below it.
-Rule 3: a segment that is gone was merged: list again. An erasure changes segments, so what was remembered before it is
-forgotten, and rows that the tail lists as erased are shown as erased, as everywhere.
+Rows below the base of the tail come from segments, all others from the tail. Rows of segments behind that base are cut
+off: the tail may have been replaced by an earlier one when a store was restored. Rows that the tail lists as erased are
+shown as erased, as everywhere.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from threading import Lock
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
-
-import msgspec
+from typing import Final
 
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
-from treering.format.frames import frame_at
-from treering.format.index import ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex, hash_of
+from treering.format.index import OutsideSpan, hash_of
 from treering.format.parts import read_chunk, read_foreign, read_outside
-from treering.format.record import Skeleton, skeleton_of
-from treering.format.references import CHILD, HAS_ROOT, code_of, mask_of, reference_of
+from treering.format.record import Skeleton
+from treering.format.references import CHILD, HAS_ROOT
 from treering.ids import time_of
-from treering.journal.limits import Attempts
-from treering.journal.read import (
-    PARALLEL_GETS_MAX,
-    Footer,
-    Frame,
-    Segment,
-    choose,
-    footers,
-    list_segments,
-    read_frames,
-    segments_named,
-    survey,
-)
+from treering.journal.memory import Memory
+from treering.journal.read import PARALLEL_GETS_MAX, Frame, read_frames
+from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
+from treering.journal.tail_rows import Referrer, TailRows
 from treering.journal.view import View
-from treering.storage.requests import Found, Get, Steps
-from treering.storage.run import checked
+from treering.storage.requests import Steps
 
-MEMORY_BYTES: Final = 16 * 1024 * 1024
-"""About the memory that all remembered parts of segments take together."""
-SPAN_BYTES: Final = 200
-"""About the memory that the place of a part takes."""
 FRAMES_BYTES: Final = 4 * 1024 * 1024
 """About the memory that the frames take which a handle read last: what is shown next often lies in the same ones."""
-COLUMN_BYTES: Final = 50
-"""About the memory that a row takes in the columns of version 1."""
-ROW_BYTES: Final = 80
-"""About the memory that a row or entry of a decoded part takes, besides its content: integers, and what holds texts."""
 LINE_BYTES: Final = 50
 """About the memory that a line takes besides its text."""
-
-FOOTERS_KEPT: Final = 4
-"""Of how many of the newest segments to keep what was read together with their index: their last rows."""
-
-T = TypeVar("T")
-B = TypeVar("B")
-S = TypeVar("S", ChunkSpan, OutsideSpan, ForeignSpan)
-Span: TypeAlias = ChunkSpan | OutsideSpan | ForeignSpan
-Name: TypeAlias = tuple[str, Span | FrameSpan | None]
-"""Names a part of a segment: the segment's key, and a part of its index or a frame; None: the index itself."""
 
 
 class OddError(Exception):
     """The rows are not in the order of an ordinary session; only the whole index gives the right answer."""
-
-
-class _MergedError(Exception):
-    """A segment is gone, and others hold its records."""
-
-
-class Memory:
-    """Parts of segments that were read before, by key; those unused for longest are forgotten. For several threads."""
-
-    def __init__(self, limit: int = MEMORY_BYTES) -> None:
-        self._limit = limit
-        self._held: OrderedDict[Name, tuple[Any, int]] = OrderedDict()
-        self._bytes = 0
-        self._lock = Lock()
-
-    def get(self, key: Name) -> Any:
-        """Return what was put under this key, or None."""
-        with self._lock:
-            held = self._held.get(key)
-            if held is None:
-                return None
-            self._held.move_to_end(key)
-            return held[0]
-
-    def put(self, key: Name, value: object, size: int) -> None:
-        """Remember `value`, which takes about `size` bytes."""
-        with self._lock:
-            self._bytes += size - self._held.pop(key, (None, 0))[1]
-            self._held[key] = value, size
-            while self._bytes > self._limit and len(self._held) > 1:
-                _, (_, freed) = self._held.popitem(last=False)
-                self._bytes -= freed
-
-
-class Part(msgspec.Struct, frozen=True):
-    """One of the segments that together hold all rows below the tail's base."""
-
-    segment: Segment
-    index: SegmentIndex
-    first: int
-    """The first position to be taken from it; the one before it holds those below."""
-    footer: Footer | None
-    """What was read together with the index."""
-
-
-class Referrer(NamedTuple):
-    """A record that refers to another one."""
-
-    at: int
-    """Its position."""
-    code: int
-    """How, see `treering.format.references`."""
-
-
-class _Tail:
-    """The rows of a tail, by id and by what they refer to."""
-
-    def __init__(self, view: View) -> None:
-        self.rows: list[Skeleton] = []
-        self.places: dict[str, list[int]] = {}
-        self.referrers: dict[str, list[Referrer]] = {}
-        self.mask = 0
-        self.odd = False
-        """An id occurs twice, or a node was recorded before its parent."""
-        self.extend(view)
-
-    def extend(self, view: View) -> None:
-        """Add the rows that `view` has behind those known; it has the same base and epoch."""
-        for line in view.tail.lines[len(self.rows) :]:
-            row = skeleton_of(line)
-            self.rows.append(row)
-            self.mask |= mask_of([row])
-            self.odd = self.odd or row.id in self.places or (row.type == "node" and self._is_odd(row))
-            self.places.setdefault(row.id, []).append(row.at)
-            if (target := reference_of(row)) is not None and (code := code_of(row.type, row.kind)) is not None:
-                self.referrers.setdefault(target, []).append(Referrer(row.at, code))
-
-    def _is_odd(self, node: Skeleton) -> bool:
-        above = [self.rows[at - self.rows[0].at] for at in self.places.get(node.parent or "", ())]
-        return node.id == node.parent or node.id in self.referrers or any(row.type != "node" for row in above)
 
 
 class Rows:
@@ -164,21 +47,17 @@ class Rows:
 
     def __init__(self, view: View, memory: Memory) -> None:
         self.view = view
-        self._memory = memory
-        self._segments: tuple[tuple[int, Segment], ...] = ()
-        self._outdated: tuple[str, ...] = ()
-        """What `latest` said of segments when one of them was gone."""
-        self._footers: dict[str, Footer] = {}
+        self._sealed = SealedParts(view, memory)
         self._frames = Memory(FRAMES_BYTES)
-        self._tail = _Tail(view)
+        self._tail = TailRows(view)
 
     def look(self, view: View) -> None:
         """Answer from `view` from now on; it is of the same life."""
-        before, self.view = self.view, view
+        before, self.view, self._sealed.view = self.view, view, view
         if before.epoch != view.epoch:
             self._frames = Memory(FRAMES_BYTES)  # they hold what was erased
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
-            self._tail = _Tail(view)
+            self._tail = TailRows(view)
         else:
             self._tail.extend(view)
 
@@ -186,90 +65,6 @@ class Rows:
     def base(self) -> int:
         """The first position in the tail."""
         return self.view.tail.header.base
-
-    # segments
-
-    def _again(self, ask: Callable[[Sequence[Part]], Steps[T]], positions: Sequence[int] | None = None) -> Steps[T]:
-        """Return what `ask` finds in the segments; asks again if one was merged meanwhile.
-
-        Args:
-            ask: Gets the segments that hold `positions`, or all, and all of them have an index.
-            positions: Below the base of the tail.
-        """
-        attempts = Attempts(self.view.keys.tail)
-        while attempts.another():
-            listed = yield from self._listed()
-            if positions is not None:
-                listed = [listed[place] for place in sorted({_place_of(listed, at) for at in positions})]
-            try:
-                return (yield from ask((yield from self._opened(listed))))
-            except _MergedError:
-                self._segments = ()  # rule: look-again-record
-                self._outdated = self.view.latest.card.segments  # rule: name-once
-
-    def _listed(self) -> Steps[Sequence[tuple[int, Segment]]]:
-        """The segments that hold all rows below the tail's base, each with the first position to be taken from it."""
-        if self._segments and self._segments[-1][1].name.end >= self.base:  # rule: rows-reach-base
-            return self._segments
-        keys, life, named = self.view.keys, self.view.life, self.view.latest.card.segments
-        segments, _, reach = choose(() if named == self._outdated else segments_named(keys, life, named))
-        if reach < self.base:
-            segments, _, reach = choose((yield from list_segments(keys, life)))
-        if reach < self.base:
-            # A list may miss a segment that was merged; looking again proves whether one is lost, or all were deleted.
-            segments = (yield from survey(keys, life)).segments
-        self._segments = tuple(zip([0, *(segment.name.end for segment in segments)], segments, strict=False))
-        return self._segments
-
-    def _opened(self, listed: Sequence[tuple[int, Segment]]) -> Steps[list[Part]]:
-        """Segments with their indexes: one GET each, in parallel, where these are not remembered."""
-        read: dict[str, Footer] = {}
-        known = {segment.key: self._memory.get((segment.key, None)) for _, segment in listed}
-        missing = [segment for _, segment in listed if known[segment.key] is None and segment.key not in self._footers]
-        for start in range(0, len(missing), PARALLEL_GETS_MAX):
-            batch = missing[start : start + PARALLEL_GETS_MAX]
-            try:
-                found = yield from footers(batch)
-            except NotFoundError:
-                raise _MergedError from None
-            read |= zip([segment.key for segment in batch], found, strict=True)
-        for key, footer in read.items():
-            self._memory.put((key, None), footer.index, _weight(footer.index))
-        newest = {segment.key for _, segment in self._segments[-FOOTERS_KEPT:]}
-        self._footers = {key: footer for key, footer in (self._footers | read).items() if key in newest}
-        parts: list[Part] = []
-        for first, segment in listed:
-            came = self._footers.get(segment.key, read.get(segment.key))
-            index = came.index if came is not None else known[segment.key]
-            parts.append(Part(segment, index, first, came))
-        return parts
-
-    def _load(self, wanted: Iterable[tuple[Part, S]], decode: Callable[[bytes, S, SegmentIndex], B]) -> Steps[list[B]]:
-        """Decoded parts of segments' indexes, in the order asked for; those not remembered are read in parallel."""
-        asked = [(part, span) for part, span in wanted]
-        found: dict[Name, B] = {}
-        missing: dict[Name, tuple[Part, S]] = {}
-        for part, span in asked:
-            name: Name = (part.segment.key, span)
-            held = self._memory.get(name) if name not in found else found[name]
-            if held is not None:
-                found[name] = held
-            elif (came := _came_with(part, span)) is not None:
-                found[name] = decode(came, span, part.index)
-                self._memory.put(name, found[name], _part_weight(came, span, part.index))
-            else:
-                missing[name] = part, span
-        jobs = list(missing.items())
-        for start in range(0, len(jobs), PARALLEL_GETS_MAX):
-            batch = jobs[start : start + PARALLEL_GETS_MAX]
-            answers = yield tuple(Get(key, start=span.start, end=span.end) for (key, _), (_, span) in batch)
-            for (name, (part, span)), answer in zip(batch, answers, strict=True):
-                if isinstance(answer, NotFoundError):
-                    raise _MergedError
-                data = checked(answer, Found).data
-                found[name] = decode(data, span, part.index)
-                self._memory.put(name, found[name], _part_weight(data, span, part.index))
-        return [found[part.segment.key, span] for part, span in asked]
 
     # rows by position
 
@@ -279,13 +74,13 @@ class Rows:
         place = bisect_left(wanted, self.base)
         found = {at: self._tail.rows[at - self.base] for at in wanted[place:]}
         if place:
-            found |= yield from self._again(partial(self._sealed_rows, wanted[:place]), wanted[:place])
+            found |= yield from self._sealed.ask(partial(self._sealed_rows, wanted[:place]), wanted[:place])
         return found
 
     def _sealed_rows(self, positions: Sequence[int], parts: Sequence[Part]) -> Steps[dict[int, Skeleton]]:
-        holders = [_holder(parts, at) for at in positions]
+        holders = [holder_of(parts, at) for at in positions]
         spans = [part.index.chunk_of(at) for part, at in zip(holders, positions, strict=True)]
-        chunks = yield from self._load(zip(holders, spans, strict=True), read_chunk)
+        chunks = yield from self._sealed.load(zip(holders, spans, strict=True), read_chunk)
         return {at: self._row(part, chunk, at) for at, part, chunk in zip(positions, holders, chunks, strict=True)}
 
     def _row(self, part: Part, chunk: Chunk, at: int) -> Skeleton:
@@ -297,13 +92,13 @@ class Rows:
         place = bisect_left(wanted, self.base)
         found = {at: self.view.tail.lines[at - self.base] for at in wanted[place:]}
         if place:
-            found |= yield from self._again(partial(self._sealed_lines, wanted[:place]), wanted[:place])
+            found |= yield from self._sealed.ask(partial(self._sealed_lines, wanted[:place]), wanted[:place])
         return found
 
     def _sealed_lines(self, positions: Sequence[int], parts: Sequence[Part]) -> Steps[dict[int, bytes]]:
         jobs: dict[tuple[str, int], Frame] = {}
         for at in positions:
-            part = _holder(parts, at)
+            part = holder_of(parts, at)
             span = part.index.frame_of(at)
             job = Frame(part.segment.key, part.index.first + span.first_row, span, [])
             jobs.setdefault((part.segment.key, span.start), job).positions.append(at)
@@ -312,7 +107,7 @@ class Rows:
         try:
             found = yield from read_frames(missing, self.view.burials, self._keep)
         except NotFoundError:
-            raise _MergedError from None
+            raise MergedError from None
         for name, lines in held.items():
             found |= jobs[name].wanted(lines, self.view.burials) if lines is not None else {}
         return found
@@ -335,7 +130,7 @@ class Rows:
             if place >= self.base:
                 new, place = self._climb_tail(place, limit - len(rows))
             else:
-                new, place = yield from self._again(partial(self._climb_sealed, place, limit - len(rows)), [place])
+                new, place = yield from self._sealed.ask(partial(self._climb_sealed, place, limit - len(rows)), [place])
             rows += new
             if place is None and rows[-1].parent is not None and len(rows) < limit:
                 place = yield from self.node(rows[-1].parent)
@@ -357,8 +152,8 @@ class Rows:
 
     def _climb_sealed(self, at: int, limit: int, parts: Sequence[Part]) -> Steps[tuple[list[Skeleton], int | None]]:
         """Rows of one chunk from `at` upward, and the position above them; None: it is not known here."""
-        part = _holder(parts, at)
-        [chunk] = yield from self._load([(part, part.index.chunk_of(at))], read_chunk)
+        part = holder_of(parts, at)
+        [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
         first, rows = part.index.first, [self._row(part, chunk, at)]
         while (row := chunk.parent_row(at - first)) is not None:
             if first + row >= at:
@@ -379,11 +174,11 @@ class Rows:
         if at >= self.base:
             run = self._run_in_tail(at)
         else:
-            run = yield from self._again(partial(self._sealed_run, at), [at])
+            run = yield from self._sealed.ask(partial(self._sealed_run, at), [at])
         if len(run) > 1:
             forked = {name for name in run.values() if at < self.base and name in self._tail.referrers}
             if self.base:
-                forked |= yield from self._again(partial(self._forked, run))
+                forked |= yield from self._sealed.ask(partial(self._forked, run))
             at = next((place for place, name in run.items() if name in forked), max(run))
         return at
 
@@ -398,8 +193,8 @@ class Rows:
 
     def _sealed_run(self, at: int, parts: Sequence[Part]) -> Steps[dict[int, str]]:
         """A run of only children, as far as one chunk tells: ids by position."""
-        part = _holder(parts, at)
-        [chunk] = yield from self._load([(part, part.index.chunk_of(at))], read_chunk)
+        part = holder_of(parts, at)
+        [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
         run: dict[int, str] = {}
         row: int | None = at - part.index.first
         while row is not None and row in chunk.rows and part.index.first + row < self.base:
@@ -409,7 +204,7 @@ class Rows:
 
     def _forked(self, run: dict[int, str], parts: Sequence[Part]) -> Steps[set[str]]:
         """The ids of those nodes of a run that other segments may know children of; maybe other ids, too."""
-        holder = _holder(parts, min(run)) if min(run) < self.base else None
+        holder = holder_of(parts, min(run)) if min(run) < self.base else None
         found: set[str] = set()
         blocks: dict[tuple[str, OutsideSpan], Part] = {}
         for part in parts:
@@ -418,7 +213,7 @@ class Rows:
                     found.add(name)
                 else:
                     blocks |= {(part.segment.key, span): part for span in part.index.outside_with(name)}
-        read = yield from self._load([(part, span) for (_, span), part in blocks.items()], read_outside)
+        read = yield from self._sealed.load([(part, span) for (_, span), part in blocks.items()], read_outside)
         return found | {entry.id for block in read for entry in block if entry.code == CHILD}
 
     # rows by id
@@ -443,20 +238,20 @@ class Rows:
         # Of the ids that we make none is made twice.
         wanted = [name for name, places in found.items() if not places or time_of(name) is None]
         if wanted and self.base:
-            for name, places in (yield from self._again(partial(self._sealed_places, wanted))).items():
+            for name, places in (yield from self._sealed.ask(partial(self._sealed_places, wanted))).items():
                 found[name] |= places
         return {name: sorted(places) for name, places in found.items()}
 
     def _sealed_places(self, names: Sequence[str], parts: Sequence[Part]) -> Steps[dict[str, set[int]]]:
         hashed = [(name, part, span) for name in names for part in parts for span in part.index.foreign_with(name)]
-        blocks = yield from self._load([(part, span) for _, part, span in hashed], read_foreign)
+        blocks = yield from self._sealed.load([(part, span) for _, part, span in hashed], read_foreign)
         wanted = [
             (name, part, part.index.chunk_of(part.index.first + row))
             for (name, part, _), block in zip(hashed, blocks, strict=True)
             for number, row in _entries(block, hash_of(name))
         ]
         wanted += [(name, part, span) for name in names for part in parts for span in part.index.chunks_with(name)]
-        chunks = yield from self._load([(part, span) for _, part, span in wanted], read_chunk)
+        chunks = yield from self._sealed.load([(part, span) for _, part, span in wanted], read_chunk)
         found: dict[str, set[int]] = {name: set() for name in names}
         for (name, part, _), chunk in zip(wanted, chunks, strict=True):
             if (row := chunk.find(name)) is not None and part.index.first + row < self.base:
@@ -473,7 +268,7 @@ class Rows:
         """
         found = [set(self._tail.referrers.get(row.id, ())) for row in rows]
         if self.base:
-            sealed = yield from self._again(partial(self._sealed_referrers, rows))
+            sealed = yield from self._sealed.ask(partial(self._sealed_referrers, rows))
             found = [known | new for known, new in zip(found, sealed, strict=True)]
         for row, each in zip(rows, found, strict=True):
             if any(referrer.at <= row.at for referrer in each):
@@ -490,10 +285,10 @@ class Rows:
                     inside.append((number, part))
                 else:
                     outside += [(number, part, span) for span in part.index.outside_with(row.id)]
-        chunks = yield from self._load(
+        chunks = yield from self._sealed.load(
             [(part, part.index.chunk_of(rows[each].at)) for each, part in inside], read_chunk
         )
-        blocks = yield from self._load([(part, span) for _, part, span in outside], read_outside)
+        blocks = yield from self._sealed.load([(part, span) for _, part, span in outside], read_outside)
         found: list[set[Referrer]] = [set() for _ in rows]
         for (number, part), chunk in zip(inside, chunks, strict=True):
             found[number] |= self._taken(part, chunk.referrers(rows[number].at - part.index.first))
@@ -512,13 +307,13 @@ class Rows:
         """Whether an id occurs twice, or might, or a node was recorded before its parent."""
         if self._tail.odd or not self.base:
             return self._tail.odd
-        return (yield from self._again(_odd))
+        return (yield from self._sealed.ask(_odd))
 
     def occurs(self, mask: int) -> Steps[bool]:
         """Whether anything occurs in the session that these bits of `treering.format.references` stand for."""
         if self._tail.mask & mask or not self.base:
             return bool(self._tail.mask & mask)
-        return (yield from self._again(partial(_occurs, mask)))
+        return (yield from self._sealed.ask(partial(_occurs, mask)))
 
     def matching(
         self, mask: int, matches: Callable[[Skeleton], bool], *, below: int | None = None, limit: int | None = None
@@ -536,7 +331,7 @@ class Rows:
         found = [row for row in rows if matches(row)] if self._tail.mask & mask else []
         wanted = self.view.end if limit is None else limit - len(found)
         if wanted > 0 and self.base:
-            found = [*(yield from self._again(partial(self._sealed_matching, mask, matches, end, wanted))), *found]
+            found = [*(yield from self._sealed.ask(partial(self._sealed_matching, mask, matches, end, wanted))), *found]
         return found if limit is None else found[-limit:]
 
     def _sealed_matching(
@@ -552,7 +347,9 @@ class Rows:
         count, batch = 0, 1
         while spans and count < wanted:
             spans, last = spans[:-batch], spans[-batch:]
-            for (part, _), chunk in reversed(list(zip(last, (yield from self._load(last, read_chunk)), strict=True))):
+            for (part, _), chunk in reversed(
+                list(zip(last, (yield from self._sealed.load(last, read_chunk)), strict=True))
+            ):
                 cut = range(part.first, min(end, self.base))
                 new = [self.view.burials.bury_row(row) for row in chunk.skeletons() if matches(row) and row.at in cut]
                 found.append(new)
@@ -567,7 +364,7 @@ class Rows:
             OddError: A parent was recorded behind its child; it may be below it, and the child then a root.
         """
         found = yield from self.matching(HAS_ROOT, lambda row: row.type == "node" and row.parent is None)
-        waiting = (yield from self._again(self._sealed_orphans)) if self.base else {}
+        waiting = (yield from self._sealed.ask(self._sealed_orphans)) if self.base else {}
         for row in self._tail.rows:
             if row.type == "node" and row.parent is not None and row.parent not in self._tail.places:
                 waiting.setdefault(row.parent, []).append(row.at)
@@ -581,7 +378,7 @@ class Rows:
         """Positions of nodes by their parent, where the segment of the node does not have that."""
         blocks = [(part, span) for part in parts for span in part.index.outside]
         waiting: dict[str, list[int]] = {}
-        for (part, _), block in zip(blocks, (yield from self._load(blocks, read_outside)), strict=True):
+        for (part, _), block in zip(blocks, (yield from self._sealed.load(blocks, read_outside)), strict=True):
             for entry in block:
                 at = part.index.first + entry.row
                 if entry.code == CHILD and part.first <= at < self.base:
@@ -591,13 +388,6 @@ class Rows:
     def first_checkpoints(self) -> Steps[list[Skeleton]]:
         """The checkpoints made before the first node, by position."""
         return (yield from self.matching(HAS_ROOT, lambda row: row.type == "checkpoint" and row.target is None))
-
-
-def _came_with(part: Part, span: Span) -> bytes | None:
-    """The bytes of a part of an index that were read together with the index; all of it is in version 1."""
-    if span.start == span.end:
-        return b""
-    return part.footer.held(span.start, span.end) if part.footer is not None else None
 
 
 def _occurs(mask: int, parts: Sequence[Part]) -> Steps[bool]:
@@ -610,33 +400,10 @@ def _odd(parts: Sequence[Part]) -> Steps[bool]:
     return any(part.index.odd for part in parts)
 
 
-def _place_of(listed: Sequence[tuple[int, Segment]], at: int) -> int:
-    return bisect_right(listed, at, key=lambda each: each[0]) - 1
-
-
-def _holder(parts: Sequence[Part], at: int) -> Part:
-    return parts[bisect_right(parts, at, key=lambda part: part.first) - 1]
-
-
 def _only_child(at: int, referrers: Iterable[tuple[int, int]]) -> int | None:
     """Where the only child of a node is, if it has one, and that lies behind it."""
     children = [place for place, code in referrers if code == CHILD]
     return children[0] if len(children) == 1 and children[0] > at else None
-
-
-def _weight(index: SegmentIndex) -> int:
-    """About the bytes that an index takes in memory."""
-    spans = len(index.frames) + len(index.chunks) + len(index.outside) + len(index.foreign)
-    return SPAN_BYTES * spans + (COLUMN_BYTES * index.rows if index.version == 1 else 0)
-
-
-def _part_weight(data: bytes, span: Span, index: SegmentIndex) -> int:
-    """About the bytes that a part takes in memory once it is decoded; what is stored may be a hundredth of it."""
-    if not data:  # of version 1: computed from all rows
-        return _weight(index) + ROW_BYTES * index.rows
-    rows = span.rows if isinstance(span, ChunkSpan) else span.entries
-    content = frame_at(data, 0, key=index.key).content_size or len(data)
-    return SPAN_BYTES + ROW_BYTES * rows + content
 
 
 def _entries(block: Sequence[tuple[int, int]], wanted: int) -> Sequence[tuple[int, int]]:

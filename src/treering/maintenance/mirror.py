@@ -30,11 +30,10 @@ from treering.format.segment import build_segment
 from treering.ids import new_nonce
 from treering.journal import marker
 from treering.journal.life import free_name
-from treering.journal.limits import Attempts
 from treering.journal.merge import DELETES_MAX
 from treering.journal.moment import contradiction, require_one_moment
 from treering.journal.read import Segment, choose, list_segments, segment_content, survey
-from treering.journal.register import LatestRegister, Swapped
+from treering.journal.register import Attempts, LatestRegister, Swapped
 from treering.journal.resume import Registers, look, resume
 from treering.journal.rows import record_at
 from treering.journal.view import View

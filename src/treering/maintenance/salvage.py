@@ -27,9 +27,8 @@ from treering.format.salvage import (
     salvage_segment,
 )
 from treering.format.segment import read_segment
-from treering.journal.limits import Attempts
 from treering.journal.read import Segment, list_segments
-from treering.journal.register import lost_end
+from treering.journal.register import Attempts, lost_end
 from treering.journal.resume import read_registers
 from treering.journal.view import deleted
 from treering.kinds import Kind

@@ -11,7 +11,7 @@ import msgspec
 from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import decode_id
 from treering.format.register import CARD_BYTES_MAX, Card, decode_card
-from treering.journal.limits import Attempts
+from treering.journal.register import Attempts
 from treering.journal.resume import read_registers
 from treering.journal.view import View
 from treering.search import walk

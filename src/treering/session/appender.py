@@ -18,7 +18,7 @@ from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
 from treering.format.record import Record, encode_record
 from treering.ids import new_nonce
-from treering.journal.limits import Attempts
+from treering.journal.register import Attempts
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.kinds import Kind

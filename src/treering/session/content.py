@@ -15,7 +15,7 @@ from treering.format import values
 from treering.format.erasure import Erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.ids import time_of
-from treering.journal.limits import Attempts
+from treering.journal.register import Attempts
 from treering.kinds import Kind
 from treering.session.blobs import Blobs
 from treering.session.payload import decode_payload

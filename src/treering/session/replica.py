@@ -41,7 +41,8 @@ from treering.session.state import UNKNOWN, SessionState
 from treering.storage.requests import Steps
 
 if TYPE_CHECKING:
-    from treering.journal.rows import Memory, Rows
+    from treering.journal.memory import Memory
+    from treering.journal.rows import Rows
     from treering.session.index import Index
     from treering.session.lookup import Lookup
 
@@ -332,7 +333,7 @@ class Replica:
 
     def _looked(self, view: View) -> Rows:
         if self._rows is None or self._rows.view.life != view.life:
-            self._rows = journal.rows.Rows(view, self._memory() if self._memory else journal.rows.Memory())
+            self._rows = journal.rows.Rows(view, self._memory() if self._memory else journal.memory.Memory())
         elif self._rows.view is not view:
             self._rows.look(view)
         return self._rows

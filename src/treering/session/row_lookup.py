@@ -22,7 +22,8 @@ from treering.format.references import (
     PRUNE,
     RETRACT,
 )
-from treering.journal.rows import OddError, Referrer, Rows
+from treering.journal.rows import OddError, Rows
+from treering.journal.tail_rows import Referrer
 from treering.kinds import Kind
 from treering.session.lookup import Shown, belongs, holds, require_limit, with_label
 from treering.session.nearest import Nearest

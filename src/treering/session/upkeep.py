@@ -18,7 +18,8 @@ from treering.format.paths import file_name
 from treering.format.record import decode_record
 from treering.ids import new_nonce, now_ms
 from treering.journal import limits
-from treering.journal.limits import ATTEMPTS_MAX, SEALED_BYTES_DROP, Attempts, SealSchedule
+from treering.journal.limits import SEALED_BYTES_DROP, SealSchedule
+from treering.journal.register import ATTEMPTS_MAX, Attempts
 from treering.session.content import Restored
 from treering.session.position import Position
 from treering.session.replica import Replica

@@ -24,7 +24,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
-    from treering.journal.rows import Memory
+    from treering.journal.memory import Memory
 
 
 class Writer:

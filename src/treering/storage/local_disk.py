@@ -202,18 +202,6 @@ def write(fd: int, data: bytes) -> None:
         done += os.write(fd, memoryview(data)[done:])
 
 
-def link_of(link: str) -> str:
-    """Return where a link leads; empty where there is none.
-
-    That of an open file, `/proc/self/fd/N`, leads elsewhere once the file was renamed, replaced or removed. There is no
-    such link on macOS.
-    """
-    try:
-        return os.readlink(link)
-    except OSError:
-        return ""
-
-
 def content_version(data: bytes) -> Version:
     """Return the version of a file that is only ever replaced."""
     return Version(blake2b(data, 16))

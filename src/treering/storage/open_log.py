@@ -31,7 +31,7 @@ class OpenLog:
         finally:
             os.close(folder)
         self._link = f"/proc/self/fd/{self.fd}"
-        self._linked_to = local_disk.link_of(self._link)
+        self._linked_to = link_of(self._link)
         self.digest = rules.first_line_digest(_first_line(self.fd))
         self.version = ABSENT
         """As our last append left it, and so are these two:"""
@@ -48,7 +48,7 @@ class OpenLog:
         name of what is open. They look at the folder as well: the way there may lead elsewhere, by a link or a mount.
         """
         if self._linked_to and self.version != ABSENT:
-            same_name = local_disk.link_of(self._link) == self._linked_to
+            same_name = link_of(self._link) == self._linked_to
             return same_name and os.path.samestat(os.stat(self.folder), self._place)
         return os.path.samestat(os.stat(self.path, follow_symlinks=False), os.fstat(self.fd))
 
@@ -102,3 +102,15 @@ def _first_line(fd: int) -> bytes:
     while b"\n" not in (data := local_disk.read(fd, 0, size)) and len(data) == size:
         size *= 2
     return data
+
+
+def link_of(link: str) -> str:
+    """Return where a link leads; empty where there is none.
+
+    That of an open file, `/proc/self/fd/N`, leads elsewhere once the file was renamed, replaced or removed. There is no
+    such link on macOS.
+    """
+    try:
+        return os.readlink(link)
+    except OSError:
+        return ""

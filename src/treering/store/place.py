@@ -27,7 +27,7 @@ from treering.storage.open import address_of, location_of, open_driver
 from treering.storage.requests import Driver, Hold, Steps
 
 if TYPE_CHECKING:
-    from treering.journal.rows import Memory
+    from treering.journal.memory import Memory
     from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
     from treering.store.info import Wanted
@@ -339,5 +339,5 @@ class _Remembering:
     def __call__(self) -> Memory:
         with self._lock:
             if self._memory is None:
-                self._memory = journal.rows.Memory()
+                self._memory = journal.memory.Memory()
             return self._memory

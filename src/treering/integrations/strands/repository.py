@@ -27,7 +27,7 @@ from treering.errors import ConflictError, NotFoundError, SessionDeletedError, T
 from treering.format.erasure import Erased
 from treering.ids import time_text
 from treering.integrations.strands.names import EXTRA, require_session_id
-from treering.journal.limits import ATTEMPTS_MAX
+from treering.journal.register import ATTEMPTS_MAX
 from treering.session.index import Index
 from treering.session.reader import Reader
 from treering.session.verbs.reading import Note, notes

@@ -15,7 +15,7 @@ from treering.format.record import decode_record, skeleton_of
 from treering.format.register import Card
 from treering.ids import now_ms, time_of
 from treering.journal import life
-from treering.journal.limits import Attempts
+from treering.journal.register import Attempts
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.loader import Loader, copy_blobs

@@ -1,0 +1,39 @@
+"""What was read before, kept within bounds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from threading import Lock
+from typing import Any, Final
+
+MEMORY_BYTES: Final = 16 * 1024 * 1024
+"""About the memory that all remembered parts of segments take together."""
+
+
+class Memory:
+    """What was read before, by key; what was not used for longest is forgotten. For several threads."""
+
+    def __init__(self, limit: int = MEMORY_BYTES) -> None:
+        self._limit = limit
+        self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
+        self._bytes = 0
+        self._lock = Lock()
+
+    def get(self, key: Hashable) -> Any:
+        """Return what was put under this key, or None."""
+        with self._lock:
+            held = self._held.get(key)
+            if held is None:
+                return None
+            self._held.move_to_end(key)
+            return held[0]
+
+    def put(self, key: Hashable, value: object, size: int) -> None:
+        """Remember `value`, which takes about `size` bytes."""
+        with self._lock:
+            self._bytes += size - self._held.pop(key, (None, 0))[1]
+            self._held[key] = value, size
+            while self._bytes > self._limit and len(self._held) > 1:
+                _, (_, freed) = self._held.popitem(last=False)
+                self._bytes -= freed
