@@ -151,6 +151,33 @@ def test_the_end_of_a_version_takes_the_same_at_every_length() -> None:
     assert found[0] == found[1] == (1, 1)  # the end of the segment, which holds its last rows, too
 
 
+def asked_to_erase(turns: int) -> tuple[dict[str, int], int]:
+    """Requests of an erasure behind so many turns with a checkpoint each, and the bytes read but for the segment's."""
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        for first in range(0, turns, 100):
+            for number in range(first, first + 100):
+                session.commit([f"question {number}", f"answer {number}"], state={"step": number})
+            session.compact("what was said before")
+        session.seal()
+        session.optimize(everything=True)
+    counts = CountingDriver(driver)
+    with Store(Place(counts)).session("s") as session:
+        old = session.children(None)[0]
+        counts.reset()
+        assert session.erase(old).segments == 1
+        asked = dict(counts.counts), counts.bytes_down
+    sizes = [len(data) for key, data in driver.snapshot().items() if "/segments/" in key]
+    return asked[0], asked[1] - sum(sizes)
+
+
+def test_an_erasure_reads_what_it_erases() -> None:
+    """However long the session is: its segment once, to write it again, and a few parts of that."""
+    short, long = (asked_to_erase(turns) for turns in (1_000, 10_000))
+    assert long[0] == short[0]
+    assert long[1] <= 1.5 * short[1]
+
+
 TURNS, TURN_BYTES, KEPT_TURNS = 300, 24_000, 20
 
 

@@ -25,6 +25,7 @@ def test_the_page_is_enough(made: Callable[[], list[bytes]]) -> None:
     told = read_index(build_segment(records, key="k"))
     skeletons = [msgspec.structs.asdict(skeleton_of(line)) for line in records]
     assert told.head["first"] == skeletons[0]["at"]
+    assert told.head["told"] == 1023
     names = [skeleton["id"] for skeleton in skeletons]
     referred, outside = [], []
     for row, (found, skeleton) in enumerate(zip(told.rows, skeletons, strict=True)):

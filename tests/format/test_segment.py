@@ -19,7 +19,8 @@ from treering.format import segment as module
 from treering.format.frames import add_check, compress, skippable
 from treering.format.index import SegmentIndex
 from treering.format.parts import read_chunk, read_foreign, read_outside
-from treering.format.record import RECORD_BYTES_MAX, Record, encode_record, skeleton_of
+from treering.format.record import RECORD_BYTES_MAX, Record, decode_record, encode_record, skeleton_of
+from treering.format.references import HAS_CHECKPOINT, HAS_CONTEXT_EDIT, HAS_INLINE, MASK_ALL, MASK_FIRST
 from treering.format.salvage import salvage_segment
 from treering.format.segment import (
     FOOTER_GUESS_BYTES,
@@ -28,6 +29,7 @@ from treering.format.segment import (
     read_footer,
     read_frame,
     read_segment,
+    replace_lines,
     skeletons_of,
 )
 
@@ -229,6 +231,7 @@ def rebuilt(data: bytes, **changes: object) -> bytes:
         "treering": 2,
         "first": footer.first,
         "odd": footer.odd,
+        "told": MASK_ALL,
         "frames": [(span.end - span.start, span.content_size, span.rows, span.crc) for span in footer.frames],
         "chunks": [
             (span.end - span.start, span.crc, span.rows, span.least, span.greatest, span.mask) for span in footer.chunks
@@ -255,6 +258,53 @@ def resigned(data: bytes, footer_start: int) -> bytes:
 def test_rebuilding_changes_nothing() -> None:
     """The index is rebuilt for the tests below as it was."""
     assert rebuilt(SMALL) == SMALL == resigned(SMALL, PARTS)
+
+
+def test_what_a_writer_did_not_know_may_occur() -> None:
+    """In a segment whose writer did not tell of inline messages, every chunk may have some."""
+    before = rebuilt(SMALL, told=MASK_FIRST)
+    assert not CHUNK.mask & (HAS_CONTEXT_EDIT | HAS_INLINE)
+    assert [span.mask for span in footer_of(before).chunks] == [CHUNK.mask | HAS_CONTEXT_EDIT | HAS_INLINE]
+    assert read_segment(before, key="k") == read_segment(SMALL, key="k")
+
+
+def shortened(line: bytes) -> bytes:
+    """The line with another body and brief."""
+    record = decode_record(line)
+    body = Raw(b'{"message":1}' if record.type == "checkpoint" else b"{}")
+    return encode_record(msgspec.structs.replace(record, body=body, brief=Raw(b'{"erased":true}')))
+
+
+def test_lines_are_replaced_without_the_others() -> None:
+    """A segment with other lines in place of some is the same in all frames and chunks that hold none of them."""
+    lines = turns(6_000, text="x" * 500)
+    data = build_segment(lines, key="k")
+    footer = footer_of(data)
+    places = [4_000, 4_001, 8_999]
+    new = replace_lines(data, footer, dict.fromkeys(places, shortened))
+    expected = [shortened(line) if at in places else line for at, line in enumerate(lines)]
+    assert read_segment(new, key="k") == expected
+    now = footer_of(new)
+    assert (now.odd, now.first, now.rows) == (footer.odd, 0, len(lines))
+    for kind, same in (("frames", 2), ("chunks", 2), ("outside", 0), ("foreign", 0)):
+        before, after = getattr(footer, kind), getattr(now, kind)
+        pieces = [
+            (data[old.start : old.end], new[span.start : span.end]) for old, span in zip(before, after, strict=True)
+        ]
+        assert sum(old != piece for old, piece in pieces) == same
+    assert [span.mask for span in now.chunks if span.mask & HAS_INLINE] == 2 * [HAS_CHECKPOINT | HAS_INLINE]
+
+
+@pytest.mark.parametrize("kind", ["frames", "chunks"])
+def test_damage_is_not_written_again(kind: str) -> None:
+    """Lines of a damaged segment are not replaced, wherever the damage is."""
+    data = build_segment(turns(6_000, text="x" * 500), key="k")
+    footer = footer_of(data)
+    for span in getattr(footer, kind):
+        damaged = bytearray(data)
+        damaged[span.start + 20] ^= 1
+        with pytest.raises(CorruptError):
+            replace_lines(bytes(damaged), footer, {4_000: shortened})
 
 
 def chunk_entry(**changes: int) -> dict[str, object]:

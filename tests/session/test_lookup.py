@@ -19,6 +19,8 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, TreeringError
+from treering.format.copies import inline_messages
+from treering.format.record import decode_record
 from treering.journal.memory import Memory
 from treering.journal.rows import OddError, Rows
 from treering.kinds import Kind
@@ -82,6 +84,11 @@ def questions(index: Index, rng: random.Random, *, at_most: int = 20) -> Iterato
     for most in (None, 0, 1, 3, 100, 10**30):
         yield "checkpoints", (), {"limit": most, "before": rng.choice([None, *checkpoints])}
     yield "nodes", ([*nodes, "no such node"],), {}
+    others = [row.id for row in (*index.edits, *index.graph.annotations.notes())]
+    some = frozenset(rng.sample([*every, *others], min(at_most, len(every))))
+    yield "records", ({*some, *checkpoints[:1], "no such node"},), {}
+    yield "context_edits", (), {}
+    yield "holders", (some,), {"state": True}
 
 
 def answer(driver: Driver, steps: Steps[Any]) -> object:
@@ -97,6 +104,8 @@ def require_same(driver: Driver, replica: Replica, rng: random.Random, memory: M
     index = run(replica.index(), driver)
     rows = Rows(replica.view, memory)
     complete = not run(rows.odd(), driver)
+    if complete:
+        require_holders(driver, rows, RowLookup(rows, replica.state.heads), index, rng)
     for method, given, named in questions(index, rng) if complete else ():
         expected = answer(driver, getattr(IndexLookup(index), method)(*given, **named))
         try:
@@ -106,6 +115,20 @@ def require_same(driver: Driver, replica: Replica, rng: random.Random, memory: M
         else:
             assert got == expected, (method, given, named)
     return complete
+
+
+def require_holders(driver: Driver, rows: Rows, lookup: RowLookup, index: Index, rng: random.Random) -> None:
+    """Of checkpoints that are not said to hold a message none does."""
+    names = frozenset(rng.sample([row.id for row in index.graph], min(3, len(index.graph))))
+    try:
+        told = run(lookup.holders(names, state=False), driver)
+    except OddError:
+        return
+    every = run(IndexLookup(index).holders(names, state=False), driver)
+    assert set(told) <= set(every)
+    for line in run(rows.lines_at(set(every) - set(told)), driver).values():
+        assert inline_messages(decode_record(line)) == []
+        assert decode_record(line).type == "checkpoint"
 
 
 class Turn(NamedTuple):

@@ -476,6 +476,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         ERASURES,
         test="tests/session/test_rare_meetings.py",
     ),
+    Rule("every-copy", "Erasing a message takes the copies that checkpoints hold of it.", value("0"), ERASURES),
     Rule(
         "every-value",
         "Erasing a key of the state takes every value that it ever had.",

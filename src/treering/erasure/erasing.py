@@ -25,6 +25,7 @@ from treering.erasure.traces import (
     copies_in_notes,
     edits_in_context,
     facts_of,
+    notes_of,
     require_erasable,
     require_held,
     rows_of,
@@ -39,7 +40,6 @@ from treering.journal import life
 from treering.journal.erase import fence
 from treering.journal.purge import refuse_loads, sweep_folders
 from treering.journal.register import Attempts
-from treering.session.index import Index
 from treering.session.record import flush
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
@@ -111,7 +111,7 @@ def erase_copies(keys: SessionKeys, policy: Policy, acts: Sequence[Erasure]) -> 
     writer = Writer.visiting(keys, policy, shared=True)
     yield from writer.open()
     erased = dict.fromkeys(name for act in acts for _, name in act.records)
-    there = rows_of((yield from writer.replica.index()), erased.keys())
+    there = yield from rows_of(writer.replica, erased.keys())
     copied = [name for name in erased if name in there]
     owed = [act for act in acts if act.state]
     if not copied and not owed:
@@ -126,24 +126,23 @@ def _erase(
     for act in owed:
         found += yield from _fenced(writer, _Wanted(state=frozenset(act.state)), act.reason, copied=act)
     segments, blobs = yield from writer.upkeep.finish_erasing()
-    index = yield from writer.replica.index()
     names, state = tuple(dict.fromkeys(wanted.ids)), wanted.state.union(*(act.state for act in owed))
     if not names and not state:
-        names = tuple(sorted(rows_of(index, writer.replica.burials.names)))
+        names = tuple(sorted((yield from rows_of(writer.replica, writer.replica.burials.names))))
         state = state.union(*(act.state for act in writer.replica.burials.of_state()))
     receipt = msgspec.structs.replace(
-        (yield from _receipt(writer, index, names, state)),
+        (yield from _receipt(writer, names, state)),
         records=found,
         segments=segments,
         blobs_deleted=blobs.deleted,
         blobs_shared=blobs.shared,
     )
-    return (yield from _with_forks(writer, index, receipt, reason, seen))
+    return (yield from _with_forks(writer, receipt, reason, seen))
 
 
-def _receipt(writer: Writer, index: Index, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
+def _receipt(writer: Writer, names: tuple[str, ...], state: frozenset[str | None]) -> Steps[Receipt]:
     """The receipt, from the marks left by erased payloads and values and from the newest erasure of them."""
-    left = yield from _left(writer, index, names)
+    left = yield from _left(writer, names)
     told = [(each.time_ms, each.reason) for each in left.values()]
     told += [(act.time, act.reason) for act in writer.replica.burials.of_state() if not state.isdisjoint(act.state)]
     time_ms, reason = max(told, default=(0, ""))
@@ -174,13 +173,13 @@ def _fenced(
     search: Search | None = None
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
-        index = yield from writer.replica.index()
-        names |= edits_in_context(index, names) | copies_in_notes(index, names)
-        if search is None or search.index is not index:  # another process erased something
-            search = Search(names, wanted.state, index)
-        rows = rows_of(index, frozenset(wanted.ids))
+        notes = yield from notes_of(writer.replica)
+        names |= (yield from edits_in_context(writer.replica, names)) | copies_in_notes(notes, names)
+        if search is None or search.epoch != writer.replica.epoch:  # another process erased something
+            search = Search(names, wanted.state, writer.replica.epoch)
+        rows = yield from rows_of(writer.replica, frozenset(wanted.ids))
         for name in wanted.ids:
-            require_erasable(rows, name, index)
+            yield from require_erasable(writer.replica, rows, name)
         yield from search.go_on(writer)
         if copied is None:
             require_held(wanted.state - search.held)
@@ -192,7 +191,7 @@ def _fenced(
             reason=reason,
             records=tuple(search.records),
             blobs=tuple(sorted(search.blobs)),
-            facts=tuple(sorted((yield from facts_of(writer, index, names)).union(facts))),
+            facts=tuple(sorted((yield from facts_of(writer.replica, notes, names)).union(facts))),
             state=tuple(sorted(wanted.state, key=by_name)),
             end=writer.replica.view.end if wanted.state else 0,
         )
@@ -206,10 +205,10 @@ def _fenced(
         writer.replica.check()
 
 
-def _left(writer: Writer, index: Index, names: Iterable[str]) -> Steps[dict[str, Erased]]:
+def _left(writer: Writer, names: Iterable[str]) -> Steps[dict[str, Erased]]:
     """The marks left in place of the payloads."""
     wanted = dict.fromkeys(names)
-    rows = rows_of(index, wanted.keys())
+    rows = yield from rows_of(writer.replica, wanted.keys())
     places = {name: rows[name].at for name in wanted}
     lines = yield from writer.replica.lines_at(list(places.values()))
     return {name: erased_of(bytes(decode_record(lines[at]).body)) for name, at in places.items()}
@@ -245,22 +244,22 @@ def _names_in(receipt: Receipt) -> Iterator[str]:
 # forks
 
 
-def _with_forks(writer: Writer, index: Index, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+def _with_forks(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
     """Repeat the erasure in all sessions copied from this one, and add the outcome to the receipt."""
     links: dict[str, int | None] = {}
-    for note in index.graph.annotations.notes("link"):
+    for note in (yield from notes_of(writer.replica, "link")):
         if isinstance(name := read_brief(note).get("fork"), str):
             links.setdefault(name, note.at)
     receipt = yield from _follow(writer, links, receipt, reason, seen)
     if receipt.missing:  # their own links are gone with them, so their copies are found by the name of their parent
         orphans = yield from _orphans(writer.keys.prefix, set(receipt.missing))
         receipt = yield from _follow(writer, dict.fromkeys(orphans), receipt, reason, seen)
-    return (yield from _with_children(writer, index, receipt, reason, seen))
+    return (yield from _with_children(writer, receipt, reason, seen))
 
 
-def _with_children(writer: Writer, index: Index, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
+def _with_children(writer: Writer, receipt: Receipt, reason: str, seen: set[str]) -> Steps[Receipt]:
     """Erase the task on the cards of subagents whose link was erased: it has the same text."""
-    briefs = {note.id: read_brief(note) for note in index.graph.annotations.notes("link")}
+    briefs = {note.id: read_brief(note) for note in (yield from notes_of(writer.replica, "link"))}
     linked = [briefs[name].get("child") for name in receipt.ids if name in briefs]
     done, missing, unreachable = list(receipt.forks), list(receipt.missing), dict(receipt.unreachable)
     for child in linked:
@@ -345,9 +344,9 @@ def _shares_state(writer: Writer, other: Writer) -> Steps[bool]:
     keys = frozenset(key for act in writer.replica.burials.of_state() for key in act.state)
     if not keys:
         return False
-    ours = Search(set(), keys, (yield from writer.replica.index()))
+    ours = Search(set(), keys, writer.replica.epoch)
     yield from ours.go_on(writer)
-    theirs = Search(set(), keys, (yield from other.replica.index()))
+    theirs = Search(set(), keys, other.replica.epoch)
     yield from theirs.go_on(other)
     return not ours.erased.isdisjoint(theirs.living)
 
@@ -374,7 +373,7 @@ def _open_fork(parent: Writer, session: str) -> Steps[Writer | None]:
 
 def _copies(writer: Writer, hashes: Mapping[str, str]) -> Steps[list[str]]:
     """The nodes and notes that a session has with the erased payload, by hash: ids of imports are not unique."""
-    rows = rows_of((yield from writer.replica.index()), hashes.keys())
+    rows = yield from rows_of(writer.replica, hashes.keys())
     places = {name: rows[name].at for name in hashes if name in rows}
     lines = yield from writer.replica.lines_at(list(places.values()))
     bodies = {name: bytes(decode_record(lines[at]).body) for name, at in places.items()}

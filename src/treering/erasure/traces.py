@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from treering.errors import NotFoundError, UsageError
 from treering.format.blobs import blob_refs_in
 from treering.format.copies import inline_messages, state_values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record, read_brief, skeleton_of
-from treering.journal.read import read_lines, skeletons
+from treering.journal.read import read_lines
 from treering.kinds import Kind
-from treering.session.index import Index
+from treering.session.replica import Replica
 from treering.session.state import CARD, EXTRA, FACTS, first_prompt
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -20,30 +20,32 @@ _NOTHING = b"null"
 RECORDS_AT_ONCE = 500  # lines in memory at a time
 
 
-def rows_of(index: Index, names: Collection[str]) -> dict[str, Skeleton]:
+def rows_of(replica: Replica, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
     """The nodes, notes and edits with these ids. In an imported session several may share one; a node comes first."""
-    found = {row.id: row for row in (*index.edits, *index.graph.annotations.notes()) if row.id in names}
-    found |= {name: index.graph.node(name) for name in names if name in index.graph}
-    return {name: row for name, row in found.items() if name}
+    return (yield from replica.ask(lambda lookup: lookup.records(names)))
 
 
-def edits_in_context(index: Index, names: Collection[str]) -> set[str]:
+def notes_of(replica: Replica, kind: str | None = None) -> Steps[list[Skeleton]]:
+    """The notes of one kind, or of all."""
+    return (yield from replica.ask(lambda lookup: lookup.notes(kind)))
+
+
+def edits_in_context(replica: Replica, names: Collection[str]) -> Steps[set[str]]:
     """Imported nodes that replace a part of one of these messages, and hold the rest of it."""
-    skeletons = index.graph.skeletons
-    edits = skeletons.take(skeletons.rows(lambda name: name[:2] == ("node", "context_edit")))
+    edits = yield from replica.ask(lambda lookup: lookup.context_edits())
     briefs = {row.id: read_brief(row) for row in edits}
     return {name for name, brief in briefs.items() if brief.get("target") in names and brief.get("edit") != "retract"}
 
 
-def copies_in_notes(index: Index, names: Collection[str]) -> set[str]:
+def copies_in_notes(notes: Sequence[Skeleton], names: Collection[str]) -> set[str]:
     """Notes that repeat the payload of one of these."""
-    return {note.id for note in index.graph.annotations.notes() if (note.links or {}).get("copy_of") in names}
+    return {note.id for note in notes if (note.links or {}).get("copy_of") in names}
 
 
-def require_erasable(rows: Mapping[str, Skeleton], name: str, index: Index) -> None:
+def require_erasable(replica: Replica, rows: Mapping[str, Skeleton], name: str) -> Steps[None]:
     """Raise NotFoundError or UsageError unless there is a node or note of that name."""
     row = rows.get(name)
-    if row is None and name in index.all_checkpoints:
+    if row is None and (yield from replica.ask(lambda lookup: lookup.is_checkpoint(name))):
         raise UsageError(
             f"a checkpoint cannot be erased as a whole. id={name!r}",
             kind=Kind.ERASE,
@@ -63,18 +65,14 @@ def _only_hides(record: Record) -> bool:
     return (record.type, record.kind) == ("edit", "retract") and bytes(record.body) == _NOTHING
 
 
-def _is_buried(row: Skeleton) -> bool:
-    return read_brief(row).get("erased") is True
-
-
 class Search:
     """Searches a session for payloads and values of the state, while other writers may append to it."""
 
-    def __init__(self, names: set[str], state: Collection[str | None], index: Index) -> None:
+    def __init__(self, names: set[str], state: Collection[str | None], epoch: int) -> None:
         self.names = names
         self.state = state
-        self.index = index
-        """The index it searches."""
+        self.epoch = epoch
+        """The number of erasures in the session when it began."""
         self.records: list[tuple[int, str]] = []
         self.blobs: set[str] = set()
         self.held: set[str | None] = set()
@@ -86,11 +84,10 @@ class Search:
         self._end = 0
 
     def go_on(self, writer: Writer) -> Steps[None]:
-        """Search the new records: skeletons first, then only the records that may hold copies."""
+        """Search the new records: the index first, then only the records that may hold copies."""
         if not self._end:
-            _, rows = yield from skeletons(writer.keys, writer.replica.view.life)
-            self._end = min(len(rows), writer.replica.view.end)
-            places = [row.at for row in rows[: self._end] if self._may_hold(row)]
+            self._end = writer.replica.view.end
+            places = yield from writer.replica.ask(lambda lookup: lookup.holders(self.names, state=bool(self.state)))
             for start in range(0, len(places), RECORDS_AT_ONCE):
                 lines = yield from writer.replica.lines_at(places[start : start + RECORDS_AT_ONCE])
                 for _, line in sorted(lines.items()):
@@ -137,38 +134,42 @@ class Search:
         self.blobs |= blob_refs_in(body)
 
 
-def facts_of(writer: Writer, index: Index, names: set[str]) -> Steps[set[str]]:
+def facts_of(replica: Replica, notes: Sequence[Skeleton], names: set[str]) -> Steps[set[str]]:
     """Fields of the card that come from the records to erase."""
     facts = set[str]()
     for kind, fields in FACTS.items():
-        notes = index.graph.annotations.notes(kind)
+        of_kind = [note for note in notes if note.kind == kind]
         for field in fields:
-            last = next((note for note in reversed(notes) if field in read_brief(note)), None)
+            last = next((note for note in reversed(of_kind) if field in read_brief(note)), None)
             if last is not None and last.id in names:
                 facts.add(field)
-    if (yield from _gives_first_prompt(writer, index, names)):
+    if (yield from _gives_first_prompt(replica, names)):
         facts.add("first_prompt")
-    return facts | _further_facts(index, names)
+    return facts | _further_facts(notes, names)
 
 
-def _further_facts(index: Index, names: set[str]) -> set[str]:
+def _further_facts(notes: Sequence[Skeleton], names: set[str]) -> set[str]:
     last: dict[str, str] = {}
-    for note in index.graph.annotations.notes(CARD):
+    for note in notes:
+        if note.kind != CARD:
+            continue
         fields = read_brief(note).get("fields")
         last |= {str(field): note.id for field in fields} if isinstance(fields, list) else {}
     return {f"{EXTRA}{field}" for field, note in last.items() if note in names}
 
 
-def _gives_first_prompt(writer: Writer, index: Index, names: set[str]) -> Steps[bool]:
+def _gives_first_prompt(replica: Replica, names: set[str]) -> Steps[bool]:
     """Whether one of these is the user's first message, or an earlier one without text."""
-    for row in index.graph:
-        if row.kind != "message" or row.role != "user":
-            continue
-        if row.id in names or _is_buried(row):
-            return row.id in names
-        lines = yield from writer.replica.lines_at([row.at])
-        if first_prompt(bytes(decode_record(lines[row.at]).body)):
-            return False
+    for start in range(0, replica.view.end, RECORDS_AT_ONCE):
+        lines = yield from replica.lines_at(range(start, min(start + RECORDS_AT_ONCE, replica.view.end)))
+        for _, line in sorted(lines.items()):
+            record = decode_record(line)
+            if (record.type, record.kind, record.role) != ("node", "message", "user"):
+                continue
+            if record.id in names or is_erased(bytes(record.body)):
+                return record.id in names
+            if first_prompt(bytes(record.body)):
+                return False
     return False
 
 

@@ -13,12 +13,18 @@ from treering.format.pieces import entries_in, fields_in, join_entries, join_fie
 from treering.format.record import Record
 
 _NULL = b"null"
+_MESSAGE = b'"message":'
+
+
+def may_hold_messages(record_type: str, line: bytes) -> bool:
+    """Return whether a record may be a checkpoint that holds messages itself: a value of its state may look like it."""
+    return record_type == "checkpoint" and _MESSAGE in line
 
 
 def inline_messages(record: Record) -> list[tuple[str, bytes]]:
     """Return the messages that the record of a checkpoint holds itself: the node, and the message as JSON."""
     body = bytes(record.body)
-    if record.type != "checkpoint" or b'"message":' not in body:
+    if not may_hold_messages(record.type, body):
         return []
     found = []
     for entry in entries_in(fields_in(body).get("context", b"[]")):

@@ -166,6 +166,10 @@ class Burials:
             return line
         return _tombstone(line, record, next(iter(acts.values()), Erasure(epoch=0)))
 
+    def places(self, first: int, end: int) -> list[int]:
+        """Return the positions from `first` up to `end` at which something was erased, in order."""
+        return self._places[bisect_left(self._places, first) : bisect_left(self._places, end)]
+
     def bury_all(self, lines: Iterable[bytes], first: int) -> list[bytes]:
         """Apply `bury` to lines at consecutive positions."""
         return [self.bury(line, at) for at, line in enumerate(lines, first)] if self else list(lines)

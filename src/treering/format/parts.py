@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import zlib
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
 
@@ -38,7 +38,7 @@ from treering.format.index import (
 )
 from treering.format.integers import pack_differences, pack_integers, unpack_differences, unpack_integers
 from treering.format.record import RECORD_BYTES_MAX, Skeleton
-from treering.format.references import CHILD, CODES, code_of, mask_of, rows_meant
+from treering.format.references import CHILD, CODES, HAS_INLINE, MASK_FIRST, code_of, mask_of, rows_meant
 from treering.ids import time_of
 from treering.kinds import Kind
 
@@ -191,12 +191,17 @@ def _by_chunk(inside: list[tuple[int, int, int]], chunks: Sequence[tuple[int, in
     return referred
 
 
-def pack_parts(skeletons: Sequence[Skeleton]) -> tuple[list[bytes], Lists, bool]:
-    """Return the parts for some records in the order in which they are written, what lists them, and `Derived.odd`."""
+def pack_parts(skeletons: Sequence[Skeleton], inline: Sequence[int] = ()) -> tuple[list[bytes], Lists, bool]:
+    """Return the parts for some records in the order in which they are written, what lists them, and `Derived.odd`.
+
+    Args:
+        skeletons: Those of the records.
+        inline: Rows of checkpoints that may hold messages themselves, in order.
+    """
     spans = _cut([_text_size(skeleton) for skeleton in skeletons], CHUNK_ROWS)
     derived = derive(skeletons, spans)
     chunks = [
-        _pack_chunk(skeletons[start:end], derived, referred, start)
+        _pack_chunk(skeletons[start:end], derived, referred, start, has_inline=_among(inline, start, end))
         for (start, end), referred in zip(spans, derived.referred, strict=True)
     ]
     sizes = [len(each.id) for each in derived.outside]
@@ -227,7 +232,7 @@ def _cut(sizes: Sequence[int], count_max: int) -> list[tuple[int, int]]:
 
 
 def _pack_chunk(
-    skeletons: Sequence[Skeleton], derived: Derived, referred: Referred, first_row: int
+    skeletons: Sequence[Skeleton], derived: Derived, referred: Referred, first_row: int, *, has_inline: bool
 ) -> tuple[bytes, ChunkEntry]:
     parents = [skeleton.parent for skeleton in skeletons]
     targets = [skeleton.target for skeleton in skeletons]
@@ -237,8 +242,40 @@ def _pack_chunk(
         targets=pack_integers(_steps_back(targets, derived.targets, first_row)),
         referred=referred.pack(),
     )
+    return _packed_chunk(content, skeletons, has_inline=has_inline)
+
+
+def _packed_chunk(content: _Chunk, skeletons: Sequence[Skeleton], *, has_inline: bool) -> tuple[bytes, ChunkEntry]:
     data, crc = _pack(content)
-    return data, ChunkEntry(len(data), crc, len(skeletons), *IdColumn(content.columns.ids).bounds, mask_of(skeletons))
+    mask = mask_of(skeletons) | (has_inline and HAS_INLINE)
+    return data, ChunkEntry(len(data), crc, len(skeletons), *IdColumn(content.columns.ids).bounds, mask)
+
+
+def repack_chunk(
+    data: bytes, span: ChunkSpan, index: SegmentIndex, changed: Mapping[int, Skeleton], inline: Collection[int]
+) -> tuple[bytes, ChunkEntry]:
+    """Return a chunk in which some records have another brief or length, and nothing else differs.
+
+    Args:
+        data: The bytes of the chunk, of version 2.
+        span: One of `index.chunks`.
+        index: That of the segment.
+        changed: What the records are now, by position.
+        inline: Positions of those among them that may be checkpoints that hold messages themselves.
+
+    Raises:
+        CorruptError: Damage, or the columns contradict each other.
+    """
+    stored = _unpack(data, span, index, _chunk_decoder)
+    skeletons = [changed.get(row.at, row) for row in read_chunk(data, span, index).skeletons()]
+    content = msgspec.structs.replace(stored, columns=pack(skeletons))
+    has_inline = bool(span.mask & HAS_INLINE) or any(row.at in inline for row in skeletons)
+    return _packed_chunk(content, skeletons, has_inline=has_inline)
+
+
+def _among(rows: Sequence[int], start: int, end: int) -> bool:
+    place = bisect_left(rows, start)
+    return place < len(rows) and rows[place] < end
 
 
 def _steps_back(references: Sequence[str | None], meant: Sequence[int | None], first_row: int) -> list[int]:
@@ -438,13 +475,27 @@ def _contradiction(problem: object, index: SegmentIndex, offset: int) -> Corrupt
     return CorruptError(f"index contradicts itself: {problem}", kind=Kind.INDEX, key=index.key, offset=offset)
 
 
-def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton]) -> None:
+def lists_of(index: SegmentIndex) -> Lists:
+    """Return what an index of version 2 lists of its parts."""
+    return Lists(
+        [ChunkEntry(_size(s), s.crc, s.rows, s.least, s.greatest, s.mask) for s in index.chunks],
+        [OutsideEntry(_size(s), s.crc, s.entries, encode_text(s.first)) for s in index.outside],
+        [ForeignEntry(_size(s), s.crc, s.entries, s.first) for s in index.foreign],
+    )
+
+
+def _size(span: Span) -> int:
+    return span.end - span.start
+
+
+def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton], inline: Sequence[int] = ()) -> None:
     """Compare all parts of a segment with its records.
 
     Args:
         data: The whole segment.
         index: Its index.
         skeletons: Those of its records.
+        inline: Rows of checkpoints that may hold messages themselves, in order.
 
     Raises:
         CorruptError: A part is damaged, or says something else than the records.
@@ -458,8 +509,11 @@ def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton]) -> No
         if index.columns:  # nothing else is stored
             return
         parents, targets = map(chunk.parent_row, chunk.rows), map(chunk.target_row, chunk.rows)
-        found = list(parents), list(targets), chunk.referred, span.mask
-        if found != (derived.parents[start:end], derived.targets[start:end], referred, mask_of(mine)):
+        mask = mask_of(mine) | (_among(inline, start, end) and HAS_INLINE)
+        found = list(parents), list(targets), chunk.referred, span.mask & MASK_FIRST
+        if found != (derived.parents[start:end], derived.targets[start:end], referred, mask & MASK_FIRST):
+            raise _differs(index, span)
+        if mask & ~span.mask:
             raise _differs(index, span)
     outside = [entry for span in index.outside for entry in read_outside(_piece(data, span), span, index)]
     foreign = [entry for span in index.foreign for entry in read_foreign(_piece(data, span), span, index)]

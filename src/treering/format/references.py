@@ -36,7 +36,14 @@ HAS_EDIT: Final = 1 << 5
 HAS_PRUNE: Final = 1 << 6
 HAS_HEAD: Final = 1 << 7
 """A head record."""
-MASK_ALL: Final = (1 << 8) - 1
+MASK_FIRST: Final = (1 << 8) - 1
+"""The bits above, which writers always knew. The others may be set where nothing of this occurs, and are taken as set
+in segments of writers that did not know them."""
+HAS_CONTEXT_EDIT: Final = 1 << 8
+"""A node of the kind `context_edit`."""
+HAS_INLINE: Final = 1 << 9
+"""A checkpoint that may hold messages itself, see `treering.format.copies`."""
+MASK_ALL: Final = (1 << 10) - 1
 """Anything may occur."""
 
 _BY_KIND: Final = {
@@ -55,6 +62,7 @@ _BIT_OF_CODE: Final = {
     PRUNE: HAS_PRUNE,
     EDIT: HAS_EDIT,
 }
+_BIT_OF_KIND: Final = {"compaction": HAS_COMPACTION, "context_edit": HAS_CONTEXT_EDIT}
 
 
 def code_of(type_: str, kind: str) -> int | None:
@@ -70,11 +78,11 @@ def reference_of(skeleton: Skeleton) -> str | None:
 
 
 def mask_of(skeletons: Sequence[Skeleton]) -> int:
-    """Return the bits of what occurs among some records."""
+    """Return the bits of what occurs among some records, but for `HAS_INLINE`, which skeletons do not tell."""
     mask = 0
     for skeleton in skeletons:
         if skeleton.type == "node":
-            mask |= (skeleton.parent is None and HAS_ROOT) | (skeleton.kind == "compaction" and HAS_COMPACTION)
+            mask |= (skeleton.parent is None and HAS_ROOT) | _BIT_OF_KIND.get(skeleton.kind, 0)
         elif skeleton.type == "head":
             mask |= HAS_HEAD
         elif (code := code_of(skeleton.type, skeleton.kind)) is not None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Annotated, Final, NamedTuple
 
@@ -29,6 +29,7 @@ from msgspec import UNSET, UnsetType
 
 from treering.errors import CorruptError, FormatVersionError, UsageError
 from treering.format.columns import Columns
+from treering.format.copies import may_hold_messages
 from treering.format.frames import (
     CHECKSUM_BYTES,
     check_size,
@@ -47,13 +48,15 @@ from treering.format.parts import (
     OutsideEntry,
     Span,
     check,
+    lists_of,
     pack_parts,
     read_chunk,
+    repack_chunk,
     spans_of,
 )
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
-from treering.format.references import MASK_ALL
+from treering.format.references import MASK_ALL, MASK_FIRST
 from treering.kinds import Kind
 
 FRAME_BYTES: Final = 1024 * 1024
@@ -108,6 +111,8 @@ class _Index(msgspec.Struct, kw_only=True):
     first: Annotated[int, msgspec.Meta(ge=0)]
     owner: str | UnsetType = UNSET
     odd: bool
+    told: Annotated[int, msgspec.Meta(ge=0)] = MASK_FIRST
+    """The bits of what occurs in chunks that its writer knew."""
     frames: list[_FrameEntry]
     chunks: list[ChunkEntry]
     outside: list[OutsideEntry]
@@ -145,12 +150,13 @@ def build_segment(
     groups = list(_groups(lines))
     contents = [b"".join(group) for group in groups]
     frames = [compress(content) for content in contents]
-    parts, lists, odd = pack_parts(skeletons)
+    parts, lists, odd = pack_parts(skeletons, _inline(lines, skeletons))
     index = _Index(
         treering=INDEX_VERSION,
         first=first,
         owner=owner_of(key) or UNSET,
         odd=odd or doubtful,
+        told=MASK_ALL,
         frames=[
             _FrameEntry(len(frame), len(content), len(group), zlib.crc32(frame))
             for group, content, frame in zip(groups, contents, frames, strict=True)
@@ -164,6 +170,72 @@ def build_segment(
     return b"".join(frames) + joined + _encode_footer(index, sizes, [len(joined)])
 
 
+def replace_lines(data: bytes, index: SegmentIndex, changed: Mapping[int, Callable[[bytes], bytes]]) -> bytes:
+    """Return a segment with other lines at some positions: only frames and chunks that hold one of them are made anew.
+
+    Args:
+        data: The whole segment.
+        index: Its index, of version 2.
+        changed: What to make of the lines, by position. They stay the same but for their brief and body.
+
+    Raises:
+        CorruptError: A frame or part is damaged, also one that stays as it is.
+    """
+    touched = {index.frame_of(at): None for at in changed}
+    rows: dict[int, Skeleton] = {}
+    inline: list[int] = []
+    frames: list[tuple[bytes, _FrameEntry]] = []
+    for span in index.frames:
+        frame, size = data[span.start : span.end], span.content_size
+        if span in touched:
+            lines = read_frame(frame, span, key=index.key)
+            for number, at in enumerate(range(index.first + span.first_row, index.first + span.first_row + span.rows)):
+                if at in changed:
+                    lines[number] = changed[at](lines[number])
+                    rows[at] = _skeletons([lines[number]], key=index.key)[0]
+                    inline += [at] if may_hold_messages(rows[at].type, lines[number]) else []
+            if any(row.at != at for at, row in rows.items()):
+                raise _corrupt("frame and index differ in positions", index.key, span.start)
+            content = b"".join(lines)
+            frame, size = compress(content), len(content)
+        elif zlib.crc32(frame) != span.crc:
+            raise _corrupt("frame is damaged: its checksum differs", index.key, span.start)
+        frames.append((frame, _FrameEntry(len(frame), size, span.rows, zlib.crc32(frame))))
+    parts, lists = _with_rows(data, index, rows, inline)
+    new = _Index(
+        treering=index.version,
+        first=index.first,
+        owner=owner_of(index.key) or UNSET,
+        odd=index.odd,
+        told=MASK_ALL,
+        frames=[entry for _, entry in frames],
+        chunks=lists.chunks,
+        outside=lists.outside,
+        foreign=lists.foreign,
+    )
+    joined = skippable(_PARTS_KIND, b"".join(parts))
+    sizes = [(frame, entry.content_size) for frame, entry in frames]
+    return b"".join(frame for frame, _ in frames) + joined + _encode_footer(new, sizes, [len(joined)])
+
+
+def _with_rows(
+    data: bytes, index: SegmentIndex, rows: Mapping[int, Skeleton], inline: Collection[int]
+) -> tuple[list[bytes], Lists]:
+    """Return the parts of an index with other briefs and lengths at some positions, and what lists them."""
+    lists = lists_of(index)
+    touched = {index.chunk_of(at): None for at in rows}
+    parts: list[bytes] = []
+    spans: list[Span] = [*index.chunks, *index.outside, *index.foreign]
+    for number, span in enumerate(spans):
+        part = data[span.start : span.end]
+        if isinstance(span, ChunkSpan) and span in touched:
+            part, lists.chunks[number] = repack_chunk(part, span, index, rows, inline)
+        elif zlib.crc32(part) != span.crc:
+            raise _corrupt("part of the index is damaged: its checksum differs", index.key, span.start)
+        parts.append(part)
+    return parts, lists
+
+
 def _skeletons(lines: Iterable[bytes], *, key: str = "") -> list[Skeleton]:
     skeletons: list[Skeleton] = []
     offset = 0
@@ -171,6 +243,12 @@ def _skeletons(lines: Iterable[bytes], *, key: str = "") -> list[Skeleton]:
         skeletons.append(skeleton_of_record(decode_record(line, key=key, offset=offset), len(line)))
         offset += len(line)
     return skeletons
+
+
+def _inline(lines: Sequence[bytes], skeletons: Sequence[Skeleton]) -> list[int]:
+    """Return the rows of checkpoints that may hold messages themselves."""
+    pairs = zip(lines, skeletons, strict=True)
+    return [row for row, (line, skeleton) in enumerate(pairs) if may_hold_messages(skeleton.type, line)]
 
 
 def _groups(lines: Sequence[bytes]) -> Iterable[Sequence[bytes]]:
@@ -283,7 +361,8 @@ def _index_2(index: _Index, frames: tuple[FrameSpan, ...], key: str, offset: int
     if not rows or sum(chunk.rows for chunk in index.chunks) != rows:
         raise _corrupt("index contradicts itself: chunks and frames differ in the number of records", key, offset)
     try:
-        spans = spans_of(Lists(index.chunks, index.outside, index.foreign), frames[-1].end + _SKIPPABLE_HEADER_BYTES)
+        chunks = [entry._replace(mask=entry.mask | (MASK_ALL & ~index.told)) for entry in index.chunks]
+        spans = spans_of(Lists(chunks, index.outside, index.foreign), frames[-1].end + _SKIPPABLE_HEADER_BYTES)
     except ValueError as error:
         raise _corrupt(f"index contradicts itself: {error}", key, offset) from error
     return SegmentIndex(
@@ -378,7 +457,8 @@ def read_segment(data: bytes, *, key: str) -> list[bytes]:
     lines = [
         line for frame, span in zip(frames, footer.frames, strict=True) for line in read_frame(frame, span, key=key)
     ]
-    check(data, footer, _skeletons(lines, key=key))
+    skeletons = _skeletons(lines, key=key)
+    check(data, footer, skeletons, _inline(lines, skeletons))
     start = footer.frames[-1].end
     skipped = [_parts_size(footer)] if footer.version > 1 else []
     parts = data[start : start + sum(skipped)]

@@ -22,6 +22,7 @@ the work left.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
@@ -29,19 +30,20 @@ from treering.errors import NotFoundError, UsageError
 from treering.format import register
 from treering.format.blobs import blob_refs_in
 from treering.format.erasure import Burials, Erasure, burials
+from treering.format.index import SegmentIndex
 from treering.format.paths import Marks, SegmentName, SessionKeys
 from treering.format.record import mark_behind
 from treering.format.register import Latest, Tail, header_bytes
-from treering.format.segment import build_segment
+from treering.format.segment import build_segment, read_footer, read_frame, replace_lines
 from treering.journal import marker
 from treering.journal.limits import ERASED_MAX
 from treering.journal.merge import delete_segments
-from treering.journal.read import Segment, Survey, read_lines, segment_content, survey
+from treering.journal.read import Segment, Survey, content_of, read_lines, require_positions, survey
 from treering.journal.register import Attempts, LatestRegister, Swapped, TailRegister
 from treering.journal.resume import resume
 from treering.journal.view import View
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Delete, Deleted, Put, Steps, Written
+from treering.storage.requests import ABSENT, Delete, Deleted, Found, Get, Put, Steps, Written
 from treering.storage.run import ask
 
 Bury = Callable[[Latest, Burials], Latest]
@@ -146,15 +148,33 @@ def sweep(keys: SessionKeys, life: str, *, unique: Callable[[], str]) -> Steps[i
 
 def _rewrite(where: Survey, segment: Segment, unique: str) -> Steps[None]:
     name = segment.name
-    content = yield from segment_content(segment)
-    lines = where.burials.bury_all(content.lines, name.first)
+    found = yield from ask(Get(segment.key), Found)
+    index = read_footer(found.data, found.size, key=segment.key)
+    if isinstance(index, SegmentIndex) and index.version > 1:
+        require_positions(segment, index.first, index.rows)
+        data, last = _replaced(found.data, index, where.burials)
+    else:
+        data, last = _rebuilt(segment, found.data, where.burials)
     header = where.tail.header
-    marks = Marks(name.marks.first, mark_behind(lines[-1]), header.erased_mark(header.epoch))
+    marks = Marks(name.marks.first, mark_behind(last), header.erased_mark(header.epoch))
     clean = SegmentName.marked(name.first, name.end, header.epoch, unique, marks)
-    key = where.keys.segment(where.life, clean)
-    data = build_segment(lines, key=key, doubtful=content.is_doubtful(name.first))
-    yield from ask(Put(key, data), Written)  # rule: rewrite-first
+    yield from ask(Put(where.keys.segment(where.life, clean), data), Written)  # rule: rewrite-first
     yield from delete_segments([segment])
+
+
+def _replaced(data: bytes, index: SegmentIndex, burials: Burials) -> tuple[bytes, bytes]:
+    """Return a segment without what was erased, and a line like its last one; decodes only frames that are affected."""
+    places = burials.places(index.first, index.end)
+    end = index.frames[-1]
+    last = read_frame(data[end.start : end.end], end, key=index.key)[-1]
+    return replace_lines(data, index, {at: partial(burials.bury, at=at) for at in places}), last
+
+
+def _rebuilt(segment: Segment, data: bytes, burials: Burials) -> tuple[bytes, bytes]:
+    """Return the same of one with an index of version 1, which takes all of its records."""
+    content = content_of(segment, data)
+    lines = burials.bury_all(content.lines, segment.name.first)
+    return build_segment(lines, key=segment.key, doubtful=content.is_doubtful(segment.name.first)), lines[-1]
 
 
 class SweptBlobs(msgspec.Struct, frozen=True):
@@ -167,10 +187,11 @@ class SweptBlobs(msgspec.Struct, frozen=True):
 
 def sweep_blobs(keys: SessionKeys, life: str) -> Steps[SweptBlobs]:
     """Delete the blobs that only erased records referred to. Reads the whole session, if any are listed."""
-    known, lines = yield from read_lines(keys, 0, life=life)
-    listed, living, first = known.burials.blobs, set[str](), 0
+    where = yield from survey(keys, life)
+    listed, living, first = where.burials.blobs, set[str](), 0
     if not listed:
         return SweptBlobs()
+    known, lines = yield from read_lines(keys, 0, where)
     while lines:
         living |= {digest for line in lines for digest in blob_refs_in(line)}
         first += len(lines)

@@ -253,11 +253,15 @@ class Content(NamedTuple):
 
 def segment_content(segment: Segment) -> Steps[Content]:
     """Read one whole segment: its bytes, and the lines in them, checked as in `segment_lines`."""
-    found = yield from ask(Get(segment.key), Found)
-    lines = read_segment(found.data, key=segment.key)
-    _require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
-    index = read_footer(found.data, found.size, key=segment.key)
-    return Content(found.data, lines, not isinstance(index, SegmentIndex) or index.odd)
+    return content_of(segment, (yield from ask(Get(segment.key), Found)).data)
+
+
+def content_of(segment: Segment, data: bytes) -> Content:
+    """Decode and check the bytes of a segment, as in `segment_lines`."""
+    lines = read_segment(data, key=segment.key)
+    require_positions(segment, skeleton_of(lines[0]).at if lines else -1, len(lines))
+    index = read_footer(data, len(data), key=segment.key)
+    return Content(data, lines, not isinstance(index, SegmentIndex) or index.odd)
 
 
 def skeletons(keys: SessionKeys, life: str = "", *, end: int | None = None) -> Steps[tuple[Survey, Skeletons]]:
@@ -316,7 +320,7 @@ def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
             found = checked(answer, Found)
             index = read_footer(found.data, found.size, key=segment.key)
             if isinstance(index, SegmentIndex):
-                _require_positions(segment, index.first, index.rows)
+                require_positions(segment, index.first, index.rows)
                 done[segment.key] = Footer(index, found.data, found.size)
             elif index <= wanted[segment.key]:
                 raise CorruptError("the footer is longer than the object", kind=Kind.FOOTER, key=segment.key)
@@ -325,7 +329,8 @@ def footers(segments: Sequence[Segment]) -> Steps[list[Footer]]:
     return [done[segment.key] for segment in segments]
 
 
-def _require_positions(segment: Segment, first: int, count: int) -> None:
+def require_positions(segment: Segment, first: int, count: int) -> None:
+    """Raise CorruptError unless a segment holds the positions that its name says."""
     if (first, first + count) != (segment.name.first, segment.name.end):
         raise CorruptError(
             f"the segment holds positions {first} to {first + count}, its name says otherwise",

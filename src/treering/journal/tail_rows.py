@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from treering.format.copies import may_hold_messages
 from treering.format.record import Skeleton, skeleton_of
-from treering.format.references import code_of, mask_of, reference_of
+from treering.format.references import HAS_INLINE, code_of, mask_of, reference_of
 from treering.journal.view import View
 
 
@@ -35,7 +36,7 @@ class TailRows:
         for line in view.tail.lines[len(self.rows) :]:
             row = skeleton_of(line)
             self.rows.append(row)
-            self.mask |= mask_of([row])
+            self.mask |= mask_of([row]) | (may_hold_messages(row.type, line) and HAS_INLINE)
             self.odd = self.odd or row.id in self.places or (row.type == "node" and self._is_odd(row))
             self.places.setdefault(row.id, []).append(row.at)
             if (target := reference_of(row)) is not None and (code := code_of(row.type, row.kind)) is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from treering.checkpoint.checkpoint import CheckpointInfo, chain_of
 from treering.format.record import Skeleton
@@ -33,6 +33,26 @@ class IndexLookup:
     def all_nodes(self, nodes: Sequence[str]) -> Steps[list[Skeleton]]:
         yield from ()
         return [self._graph.node(node) for node in nodes]
+
+    def records(self, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
+        yield from ()
+        found = {row.id: row for row in (*self._index.edits, *self._graph.annotations.notes()) if row.id in names}
+        found |= {name: self._graph.node(name) for name in names if name in self._graph}
+        return {name: row for name, row in found.items() if name}
+
+    def context_edits(self) -> Steps[list[Skeleton]]:
+        yield from ()
+        skeletons = self._graph.skeletons
+        return skeletons.take(skeletons.rows(lambda name: name[:2] == ("node", "context_edit")))
+
+    def holders(self, names: Collection[str], *, state: bool) -> Steps[list[int]]:
+        yield from ()
+        skeletons = self._graph.skeletons
+        found = [row for row in skeletons.rows(lambda name: name[0] in ("node", "note")) if skeletons.ids[row] in names]
+        edits = skeletons.rows(lambda name: name[0] == "edit")
+        found += [row for row, target in zip(edits, skeletons.targets(edits), strict=True) if target in names]
+        found += skeletons.rows(lambda name: name[0] == "checkpoint") if names or state else []
+        return skeletons.places(sorted(found))
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
         yield from ()

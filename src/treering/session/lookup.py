@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -46,6 +46,21 @@ class Lookup(Protocol):
 
     def all_nodes(self, nodes: Sequence[str]) -> Steps[list[Skeleton]]:
         """Nodes in the order asked for."""
+        ...
+
+    def records(self, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
+        """The nodes, notes and edits with these ids; of those that share one, a node first."""
+        ...
+
+    def context_edits(self) -> Steps[list[Skeleton]]:
+        """The nodes of the kind `context_edit`, oldest first."""
+        ...
+
+    def holders(self, names: Collection[str], *, state: bool) -> Steps[list[int]]:
+        """The positions of all records that may hold the payloads of these nodes and notes, or values of the state.
+
+        They themselves, the edits about them, and checkpoints that may hold messages; with `state` all checkpoints.
+        """
         ...
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:

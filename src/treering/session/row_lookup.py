@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from treering.checkpoint.checkpoint import CheckpointInfo, chain_of, entry_of
 from treering.errors import NotFoundError
@@ -12,9 +12,12 @@ from treering.format.references import (
     AMEND,
     CHECKPOINT,
     CHILD,
+    EDIT,
     HAS_CHECKPOINT,
     HAS_COMPACTION,
+    HAS_CONTEXT_EDIT,
     HAS_EDIT,
+    HAS_INLINE,
     HAS_LABEL,
     HAS_NOTE,
     HAS_PRUNE,
@@ -37,6 +40,7 @@ CLIMB_MAX = 1024
 """How many nodes to look at together, at first and at most, where it is not known how far up something is."""
 _PLAIN = Shown()
 _TELLING = frozenset({LABEL, AMEND, RETRACT})
+_EDITS = frozenset({AMEND, RETRACT, PRUNE, EDIT})
 
 
 class RowLookup:
@@ -76,6 +80,25 @@ class RowLookup:
             if (row := next((rows[at] for at in each if rows[at].type == of_type), None)) is not None:
                 found[name] = row
         return found
+
+    def records(self, names: Collection[str]) -> Steps[dict[str, Skeleton]]:
+        found: dict[str, Skeleton] = {}
+        for of_type in ("edit", "note", "node"):
+            found |= yield from self._named(names, of_type)
+        return {name: row for name, row in found.items() if name and (row.type, row.kind) != ("edit", "prune")}
+
+    def context_edits(self) -> Steps[list[Skeleton]]:
+        return (yield from self._rows.matching(HAS_CONTEXT_EDIT, _is_context_edit))
+
+    def holders(self, names: Collection[str], *, state: bool) -> Steps[list[int]]:
+        rows = [row for row in (yield from self.records(names)).values() if row.type != "edit"]
+        found = {row.at for row in rows}
+        for referrers in (yield from self._rows.referrers(rows)):
+            found |= {each.at for each in referrers if each.code in _EDITS}
+        if names or state:
+            mask = HAS_CHECKPOINT if state else HAS_INLINE  # rule: every-copy
+            found |= {row.at for row in (yield from self._rows.matching(mask, _is_checkpoint))}
+        return sorted(found)
 
     def path(self, node: str | None, *, limit: int | None = None) -> Steps[list[Skeleton]]:
         wanted = require_limit(limit, self._rows.view.end)
@@ -344,6 +367,10 @@ class RowLookup:
                 below.append(row)
             limit = min(4 * limit, CLIMB_MAX)
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind=Kind.BRANCH)
+
+
+def _is_context_edit(row: Skeleton) -> bool:
+    return (row.type, row.kind) == ("node", "context_edit")
 
 
 def _is_checkpoint(row: Skeleton) -> bool:
