@@ -102,6 +102,23 @@ def test_usage_adds_up_and_is_not_undone(backend: Backend) -> None:
     assert len(backend.store().view("s").notes("usage")) == 3
 
 
+def test_a_call_beside_the_turns_is_added_and_is_not_the_last_turn(backend: Backend) -> None:
+    """What a summary cost is money, and does not tell the size of the context; sums can begin anew."""
+    session = backend.store().session("s")
+    session.append("a")
+    session.record_usage(input=900, output=20)
+    session.record_usage(input=850, output=90, cost=0.5, turn=False)
+    assert session.usage == {"input": 1750, "output": 110, "cost": 0.5}
+    assert session.last_usage == {"input": 900, "output": 20}
+    kill(session)
+    with backend.store().session("s") as session:
+        assert session.last_usage == {"input": 900, "output": 20}
+        session.record_usage(input=40, reset=True)
+        assert session.usage == session.last_usage == {"input": 40}
+        session.record_usage(input=2, turn=False)
+        assert (session.usage, session.last_usage) == ({"input": 42}, {"input": 40})
+
+
 def test_extension_data_is_found_along_the_branch(backend: Backend) -> None:
     """An extension finds what it recorded on the path of the head, oldest first; other branches on request."""
     session = backend.store().session("s")

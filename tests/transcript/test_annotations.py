@@ -52,6 +52,8 @@ def test_usage_is_added_up_over_the_session_or_a_path() -> None:
     graph = Graph(records)
     assert graph.annotations.usage() == {"input": 15, "output": 1, "cost": 0.25}
     assert graph.annotations.usage(path=graph.path("d")) == {"input": 5, "cost": 0.25}
+    records.note("usage", "c", input=3, reset=True)
+    assert Graph(records).annotations.usage() == {"input": 3}
 
 
 def test_state_of_extensions_is_found_by_type_along_a_path() -> None:

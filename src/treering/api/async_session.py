@@ -231,9 +231,21 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """Attach a note to a node, or to the whole session; no head moves. Returns its id."""
         return await self.perform(verbs.notes.note, kind, brief, target=target, payload=payload)
 
-    async def record_usage(self, /, *, target: str | None = None, **numbers: float) -> None:
-        """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it."""
-        await self.perform(verbs.notes.record_usage, target=target, **numbers)
+    async def record_usage(
+        self, /, *, target: str | None = None, turn: bool = True, reset: bool = False, **numbers: float
+    ) -> None:
+        """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it.
+
+        Imports use the names `input`, `output`, `cache_read`, `cache_write`, `reasoning`, `total` and `cost`.
+
+        Args:
+            target: The node that it is about.
+            turn: False for a call of a model beside the turns, such as one that summarises: it is added to the sums, and
+                `last_usage`, which tells the size of the context, stays.
+            reset: The sums begin anew with these numbers.
+            numbers: By name.
+        """
+        await self.perform(verbs.notes.record_usage, target=target, turn=turn, reset=reset, **numbers)
 
     async def record_system(self, prompt: object, tools: Sequence[object] = ()) -> str:
         """Record the current system prompt and tools, for audit; they are not restored. Returns the id of the note."""

@@ -180,12 +180,12 @@ class SessionProperties(Generic[R]):
 
     @property
     def usage(self) -> Mapping[str, int | float]:
-        """Sums of all usage recorded. Navigating back does not lower them."""
+        """Sums of all usage recorded, of imported messages as well. Navigating back does not lower them."""
         return MappingProxyType(dict(self._reader.replica.state.usage))
 
     @property
     def last_usage(self) -> Mapping[str, int | float]:
-        """The usage recorded last."""
+        """The usage of the turn recorded last: its input is the size of the context then."""
         return MappingProxyType(dict(self._reader.replica.state.last_usage))
 
     def _unusable(self) -> UsageError:

@@ -51,6 +51,7 @@ _KEPT_NOTE: Final = {
     "link": frozenset({"fork", "child"}),
     "extension": frozenset({"extension"}),
     "card": frozenset({"fields"}),
+    "usage": frozenset({"copied", "reset", "turn"}),
 }
 # An erased label or title no longer applies to the session or to its target.
 _TAKEN_BACK: Final = frozenset({"label", "title", "project", "cwd", "status"})

@@ -31,6 +31,7 @@ from treering.ids import now_ms, time_of
 from treering.importers.matching import is_nameless, matched
 from treering.importers.opened_file import OpenedFile, open_file
 from treering.importers.origin import Origin, Reading, name_of_path, origin_of, stat_of
+from treering.importers.spending import Spending, counted, told_in
 from treering.kinds import Kind
 from treering.programs.common.entry import PIECE
 from treering.programs.common.folder import is_url, located
@@ -283,6 +284,7 @@ class FileImporter:
             same = Reading(source).begins_with(known)
             return ImportResult(path=str(file.path), session=known.session, outcome="copy") if same else None
         with self._store.session(known.session, create=False) as session:
+            spent = counted(source, lambda: self._store.view(known.session))
             known = origin_of(session.info) or known  # the card may be older than an update that was interrupted
             reading = Reading(source, file.growth(self._looks, known.units))
             begins = reading.begins_with(known)
@@ -305,7 +307,7 @@ class FileImporter:
                 session.checkout(leaf)
             elif not follows and leaf != known.leaf:
                 side = SideHead(known.head or _free_head(session, known.format), leaf)
-            drafts = _besides(session, known, reading)
+            drafts = [*_besides(session, known, reading), *spent]
             origin = msgspec.structs.replace(self._read_to(known, file, reading), leaf=leaf)
             if side is not None:
                 origin = msgspec.structs.replace(origin, head=side.name)
@@ -357,8 +359,11 @@ class FileImporter:
 
 def _all_drafts(reading: Reading) -> Iterator[Draft]:
     yield from reading.header_drafts
+    spending = Spending()
     for part in reading.parts(1):
-        yield from part
+        yield from spending.with_notes(part)
+    yield from spending.finish()
+    yield from counted(reading.source)
     yield from reading.tail()[1]
     yield from closing_of(reading.source)
 
@@ -393,6 +398,7 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
         The number of records; and where the session stood when it was exported to the file, if it was.
     """
     done, stands, newest = 0, dict[str, str | None](), known.leaf
+    spending = Spending(lambda: told_in(session, known.leaf))
     again = not all_new or hasattr(reading.source, "closing")  # records there may be part of an earlier ending
     for part in reading.parts(DRAFTS_AT_ONCE):
         ours = [draft for draft in part if _is_ours(draft.id)]
@@ -407,7 +413,8 @@ def _add_new(session: Session, known: Origin, reading: Reading, *, all_new: bool
                 newest = draft.id
         new = session.perform(hung, new, back, known.leaf)
         partly = msgspec.structs.replace(known, size=0, mtime_ns=0, units=reading.units, digest=reading.digest)
-        session.perform(record_foreign, [*new, origin_note(partly.facts)])
+        spent = [*spending.with_notes(new), *spending.finish()]
+        session.perform(record_foreign, [*spent, origin_note(partly.facts)])
         for draft in ours:
             place = _place(draft, here=draft not in new and draft.id not in notes)
             stands[str(draft.id)] = stands.get(place or "", place)

@@ -21,7 +21,7 @@ from treering.format import register, values
 from treering.format.record import Record, decode_record, skeleton_of
 from treering.format.register import Card, Latest
 from treering.kinds import Kind
-from treering.session.state import CARD, FACTS, ORIGIN, UNKNOWN, SessionState, recorded
+from treering.session.state import CARD, FACTS, MODEL, ORIGIN, UNKNOWN, SessionState, recorded
 from treering.transcript.heads import decode_heads
 
 DEFAULT_POLICY = policies.DEFAULT_POLICY.name  # imported early, so that resuming loads no code
@@ -193,6 +193,7 @@ def require_room(state: SessionState, records: Sequence[Record]) -> None:
         chars += named + len(record.brief)
         named += len(record.target or "")
         on_card = on_card or named > NAME_CHARS_ORDINARY or (record.type, record.kind) in ON_CARD
+        on_card = on_card or MODEL in bytes(record.brief)
     crowded = JSON_BYTES_MAX * (chars + ENTRY_CHARS * (len(names) + len(records))) > register.ROOM_BYTES // 4
     if not (crowded or on_card):
         return

@@ -58,6 +58,8 @@ CARD = "card"
 """Kind of the note whose payload is merged into the further facts on the card: objects by name, field by field.
 
 `fields` in its brief names them, as `name/field`, so that they can be removed when the note is erased."""
+MODEL = b'"model"'
+"""In the brief of an answer that says which model gave it, as those of other programs do."""
 EXTRA = "extra/"
 """Prefix of these names among the fields of the card."""
 told_at_once = attrgetter("first_prompt", *chain.from_iterable(FACTS.values()))
@@ -299,10 +301,12 @@ class SessionState:
         return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
 
     def _add_usage(self, skeleton: Skeleton) -> None:
-        numbers = {name: value for name, value in read_brief(skeleton).items() if type(value) in (int, float)}
-        self.last_usage = numbers  # type: ignore[assignment]  # checked by the line above
-        sums = {name: self.usage.get(name, 0) + value for name, value in self.last_usage.items()}
-        self.usage = self.usage | sums  # replaced, not changed: a savepoint may hold it
+        brief = read_brief(skeleton)
+        numbers: dict[str, Any] = {name: value for name, value in brief.items() if type(value) in (int, float)}
+        if brief.get("turn") is not False:
+            self.last_usage = numbers
+        before = {} if brief.get("reset") is True else self.usage  # replaced, not changed: a savepoint may hold it
+        self.usage = before | {name: before.get(name, 0) + value for name, value in numbers.items()}
 
     def _edit(self, record: Record, skeleton: Skeleton) -> None:
         # rule: pruned-is-gone
@@ -381,6 +385,8 @@ class Tally:
                 self._messages += 1
                 if not self._card.first_prompt and skeleton.role == "user":
                     self._set({"first_prompt": first_prompt(bytes(record.body))})
+                elif skeleton.role == "assistant" and MODEL in bytes(record.brief):
+                    self._set(_model_of(read_brief(skeleton)))
             elif skeleton.kind == "model_change":
                 brief = read_brief(skeleton)
                 self._set({name: str(brief[name] or "") for name in ("model", "provider") if name in brief})
@@ -440,6 +446,15 @@ class Tally:
 
     def _set(self, facts: dict[str, object]) -> None:
         self._card = msgspec.structs.replace(self._card, **facts)
+
+
+def _model_of(brief: dict[str, object]) -> dict[str, object]:
+    """The fields of the card that an answer determines; none for an answer beside the conversation."""
+    if brief.get("side") or not (isinstance(model := brief.get("model"), str) and model):
+        return {}
+    provider = brief.get("provider")
+    named: dict[str, object] = {"provider": provider} if isinstance(provider, str) and provider else {}
+    return {"model": model, **named}
 
 
 def announced(card: Card, records: Iterable[Record]) -> Card:

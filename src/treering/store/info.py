@@ -31,6 +31,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     node: str | None = None
     provider: str = ""
     model: str = ""
+    """Of the last change of model, or of the last answer that names its model, as imported ones do."""
     parent_session: str | None = None
     parent_node: str | None = None
     task: str = ""

@@ -7,6 +7,7 @@ Neither moves a head. Of several labels, titles or edits of one kind the last on
 | note `label`         | `{"label": text}`                | names the target; null or empty text takes the label off   |
 | note `title`         | `{"title": text}`                | names the session; null or empty text takes the title off  |
 | note `usage`         | `{"input": n, "output": n, ...}` | is added up; abandoned branches have cost money too        |
+|                      | with `"reset": true`             | the sums begin anew with it                                |
 | note `extension`     | `{"extension": type}`            | is state of an extension, held in the payload              |
 | edit `amend`         |                                  | its payload is shown in place of the target's              |
 | edit `retract`       |                                  | hides the target                                           |
@@ -111,7 +112,10 @@ class Annotations(Marks):
         """Return the sums of all numbers in usage notes, by name, over the whole session or along `path`."""
         sums: dict[str, int | float] = {}
         for note in self.notes("usage", path=path):
-            for name, value in read_brief(note).items():
+            brief = read_brief(note)
+            if brief.get("reset") is True:
+                sums.clear()
+            for name, value in brief.items():
                 if isinstance(value, int | float) and not isinstance(value, bool):
                     sums[name] = sums.get(name, 0) + value
         return sums

@@ -13,7 +13,7 @@ import treering
 from treering.errors import UsageError
 from treering.exporters import export
 from treering.ids import new_nonce
-from treering.importers import SessionFile, read
+from treering.importers import FileImporter, SessionFile, read
 from treering.programs.common.writing import encode_go
 from treering.programs.evva import read as evva
 
@@ -245,6 +245,61 @@ def test_a_continued_session_is_the_context_with_counters_that_go_on(tmp_path: P
     assert (made["extra"], made["created_at"]) == ({"a": 1}, DOCUMENT["created_at"])
     assert done.left_out == []
     store.close()
+
+
+def test_an_imported_document_has_its_counters(tmp_path: Path) -> None:
+    """Sums and size of the context go on from those of the file; lists show the profile and the compactions."""
+    usage = evva.USAGE | {"InputTokens": 30, "OutputTokens": 5}
+    write(path := tmp_path / "x.json", DOCUMENT | {"session": DOCUMENT["session"] | {"usage": usage}})
+    with treering.open(f"memory://evva-{new_nonce()}") as store:
+        FileImporter(store).load(path)
+        view = store.view("s-1")
+        assert (view.usage, view.last_usage) == ({"input": 30, "output": 5}, {"input": 10})
+        facts = {"profile": "main", "last_turn_input_tokens": 10, "micro_compacted": True, "full_compact_count": 2}
+        assert view.info.extra["evva"] == facts
+        export(view, tmp_path / "back.json", format="evva")
+        assert (tmp_path / "back.json").read_bytes() == path.read_bytes()
+
+
+def test_counters_go_on_in_turns_with_evva(tmp_path: Path) -> None:
+    """What is recorded here is in the document, and what evva adds to it is added here; nothing is counted twice."""
+    write(path := tmp_path / "x.json", DOCUMENT)
+    with treering.open(f"memory://evva-{new_nonce()}") as store:
+        FileImporter(store).load(path)
+        with store.session("s-1") as session:
+            session.append(treering.user("and now?"))
+            session.append(treering.assistant("so"))
+            session.record_usage(input=25, output=4)
+            session.record_usage(input=20, output=9, turn=False)
+        export(store.view("s-1"), path, format="evva", overwrite=True)
+        document = msgspec.json.decode(path.read_bytes())
+        counted = document["session"]
+        assert counted["usage"] == evva.USAGE | {"InputTokens": 55, "OutputTokens": 13}
+        assert counted["last_turn_input_tokens"] == 25
+        counted["messages"].append(USER | {"Content": "more"})
+        counted["usage"]["InputTokens"] += 70
+        counted["last_turn_input_tokens"] = 60
+        write(path, document)
+        FileImporter(store).load(path)
+        view = store.view("s-1")
+        assert (view.usage, view.last_usage) == ({"input": 125, "output": 13}, {"input": 60})
+        assert view.info.extra["evva"]["last_turn_input_tokens"] == 60  # type: ignore[index]  # a JSON object
+
+
+def test_messages_of_another_program_are_counted(tmp_path: Path) -> None:
+    """What the messages of a session of pi cost is in the counters of the document."""
+    reply = {"role": "assistant", "content": [], "usage": {"input": 10, "output": 4, "cacheRead": 3}}
+    records = [
+        {"type": "session", "version": 3, "id": "p", "timestamp": "2026-01-05T08:00:00.000Z", "cwd": "/"},
+        {"type": "message", "id": "a", "parentId": None, "timestamp": "2026-01-05T08:00:00.000Z", "message": reply},
+    ]
+    (tmp_path / "x.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, records)) + b"\n")
+    with treering.open(f"memory://evva-{new_nonce()}") as store:
+        FileImporter(store).load(tmp_path / "x.jsonl")
+        export(store.view("p"), tmp_path / "x.json", format="evva")
+    counted = msgspec.json.decode((tmp_path / "x.json").read_bytes())["session"]
+    assert counted["usage"] == evva.USAGE | {"InputTokens": 10, "OutputTokens": 4, "CacheReadTokens": 3}
+    assert counted["last_turn_input_tokens"] == 10
 
 
 def test_a_compaction_is_a_brief_and_usage_begins_anew(tmp_path: Path) -> None:

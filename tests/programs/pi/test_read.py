@@ -216,7 +216,7 @@ def test_usage_is_a_note_with_its_numbers() -> None:
     fields = {"kind": "cache_warm", "provider": "p", "model": "m", "usage": usage}
     draft = one(entry("usage", "u", "l", **fields), message("a", None), entry("label", "l", "a", targetId="a"))
     assert (draft.type, draft.kind, draft.target) == ("note", "usage", "a")
-    assert (draft.brief, draft.payload) == ({"input": 5, "output": 2.5, "cost": 0.25}, fields)
+    assert (draft.brief, draft.payload) == ({"input": 5, "output": 2.5, "cost": 0.25, "turn": False}, fields)
 
 
 @pytest.mark.parametrize(("replacement", "edit"), [(None, "retract"), ({"content": "new"}, "amend")])
@@ -288,7 +288,7 @@ def test_a_brief_of_too_many_numbers_is_left_out() -> None:
     """Usage with numbers under very long names is still recorded, in the payload."""
     usage = {f"{'n' * 600}{number}": number for number in range(3)}
     draft = one(entry("usage", "u", None, usage=usage))
-    assert (draft.brief, draft.payload) == (None, {"usage": usage})
+    assert (draft.brief, draft.payload) == ({"turn": False}, {"usage": usage})
 
 
 def test_children_of_notes_are_joined_to_the_node_above() -> None:

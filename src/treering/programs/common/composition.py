@@ -34,7 +34,7 @@ from treering.programs.formats import Format, find_format
 from treering.session.verbs.extending import EXPORTED
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"import", "origin", EXPORTED, "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", EXPORTED, "link", "damage"})
 """Notes about the store or the import, which are not part of the conversation."""
 _NO_WORD: Final = "the format has no such record"
 _REASONS: Final = {
@@ -233,7 +233,7 @@ class _Composer:
         elif draft.type == "note" and draft.kind in _NOT_WRITTEN:
             if draft.kind == "import" and (payload := fields_of(draft.payload)).get("format") == self._target.FORMAT:
                 self._has_ids = payload.get("version", 1) >= _WITH_IDS
-            self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "import", "origin") else [])
+            self._left.update([(draft.kind, False)] if draft.kind not in (EXPORTED, "card", "import", "origin") else [])
         elif (draft.brief or {}).get("stand_in"):
             self._take_own(msgspec.structs.replace(draft, kind="stand_in"))
         elif stored.imported and draft.type == "note" and draft.kind == "session":

@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple
 from treering.api.view import View
 from treering.format import values
 from treering.format.erasure import NOTE, Erased, is_erased
-from treering.format.record import Record, decode_record
+from treering.format.record import Record, decode_record, read_brief, skeleton_of_record
 from treering.format.values import fields_of
 from treering.ids import time_of
+from treering.programs.common.usage import is_copied
 from treering.session.payload import decode_payload, decode_source
 from treering.session.reader import Readable
 from treering.session.state import ORIGIN
@@ -59,6 +60,7 @@ def stored_drafts(
     format: str,  # noqa: A002  # as it is called everywhere here
     *,
     types: Collection[str] = ("node", "note", "edit"),
+    copies: bool = False,
 ) -> Iterator[Stored]:
     """Yield nodes, notes and edits of a session in their order, one payload in memory at a time.
 
@@ -66,6 +68,7 @@ def stored_drafts(
         view: The session.
         format: Records imported from other formats do not count as imported.
         types: Of records; other records are skipped.
+        copies: Also notes of usage that a message tells itself.
     """
     header = False
     for record, line, from_file in _with_origin(view.lines()):
@@ -73,6 +76,8 @@ def stored_drafts(
             continue
         if record.type == "edit" and is_erased(bytes(record.body)):
             continue  # its target is erased, too
+        if record.kind == "usage" and not copies and is_copied(read_brief(skeleton_of_record(record, len(line)))):
+            continue
         draft = view.perform(_draft, record, line)
         if record.type == "note" and record.kind == "import":
             header = isinstance(draft.payload, dict) and draft.payload.get("format") == format

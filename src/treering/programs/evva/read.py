@@ -36,6 +36,7 @@ from treering.programs.common.source import (
     uncompressed,
 )
 from treering.programs.common.spans import Span, elements, members, skip_white, value_end
+from treering.programs.common.usage import brief_of, numbers_in
 from treering.programs.common.writing import cut_go, encode_go
 from treering.programs.evva.policy import message_of, named
 from treering.transcript.node import Draft
@@ -203,6 +204,35 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+def counters_in(document: Fields) -> Counters:
+    """Return the counters of a document; those that it lacks, or that are no counts, are as in a new session."""
+    session = named(fields_of(named(document, {"session": {}})["session"]), SESSION)
+    usage = {name: _count(value) for name, value in named(fields_of(session["usage"]), USAGE).items()}
+    return Counters(
+        usage=usage,
+        last_turn_input_tokens=_count(session["last_turn_input_tokens"]),
+        micro_compacted=session["micro_compacted"] is True,
+        full_compact_count=_count(session["full_compact_count"]),
+    )
+
+
+def _count(value: object) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def spent_between(before: Counters, now: Counters, time_ms: int | None) -> list[Draft]:
+    """Return notes of the usage between two states of a document, in all and of the last turn."""
+    more = {name: max(0, now.usage[name] - before.usage.get(name, 0)) for name in USAGE}
+    size = now.last_turn_input_tokens
+    told = 0 if size == before.last_turn_input_tokens or size > more["InputTokens"] else size
+    beside = numbers_in(more | {"InputTokens": more["InputTokens"] - told})
+    return [
+        Draft(type="note", kind="usage", parent=None, time_ms=time_ms, brief=brief_of(spent, turn=turn))
+        for spent, turn in (({name: value for name, value in beside.items() if value}, False), ({"input": told}, True))
+        if any(spent.values())
+    ]
+
+
 OTHERS: Final = "others"
 """In the source of the header: by index in the list of messages, the bytes of items that are no messages."""
 
@@ -316,7 +346,7 @@ class EvvaSource:
         self._log, self.leaf = ProblemLog(), None
         if self._bom:
             self._log.report(1, 0, "bom", "byte order mark, skipped")
-        yield None, [self._note()]
+        yield None, [self._note(), self._on_card()]
         messages = Messages(self.header.session_id, self.header.created_ms, encode)
         settings = self._settings()
         for value in self._values():
@@ -367,6 +397,19 @@ class EvvaSource:
         if document.gaps not in ([], gaps_of(len(document.messages))):
             source["gaps"] = document.gaps
         return msgspec.structs.replace(note, source=source)
+
+    def _on_card(self) -> Draft:
+        """Return the note that lets lists show what evva's own list and screen do."""
+        counters = msgspec.to_builtins(counters_in(self._document.fields))
+        facts = {"profile": text_of(named(self._document.fields, {"profile": ""})["profile"]), **counters}
+        facts = {name: value for name, value in facts.items() if name != "usage" and value not in ("", 0)}
+        fields: Fields = {"fields": [f"{NAME}/{name}" for name in facts]}
+        created = self.header.created_ms or 0
+        return Draft(type="note", kind="card", parent=None, time_ms=created, payload={NAME: facts}, brief=fields)
+
+    def spent(self, before: Counters | None) -> list[Draft]:
+        """Return notes of the usage that the document counts, without what was known before."""
+        return spent_between(before or Counters(), counters_in(self._document.fields), self.header.created_ms or 0)
 
     def _raw(self, span: Span) -> bytes:
         return as_bytes(self._text[span.start : span.end])

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from treering.api.view import View
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Seen, find_policy, render
@@ -21,6 +23,7 @@ from treering.programs.common.entry import RAW, as_bytes
 from treering.programs.common.rfc3339 import write_time
 from treering.programs.common.stored import Stored, header_in, is_fork, stored_drafts
 from treering.programs.common.target import Composed, LeftOut
+from treering.programs.common.usage import spelled
 from treering.programs.common.words import SPELLED, WORDS, digest_of
 from treering.programs.common.writing import encode_go
 from treering.programs.evva.policy import MESSAGE, named
@@ -32,6 +35,7 @@ from treering.programs.evva.read import (
     USAGE,
     VERSION,
     Counters,
+    counters_in,
     encode,
     first_user_prompt,
     gaps_of,
@@ -44,28 +48,27 @@ from treering.storage.requests import Steps
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
-_NOT_WRITTEN: Final = frozenset({"import", "origin", "exported", "link", "damage"})
+_NOT_WRITTEN: Final = frozenset({"card", "import", "origin", "exported", "link", "damage"})
 _PERSISTED: Final = frozenset({"message", "custom_message", "branch_summary", "compaction", "model_change", "usage"})
 """Kinds that are part of the document: as a message, or in a counter."""
 _NUMBERS: Final = {
-    "InputTokens": ("input", "input_tokens", "prompt_tokens"),
-    "OutputTokens": ("output", "output_tokens", "completion_tokens"),
-    "CacheReadTokens": ("cacheRead", "cache_read_tokens", "cache_read"),
-    "CacheCreationTokens": ("cacheWrite", "cache_write_tokens", "cache_write"),
-    "ReasoningTokens": ("reasoning", "reasoning_tokens"),
+    "input": "InputTokens",
+    "output": "OutputTokens",
+    "cache_read": "CacheReadTokens",
+    "cache_write": "CacheCreationTokens",
+    "reasoning": "ReasoningTokens",
 }
-"""Names of usage counts in other programs."""
+"""Names of usage counts here, and in evva."""
 
 
 def compose(view: View) -> Composed:
     """Make evva's document of a session."""
-    records = [*stored_drafts(view, NAME)]
+    records = [*stored_drafts(view, NAME, copies=True)]
     drafts = {each.draft.id: each for each in records if each.draft.type == "node"}
     context = view.perform(_context)
     messages = [_rendered(item.node, item.view, item.message, drafts) for item in context.items]
     parts = [_bytes_of(item.node, item.view, item.message, drafts) for item in context.items]
-    header = header_in(records)
-    header = header if header is not None and fields_of(header.payload).get("format") == NAME else None
+    header = _header_among(records)
     since = _since(view, records)
     if header is not None and not is_fork(view.info) and not _is_changed(view, records, since, header, messages):
         data = _as_it_was(header, _spelled(header, messages) or parts)
@@ -76,6 +79,18 @@ def compose(view: View) -> Composed:
         data = _written(document, parts)
     left_out = [*_left(records, context), *_images(context, drafts)]
     return Composed(data=[data], entry_ids=None, labels=None, left_out=left_out, messages=messages)
+
+
+def counters_of(view: View) -> Counters:
+    """Return the counters that a document of the session has now."""
+    records = [*stored_drafts(view, NAME, copies=True)]
+    return _counted(view, _since(view, records), _header_among(records))
+
+
+def _header_among(records: Sequence[Stored]) -> Draft | None:
+    """Return the newest header that is one of evva's."""
+    header = header_in(records)
+    return header if header is not None and fields_of(header.payload).get("format") == NAME else None
 
 
 def _context(reader: Readable) -> Steps[Context]:
@@ -115,7 +130,7 @@ def _since(view: View, records: Sequence[Stored]) -> list[Draft]:
             above[draft.id] = draft.parent if isinstance(draft.parent, str) else None
         if draft.kind == ORIGIN:
             facts = fields_of(draft.payload)
-            if facts.get("size") and facts.get("imported_ms") != read_ms:
+            if facts.get("format") == NAME and facts.get("size") and facts.get("imported_ms") != read_ms:
                 read_ms, leaf = facts.get("imported_ms"), facts.get("leaf")
                 held = _way(leaf, above) if any(each.type == "node" for each in since) else set()
                 if all(each.id in held for each in since if each.type == "node" and each.id in path):
@@ -220,21 +235,22 @@ def _old_fields(header: Draft | None) -> Fields:
 
 def _counted(view: View, since: Sequence[Draft], header: Draft | None) -> Counters:
     """Return the counters of the document, updated by later usage and compactions on the path."""
-    session = named(fields_of(named(_old_fields(header), {"session": {}})["session"]), SESSION)
-    counters = Counters(
-        usage=named(fields_of(session["usage"]), USAGE),
-        last_turn_input_tokens=session["last_turn_input_tokens"],
-        micro_compacted=session["micro_compacted"],
-        full_compact_count=session["full_compact_count"],
-    )
+    counters = counters_in(_old_fields(header))
     path = set(view.path())
     for draft in since:
         brief = draft.brief or {}
         if draft.kind == "compaction" and draft.id in path:
             counters = counters.full_compact(_number(brief, "tokens_after"))
         elif draft.kind == "usage" and draft.type == "note":
-            counters = counters.record_turn({name: _number(brief, *names) for name, names in _NUMBERS.items()})
+            counters = _spent(counters, brief)
     return counters
+
+
+def _spent(counters: Counters, brief: Fields) -> Counters:
+    numbers = {name: int(value) for name, value in spelled(brief, _NUMBERS).items()}
+    if brief.get("reset") is True:
+        counters = msgspec.structs.replace(counters, usage=USAGE)
+    return counters.add_usage(numbers) if brief.get("turn") is False else counters.record_turn(numbers)
 
 
 def _number(brief: Mapping[str, object], *names: str) -> int:
@@ -256,7 +272,7 @@ def _left(records: Sequence[Stored], context: Context) -> list[LeftOut]:
     for draft in (each.draft for each in records):
         if draft.type == "node" and draft.kind in ("message", "custom_message") and draft.id not in shown:
             left[draft.kind, "not in the context, and evva keeps no history"] += 1
-        elif draft.kind not in (*_PERSISTED, "exported", "import", "origin"):
+        elif draft.kind not in (*_PERSISTED, "card", "exported", "import", "origin"):
             left[draft.kind, "evva has no such record"] += 1
     return [LeftOut(kind, count, reason) for (kind, reason), count in left.items()]
 

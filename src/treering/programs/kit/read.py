@@ -196,7 +196,9 @@ def read_message(rest: Fields, _place: Place, _reader: Reader) -> Fields:
     payload = take(rest, "role", "parts", "model", "provider")
     role, parts = text_of(payload.get("role")), payload.get("parts")
     shown = isinstance(parts, list) and are_readable(parts) and sent(role, parts)
-    return {"role": role, "payload": payload, "brief": {} if shown else {"context": False}}
+    names = ("provider", "model") if role == "assistant" else ()
+    named = {name: text for name in names if (text := text_of(payload.get(name)))}
+    return {"role": role, "payload": payload, "brief": named if shown else {**named, "context": False}}
 
 
 def are_readable(parts: Iterable[object]) -> bool:

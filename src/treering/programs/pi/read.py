@@ -31,6 +31,7 @@ from treering.programs.common.reader import (
 from treering.programs.common.rules import Rules
 from treering.programs.common.source import Imported, open_stream
 from treering.programs.common.times import read_time, write_time
+from treering.programs.common.usage import brief_of, numbers_in
 from treering.programs.common.writing import encode_javascript
 from treering.transcript.node import Draft
 
@@ -286,11 +287,8 @@ def read_title(rest: Fields, _place: Place, _reader: Reader) -> Fields:
 def read_usage(rest: Fields, place: Place, _reader: Reader) -> Fields:
     """The counts are in the brief, where they are summed."""
     payload = take(rest, *rest)
-    usage = fields_of(payload.get("usage"))
-    cost = usage.get("cost")
-    counted = usage | {"cost": cost.get("total")} if isinstance(cost, dict) else usage
-    numbers = {name: value for name, value in counted.items() if type(value) in (int, float)}
-    return {"payload": payload, "brief": numbers, "target": place.parent}
+    numbers = numbers_in(payload.get("usage"))
+    return {"payload": payload, "brief": brief_of(numbers, turn=False), "target": place.parent}
 
 
 def read_unknown(rest: Fields, _place: Place, _reader: Reader) -> Fields:

@@ -15,22 +15,21 @@ from treering.programs.common.blocks import is_result, linked, text_of
 from treering.programs.common.composition import compose_lines
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time
+from treering.programs.common.usage import numbers_in, spelled, usage_in
 from treering.programs.pi.read import VERSION
 from treering.store.info import SessionInfo
 from treering.transcript.node import Draft
 
 FORMAT: Final = "pi"
-_USAGE: Final = ("input", "output", "cacheRead", "cacheWrite", "totalTokens")
 _COSTS: Final = ("input", "output", "cacheRead", "cacheWrite", "total")
 _NUMBERS: Final = {
-    "input_tokens": "input",
-    "output_tokens": "output",
-    "cache_read_tokens": "cacheRead",
-    "cache_write_tokens": "cacheWrite",
-    "cache_read_input_tokens": "cacheRead",
-    "cache_creation_input_tokens": "cacheWrite",
+    "input": "input",
+    "output": "output",
+    "cache_read": "cacheRead",
+    "cache_write": "cacheWrite",
+    "total": "totalTokens",
 }
-"""Names of usage counts in Operator-Use or Anthropic's API, and in pi."""
+"""Names of usage counts here, and in pi."""
 _STOPS: Final = {"end_turn": "stop", "stop_sequence": "stop", "tool_use": "toolUse", "max_tokens": "length"}
 """Stop reasons in Anthropic's API, and in pi."""
 _ROLES: Final = {
@@ -151,12 +150,10 @@ def _known(message: Fields) -> Fields:
         stopped = {}
     else:
         return message
-    known = common(message)
-    numbers = fields_of(known.get("usage"))
-    named = {new: numbers[old] for old, new in _NUMBERS.items() if old in numbers}
+    known, spent = common(message), usage_in(message)
     model = {name: known[name] for name in ("model", "provider") if isinstance(known.get(name), str)}
     return {"role": known.get("role"), "content": known.get("content"), **model, **stopped} | (
-        {"usage": usage_of(named)} if named else {}
+        {"usage": usage_of(spent)} if spent else {}
     )
 
 
@@ -229,8 +226,9 @@ def _arguments(arguments: object) -> object:
 
 def usage_of(numbers: Mapping[str, object]) -> Fields:
     """Return usage in pi's format, with all its fields."""
-    cost = dict.fromkeys(_COSTS, 0) | {"total": numbers.get("cost", 0)}
-    return dict.fromkeys(_USAGE, 0) | {**numbers} | {"cost": cost}
+    spent = spelled(numbers, _NUMBERS)
+    cost = dict.fromkeys(_COSTS, 0) | {"total": numbers_in(numbers).get("cost", 0)}
+    return dict.fromkeys(_NUMBERS.values(), 0) | spent | {"cost": cost}
 
 
 def _compaction(draft: Draft, _settings: Mapping[str, object]) -> Fields:

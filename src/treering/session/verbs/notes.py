@@ -44,9 +44,23 @@ def set_status(writer: Writer, status: str) -> Steps[None]:
     yield from note(writer, "status", {"status": status})
 
 
-def record_usage(writer: Writer, /, *, target: str | None = None, **numbers: float) -> Steps[None]:
-    """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it."""
-    yield from note(writer, "usage", numbers, target=target)
+def record_usage(
+    writer: Writer, /, *, target: str | None = None, turn: bool = True, reset: bool = False, **numbers: float
+) -> Steps[None]:
+    """Add the cost of a turn to the sums: tokens and money by name. Navigating back does not subtract it.
+
+    Imports use the names `input`, `output`, `cache_read`, `cache_write`, `reasoning`, `total` and `cost`.
+
+    Args:
+        writer: The session.
+        target: The node that it is about.
+        turn: False for a call of a model beside the turns, such as one that summarises: it is added to the sums, and
+            `last_usage`, which tells the size of the context, stays.
+        reset: The sums begin anew with these numbers.
+        numbers: By name.
+    """
+    flags = ({} if turn else {"turn": False}) | ({"reset": True} if reset else {})
+    yield from note(writer, "usage", {**numbers, **flags}, target=target)
 
 
 def record_system(writer: Writer, prompt: object, tools: Sequence[object] = ()) -> Steps[str]:
