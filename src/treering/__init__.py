@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from treering.session.recording import Message
     from treering.session.redaction import Redactor, redact_patterns
     from treering.session.verbs.comparing import Changed, ContextChanges, Diff, ValueChanges
+    from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
     from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
@@ -105,8 +106,13 @@ _LATE = {
     "ContextChanges": "treering.session.verbs.comparing",
     "ContextItem": "treering.session.content",
     "Diff": "treering.session.verbs.comparing",
+    "Edit": "treering.session.verbs.following",
+    "ErasureInfo": "treering.session.verbs.following",
+    "Event": "treering.session.verbs.following",
+    "EventType": "treering.session.verbs.following",
     "Finding": "treering.maintenance.verify",
     "GraphProblem": "treering.transcript.graph",
+    "HeadMove": "treering.session.verbs.following",
     "History": "treering.session.verbs.reading",
     "HistoryRow": "treering.session.verbs.reading",
     "KeepCheckpoints": "treering.checkpoint.prune",
@@ -160,10 +166,15 @@ __all__ = [
     "CorruptError",
     "Diff",
     "Draft",
+    "Edit",
     "Erased",
+    "ErasureInfo",
+    "Event",
+    "EventType",
     "Finding",
     "FormatVersionError",
     "GraphProblem",
+    "HeadMove",
     "HeadMovedError",
     "Here",
     "History",

@@ -38,7 +38,8 @@ READING = {
     "last_compaction": "verbs.conversation.last_compaction",
     "stored": "verbs.reading.stored",
     "lines": "verbs.reading.lines",
-    "follow": "verbs.reading.follow",
+    "events": "verbs.following.events",
+    "follow": "verbs.following.follow",
 }
 """Methods of sessions and views, and the protocols that they perform."""
 WRITING = {

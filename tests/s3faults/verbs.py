@@ -241,6 +241,7 @@ READING: dict[str, Verb] = {
     "last_compaction": Verb(lambda call: call.view.last_compaction()),
     "stored": Verb(lambda call: call.view.stored()),
     "lines": Verb(lambda call: list(call.view.lines())),
+    "events": Verb(lambda call: next(call.view.events(first=0)).type.value),
     "follow": Verb(lambda call: _of_nodes([next(call.view.follow(first=0))])),
     "sessions": Verb(lambda call: _rows(call.store.sessions().rows)),
     "each_session": Verb(lambda call: _rows(call.store.each_session())),

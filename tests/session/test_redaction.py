@@ -28,8 +28,8 @@ LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
         "history", "get", "original", "path", "children", "siblings", "newest_leaf", "leaves", "tree", "nodes",
-        "problems", "labels", "checkpoints", "checkpoint", "context_at", "diff", "notes", "open_calls", "extensions",
-        "last_compaction", "stored", "refresh", "lines", "follow", "perform",
+        "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at", "diff", "notes",
+        "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events", "follow", "perform",
     }
 )  # fmt: skip
 TEXTLESS = frozenset({"claim", "release", "flush", "discard", "seal", "optimize", "prune", "close"})

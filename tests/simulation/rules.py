@@ -303,6 +303,26 @@ RULES = (
         without(),
         test="tests/corruption/test_owner.py",
     ),
+    # follow
+    Rule(
+        "follow-same-life",
+        "A feed ends with the life, and tells nothing of a later one of that name.",
+        without(),
+        test="tests/session/test_events.py",
+    ),
+    Rule(
+        "follow-segments",
+        "What left the tail before it was told is read in segments.",
+        value("self._from_recent(recent)"),
+        test="tests/session/test_events.py",
+    ),
+    Rule("follow-acts", "Each act of erasing is told.", value("()"), test="tests/session/test_events.py"),
+    Rule(
+        "follow-bury",
+        "Records kept from earlier looks are shown as erased once an act says so.",
+        without(),
+        test="tests/session/test_events.py",
+    ),
     # create and delete
     Rule(
         "create-latest-first",

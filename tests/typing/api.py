@@ -22,6 +22,7 @@ from treering import (
     Diff,
     Draft,
     Erased,
+    Event,
     Finding,
     GraphProblem,
     History,
@@ -205,6 +206,7 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.refresh(), bool)
     assert_type(view.lines(), Iterator[bytes])
     assert_type(view.follow(poll_seconds=1), Iterator[Node])
+    assert_type(view.events(after="x"), Iterator[Event])
     view.append("x")  # type: ignore[attr-defined]
     view.state = {}  # type: ignore[misc]
 
@@ -230,6 +232,7 @@ async def check_asynchronous(store: AsyncStore) -> None:
         assert_type(session.state, Mapping[str, Any])
         assert_type(await session.history(), History)
         assert_type(session.follow(), AsyncIterator[Node])
+        assert_type(session.events(first=0), AsyncIterator[Event])
         await session.fork("copy")
         await store.spawn(session, "child", task="t")
     assert_type(await store.view("s"), AsyncView)

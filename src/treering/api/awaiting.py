@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -124,17 +124,20 @@ class AwaitingSession(SessionProperties[R]):
         self._end(job)
         return result
 
-    async def _each(
+    def _each(
         self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs
     ) -> AsyncIterator[T]:
-        """Give the results of a stream. Other calls may come in between."""
-        for part in parts(verb(self._reader, *args, **kwargs)):
+        """Give the results of a stream, which begins now. Other calls may come in between."""
+        return self._given(verb(self._reader, *args, **kwargs))
+
+    async def _given(self, stream: Stream[T]) -> AsyncIterator[T]:
+        for part in parts(stream):
             found = await self.perform(lambda _, part: part, part)
             if isinstance(found, Items):
                 for value in found.values:
                     yield value
             elif isinstance(found, Pause):
-                await asyncio.sleep(found.seconds)
+                await _wait(found)
 
     def _recover(self) -> None:
         if self._lock.locked():  # by the interrupted call, which notes its end after releasing the lock
@@ -187,3 +190,22 @@ class AwaitingWriting(AwaitingSession[Writer]):
         finally:
             self._closed = True
             release(self._holds)
+
+
+async def _wait(pause: Pause) -> None:
+    if pause.unless is None:
+        await asyncio.sleep(pause.seconds)
+        return
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:  # called by whichever thread looked
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(woken.set)
+
+    pause.unless.notify(wake)
+    try:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(pause.seconds):
+                await woken.wait()
+    finally:
+        pause.unless.forget(wake)

@@ -76,14 +76,16 @@ class BlockingSession(SessionProperties[R]):
             return result
 
     def _each(self, verb: Callable[Concatenate[Any, P], Stream[T]], *args: P.args, **kwargs: P.kwargs) -> Iterator[T]:
-        """Give the results of a stream. Other calls may come in between."""
-        waiting = threading.Event()
-        for part in parts(verb(self._reader, *args, **kwargs)):
+        """Give the results of a stream, which begins now. Other calls may come in between."""
+        return self._given(verb(self._reader, *args, **kwargs))
+
+    def _given(self, stream: Stream[T]) -> Iterator[T]:
+        for part in parts(stream):
             found = self.perform(lambda _, part: part, part)
             if isinstance(found, Items):
                 yield from found.values
             elif isinstance(found, Pause):
-                waiting.wait(found.seconds)
+                _wait(found)
 
     def _recover(self) -> None:
         with self._lock:  # a call of another thread may have been about to end, and has by now
@@ -135,3 +137,14 @@ class BlockingWriting(BlockingSession[Writer]):
         finally:
             self._closed = True
             release(self._holds)
+
+
+def _wait(pause: Pause) -> None:
+    woken = threading.Event()
+    if pause.unless is not None:
+        pause.unless.notify(woken.set)
+    try:
+        woken.wait(pause.seconds)
+    finally:
+        if pause.unless is not None:
+            pause.unless.forget(woken.set)

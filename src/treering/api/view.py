@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.session.content import ContextItem
     from treering.session.verbs.comparing import Diff
+    from treering.session.verbs.following import Event
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
     from treering.transcript.graph import GraphProblem
@@ -227,14 +228,41 @@ class Reading(BlockingSession[R]):
         """
         return self._each(verbs.reading.lines, first)
 
+    def events(
+        self, *, first: int | None = None, after: str | None = None, poll_seconds: float = 1.0
+    ) -> Iterator[Event]:
+        """Yield everything that happens in the session, by any writer, in its order and once; waits in between.
+
+        Nodes, notes, edits, moves of heads, checkpoints, erasures, and at last the deletion of the session. What was erased
+        before it is told has an `Erased` for a payload; what is erased later is named by an event.
+
+        All who follow a session through one store share one conditional GET for each `poll_seconds`.
+
+        Args:
+            first: The position to start from. Everything ever erased is told as well, behind the records that there are.
+            after: Go on behind an event: its `after`. Nothing is told twice or left out, whatever happened since.
+            By default it begins behind what this view or session shows.
+            poll_seconds: How long to wait between polls.
+
+        Raises:
+            UsageError: Both `first` and `after` are given, or one of them is no place in a session.
+            NotFoundError: The session has no record yet.
+            CorruptError: The session went back behind what was told: an older copy was put back.
+        """
+        return self._each(verbs.following.events, first=first, after=after, poll_seconds=poll_seconds)
+
     def follow(self, *, poll_seconds: float = 1.0, first: int | None = None) -> Iterator[Node]:
-        """Yield nodes as they are added, by any writer; waits in between. One conditional GET per poll.
+        """Yield nodes as they are added, by any writer; waits in between. `events` yields everything else as well.
 
         Args:
             poll_seconds: How long to wait between polls.
             first: The position to start from; by default the end of the journal.
+
+        Raises:
+            SessionDeletedError: The session was deleted.
+            NotFoundError: The session has no record yet.
         """
-        return self._each(verbs.reading.follow, poll_seconds=poll_seconds, first=first)
+        return self._each(verbs.following.follow, poll_seconds=poll_seconds, first=first)
 
 
 class View(Reading[Reader]):

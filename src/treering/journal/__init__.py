@@ -2,8 +2,8 @@
 
 `register` compares and swaps one object, and bounds how often that is tried again; everything else uses it. `view`
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
-walks all records and `rows` looks at single ones, `merge` tidies segments, `life` creates and deletes. The rules they
-keep stand in `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
+walks all records and `rows` looks at single ones, `watch` follows it, `merge` tidies segments, `life` creates and
+deletes. The rules they keep stand in `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
 
 Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
 """
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
         purge as purge,
         read as read,
         rows as rows,
+        watch as watch,
     )
 
-_MODULES = ("append", "cover", "erase", "life", "memory", "merge", "moment", "purge", "read", "rows")
+_MODULES = ("append", "cover", "erase", "life", "memory", "merge", "moment", "purge", "read", "rows", "watch")
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -7,6 +7,8 @@ from collections.abc import Hashable
 from threading import Lock
 from typing import Any, Final
 
+from treering.journal.watch import Watches
+
 MEMORY_BYTES: Final = 16 * 1024 * 1024
 """About the memory that all remembered parts of segments take together."""
 
@@ -19,6 +21,8 @@ class Memory:
         self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
         self._lock = Lock()
+        self.watches = Watches()
+        """What those who follow one session share."""
 
     def get(self, key: Hashable) -> Any:
         """Return what was put under this key, or None."""

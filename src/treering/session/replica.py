@@ -43,6 +43,7 @@ from treering.storage.requests import Steps
 if TYPE_CHECKING:
     from treering.journal.memory import Memory
     from treering.journal.rows import Rows
+    from treering.journal.watch import Watch
     from treering.session.index import Index
     from treering.session.lookup import Lookup
 
@@ -326,6 +327,11 @@ class Replica:
             except journal.rows.OddError:
                 pass
         return (yield from question(session.index_lookup.IndexLookup((yield from self.index()))))
+
+    def watch(self, life: str) -> Watch:
+        """What those who follow a life of the session through one store share."""
+        memory = self._memory() if self._memory else journal.memory.Memory()
+        return memory.watches.of(self.keys, life)
 
     def odd(self) -> Steps[bool]:
         """Whether an id occurs twice in the session, or might, or a node was recorded before its parent."""

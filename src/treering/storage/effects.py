@@ -8,6 +8,7 @@ still does no I/O itself. `treering.storage.run` carries all of it out, blocking
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator
+from threading import Lock
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -69,10 +70,43 @@ class Items(msgspec.Struct, Generic[T], frozen=True):
     values: Iterable[T]
 
 
+class Signal:
+    """Something that happens once, and calls back who waits for it, in the thread where it happens."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._happened = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def happen(self) -> None:
+        """Call back who waits; later ones are called at once."""
+        with self._lock:
+            self._happened = True
+            waiting, self._waiting = self._waiting, []
+        for callback in waiting:
+            callback()
+
+    def notify(self, callback: Callable[[], object]) -> None:
+        """Call a function when it happens, or now if it has."""
+        with self._lock:
+            if not self._happened:
+                self._waiting.append(callback)
+                return
+        callback()
+
+    def forget(self, callback: Callable[[], object]) -> None:
+        """Do not call a function any more."""
+        with self._lock:
+            if callback in self._waiting:
+                self._waiting.remove(callback)
+
+
 class Pause(msgspec.Struct, frozen=True):
     """Nothing more to give for now: a stream that follows a store waits before it looks again. Answered by None."""
 
     seconds: float
+    unless: Signal | None = None
+    """Ends the wait earlier if it happens."""
 
 
 Stream: TypeAlias = Generator[Effect | Items[T] | Pause, Any, None]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         conversation as conversation,
         edits as edits,
         extending as extending,
+        following as following,
         forking as forking,
         navigation as navigation,
         notes as notes,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "comparing", "conversation", "edits", "extending", "forking", "navigation", "notes", "open_calls", "pruning",
-    "reading",
+    "comparing", "conversation", "edits", "extending", "following", "forking", "navigation", "notes", "open_calls",
+    "pruning", "reading",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -1,10 +1,10 @@
-"""Query a session: history by pages, tree, branches, checkpoints, notes, changes."""
+"""Query a session: history by pages, tree, branches, checkpoints, notes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -12,16 +12,15 @@ from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.checkpoint.context import Context
 from treering.errors import NotFoundError
 from treering.format.erasure import Erased
-from treering.format.record import Skeleton, decode_record, read_brief, skeleton_of
+from treering.format.record import Skeleton, decode_record, read_brief
 from treering.journal.read import Survey, read_lines, survey
-from treering.journal.resume import resume
 from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.session.pairs import whole
 from treering.session.payload import decode_payload, decoded_manager, decoded_state, erased_state
 from treering.session.reader import Readable
-from treering.storage.effects import Items, Pause, Stream
-from treering.storage.requests import Found, Get, Steps, Unchanged, Version
+from treering.storage.effects import Items, Stream
+from treering.storage.requests import Steps
 from treering.transcript.graph import GraphProblem
 from treering.transcript.node import Node
 from treering.transcript.nodes import Nodes
@@ -324,79 +323,22 @@ def extensions(reader: Readable, extension: str | None = None, *, on_path: bool 
 def _notes(reader: Readable, rows: Sequence[Skeleton]) -> Steps[tuple[Note, ...]]:
     lines = yield from reader.replica.lines_at([row.at for row in rows])
     yield from reader.blobs.fetch(lines.values())
-    return tuple(
-        Note(
-            id=row.id,
-            kind=row.kind,
-            target=row.target,
-            brief=read_brief(row),
-            payload=_body(lines[row.at], reader),
-            time_ms=row.time,
-        )
-        for row in rows
-    )
+    return tuple(note_of(row, payload_in(lines[row.at], reader)) for row in rows)
 
 
-def _body(line: bytes, reader: Readable) -> object:
+def note_of(row: Skeleton, payload: object) -> Note:
+    """The note that a record is."""
+    return Note(id=row.id, kind=row.kind, target=row.target, brief=read_brief(row), payload=payload, time_ms=row.time)
+
+
+def payload_in(line: bytes, reader: Readable) -> object:
+    """The payload in a record whose blobs were fetched."""
     return decode_payload(bytes(decode_record(line).body), reader.blobs.at_hand)
 
 
 def usage(reader: Readable) -> Mapping[str, int | float]:
     """Sums of all usage recorded, abandoned branches included."""
     return dict(reader.replica.state.usage)
-
-
-class Followed(NamedTuple):
-    """The nodes added since the last call."""
-
-    nodes: tuple[Node, ...]
-    end: int
-    """The position after the last record read."""
-    version: Version | None
-    """None if there are more records to read already."""
-
-
-def changes(reader: Readable, first: int, version: Version | None) -> Steps[Followed]:
-    """Nodes from position `first` on, a segment or the tail at a time; one conditional GET if there are none.
-
-    Args:
-        reader: The session.
-        first: The position after the last record read.
-        version: As returned by the last call; None at first.
-    """
-    keys = reader.keys
-    (answer,) = yield (Get(keys.tail, unless=version, register=True),)
-    if isinstance(answer, Unchanged):
-        return Followed((), first, version)
-    seen: Version | None = answer.version if isinstance(answer, Found) else Version("")
-    view = yield from resume(keys)
-    view.require_same_life(reader.replica.view.life)
-    if first < view.tail.header.base:
-        _, lines = yield from read_lines(keys, first)
-        seen = None
-    else:
-        lines = list(view.tail.lines[first - view.tail.header.base :])
-    yield from reader.blobs.fetch(lines)
-    nodes = tuple(node for line in lines if (node := node_of_line(reader, line)) is not None)
-    return Followed(nodes, first + len(lines), seen)
-
-
-def follow(reader: Readable, *, poll_seconds: float = 1.0, first: int | None = None) -> Stream[Node]:
-    """Yield nodes as they are added, by any writer; waits in between. One conditional GET per poll.
-
-    Args:
-        reader: The session.
-        poll_seconds: How long to wait between polls.
-        first: The position to start from; by default the end of the journal.
-    """
-    place = reader.replica.state.end if first is None else first
-    version: Version | None = None
-    while True:
-        found = yield from changes(reader, place, version)
-        idle, place, version = found.end == place, found.end, found.version
-        yield Items(found.nodes)
-        if idle:
-            yield Pause(poll_seconds)
 
 
 class SessionSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -450,14 +392,3 @@ def lines(reader: Readable, first: int = 0) -> Stream[bytes]:
     """
     for steps in read_all(reader, first):
         yield Items((yield from steps))
-
-
-def node_of_line(reader: Readable, line: bytes) -> Node | None:
-    """The node that a record line holds, or None if it holds something else."""
-    row = skeleton_of(line)
-    if row.type != "node":
-        return None
-    return Node(
-        id=row.id, parent=row.parent, kind=row.kind, role=row.role, time_ms=row.time, at=row.at, head=row.head,
-        links=dict(row.links or {}), brief=read_brief(row), payload=_body(line, reader),
-    )  # fmt: skip
