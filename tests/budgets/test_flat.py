@@ -151,6 +151,24 @@ def test_the_end_of_a_version_takes_the_same_at_every_length() -> None:
     assert found[0] == found[1] == (1, 1)  # the end of the segment, which holds its last rows, too
 
 
+@pytest.mark.parametrize(("count", "waits"), [(5_000, 2), (20_000, 4), (60_000, 6)])
+def test_the_end_of_a_long_run_takes_few_waits(count: int, waits: int) -> None:
+    """Below the first of many nodes: each chunk is read once, and the more at a time the longer the run is."""
+    driver = MemoryDriver()
+    with Store(Place(driver)).session("s") as session:
+        for _ in range(count // 1_000):
+            session.append(*["x"] * 1_000)
+        session.seal()
+        session.optimize(everything=True)
+    counts = CountingDriver(driver)
+    view = Store(Place(counts)).view("s")
+    first = Store(Place(driver)).view("s").nodes().ids[0]
+    before = counts.batches
+    assert view.newest_leaf(first) == view.node
+    assert counts.batches - before <= waits + 2  # the end of the segment, and its first chunk
+    assert counts.total <= count // 1_024 + 4
+
+
 def asked_to_erase(turns: int) -> tuple[dict[str, int], int]:
     """Requests of an erasure behind so many turns with a checkpoint each, and the bytes read but for the segment's."""
     driver = MemoryDriver()

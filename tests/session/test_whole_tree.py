@@ -13,8 +13,10 @@ from tests.session.test_lookup import Turn, do_something
 from tests.transcript.plain import PlainGraph, checkpoint_nodes
 
 import treering
-from treering.format.record import skeleton_of
+from treering.checkpoint.checkpoint import CheckpointInfo, entry_of
+from treering.format.record import Skeleton, skeleton_of
 from treering.format.segment import read_segment
+from treering.session import index
 from treering.storage.requests import Put
 from treering.transcript.heads import Heads
 
@@ -49,6 +51,27 @@ def make_early(backend: Backend, rng: random.Random) -> None:
     for key, data in backend.snapshot().items():
         if "/segments/" in key and rng.random() < 0.5:
             driver.execute((Put(key, build_segment_1(read_segment(data, key=key))),))
+
+
+def test_behind_the_tree_a_question_makes_entries_of_few_checkpoints(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asking for an old turn looks at the checkpoints that its state is made of, also with the whole index at hand."""
+    store = treering.open("memory://few-entries")
+    with store.session("s") as session:
+        nodes = [session.commit(["x"], state={"step": number}).nodes[0] for number in range(400)]
+    view = store.view("s")
+    view.tree()
+    made: list[str] = []
+
+    def counted(skeleton: Skeleton) -> CheckpointInfo:
+        made.append(skeleton.id)
+        return entry_of(skeleton)
+
+    monkeypatch.setattr(index, "entry_of", counted)
+    assert len(view.context_at(nodes[200])) == 201
+    assert len(set(made)) < 100  # the chain of changes that it is resolved from
+    made.clear()
+    assert [entry.step for entry in view.checkpoints(limit=3)] == [each.step for each in view.checkpoints()[-3:]]
+    assert len(made) == 3 + 400
 
 
 @pytest.mark.parametrize("kind", ["memory", "local"])

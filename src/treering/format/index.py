@@ -127,8 +127,19 @@ class SegmentIndex(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             UsageError: The segment does not hold it.
         """
+        return self.chunks[self._chunk_number(at)]
+
+    def chunks_from(self, at: int) -> tuple[ChunkSpan, ...]:
+        """Return the chunk that holds the record at position `at`, and all behind it.
+
+        Raises:
+            UsageError: The segment does not hold it.
+        """
+        return self.chunks[self._chunk_number(at) :]
+
+    def _chunk_number(self, at: int) -> int:
         self._require(at)
-        return self.chunks[bisect_right(self.chunks, at - self.first, key=lambda chunk: chunk.first_row) - 1]
+        return bisect_right(self.chunks, at - self.first, key=lambda chunk: chunk.first_row) - 1
 
     def _require(self, at: int) -> None:
         if not self.first <= at < self.end:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from treering.errors import NotFoundError
 from treering.format.chunk import Chunk, Outside
@@ -36,6 +36,15 @@ LINE_BYTES: Final = 50
 
 class OddError(Exception):
     """The rows are not in the order of an ordinary session; only the whole index gives the right answer."""
+
+
+class Descent(NamedTuple):
+    """How far a run of only children was followed."""
+
+    end: int
+    """Position of the last node."""
+    goes_on: bool
+    """It goes on behind what was read."""
 
 
 class Rows:
@@ -166,21 +175,27 @@ class Rows:
 
     # rows downward
 
-    def descend(self, at: int) -> Steps[int]:
-        """The end of a run of only children that begins at a node, by position; maybe only a part of the run.
+    def descend(self, at: int, ahead: int = 1) -> Steps[Descent]:
+        """Go down a run of only children that begins at a node, inside the tail or a few chunks.
 
-        It goes down inside one chunk, or inside the tail. Where it ends, `referrers` tells what is below.
+        Where it ends, `referrers` tells what is below.
+
+        Args:
+            at: Position of the node.
+            ahead: How many chunks to read at once: that of the node, and those behind it in the same segment.
         """
+        behind = False
         if at >= self.base:
             run = self._run_in_tail(at)
         else:
-            run = yield from self._sealed.ask(partial(self._sealed_run, at), [at])
+            run, behind = yield from self._sealed.ask(partial(self._sealed_run, at, ahead), [at])
+        end = max(run)
         if len(run) > 1:
             forked = {name for name in run.values() if at < self.base and name in self._tail.referrers}
             if self.base:
                 forked |= yield from self._sealed.ask(partial(self._forked, run))
-            at = next((place for place, name in run.items() if name in forked), max(run))
-        return at
+            end = next((place for place, name in run.items() if name in forked), end)
+        return Descent(end, goes_on=behind and end == max(run))
 
     def _run_in_tail(self, at: int) -> dict[int, str]:
         """A run of only children, as far as the tail tells: ids by position."""
@@ -191,16 +206,18 @@ class Rows:
             place = _only_child(place, self._tail.referrers.get(run[place], ()))
         return run
 
-    def _sealed_run(self, at: int, parts: Sequence[Part]) -> Steps[dict[int, str]]:
-        """A run of only children, as far as one chunk tells: ids by position."""
+    def _sealed_run(self, at: int, ahead: int, parts: Sequence[Part]) -> Steps[tuple[dict[int, str], bool]]:
+        """A run of only children as far as some chunks tell, ids by position; and whether it goes on behind these."""
         part = holder_of(parts, at)
-        [chunk] = yield from self._sealed.load([(part, part.index.chunk_of(at))], read_chunk)
+        spans = part.index.chunks_from(at)[:ahead]
+        chunks = yield from self._sealed.load([(part, span) for span in spans], read_chunk)
         run: dict[int, str] = {}
         row: int | None = at - part.index.first
-        while row is not None and row in chunk.rows and part.index.first + row < self.base:
-            run[part.index.first + row] = chunk.id(row)
-            row = _only_child(row, chunk.referrers(row))
-        return run
+        for chunk in chunks:
+            while row is not None and row in chunk.rows and part.index.first + row < self.base:
+                run[part.index.first + row] = chunk.id(row)
+                row = _only_child(row, chunk.referrers(row))
+        return run, row is not None and row >= chunks[-1].rows.stop
 
     def _forked(self, run: dict[int, str], parts: Sequence[Part]) -> Steps[set[str]]:
         """The ids of those nodes of a run that other segments may know children of; maybe other ids, too."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
+from itertools import chain
 
 from treering.checkpoint.checkpoint import CheckpointInfo, entry_of
 from treering.errors import NotFoundError
@@ -16,6 +17,36 @@ from treering.transcript.graph import Graph
 from treering.transcript.heads import MOVERS, Heads, heads_of
 
 
+class Entries(Mapping[str, CheckpointInfo]):
+    """Entries of checkpoints by id; each is made of its row when it is looked at.
+
+    Args:
+        skeletons: Those of all records.
+    """
+
+    def __init__(self, skeletons: Skeletons) -> None:
+        self._skeletons = skeletons
+        self.rows: dict[str, int] = {}
+        """Of each checkpoint the row that made it; in order."""
+
+    def __getitem__(self, checkpoint: str) -> CheckpointInfo:
+        return entry_of(self._skeletons[self.rows[checkpoint]])
+
+    def __contains__(self, checkpoint: object) -> bool:
+        return checkpoint in self.rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def below(self, at: int, limit: int | None) -> list[CheckpointInfo]:
+        """Return the entries below a position: the last `limit` of them, or all."""
+        rows = [row for row in self.rows.values() if self._skeletons.at(row) < at]
+        return [entry_of(each) for each in self._skeletons.take(rows if limit is None else rows[-limit:])]
+
+
 class Index:
     """Built from skeletons, extended as records are added. What is asked for is computed then, and kept up to date."""
 
@@ -24,8 +55,8 @@ class Index:
         self.graph = Graph(self._skeletons)
         self._heads = Heads()
         self._headed = 0
-        self._checkpoints: dict[str, CheckpointInfo] = {}
-        self._all_checkpoints: dict[str, CheckpointInfo] = {}
+        self._checkpoints = Entries(self._skeletons)
+        self._all_checkpoints = Entries(self._skeletons)
         self._pruned: dict[str, int] = {}
         self._at_node: dict[str | None, list[str]] = {}
         self._checked = 0
@@ -57,13 +88,13 @@ class Index:
                 yield row
 
     @property
-    def checkpoints(self) -> dict[str, CheckpointInfo]:
+    def checkpoints(self) -> Entries:
         """In the order they were made; pruned ones are gone."""
         self._take_checkpoints()
         return self._checkpoints
 
     @property
-    def all_checkpoints(self) -> dict[str, CheckpointInfo]:
+    def all_checkpoints(self) -> Entries:
         """The pruned ones too: kept checkpoints may be deltas over them."""
         self._take_checkpoints()
         return self._all_checkpoints
@@ -93,20 +124,18 @@ class Index:
         return list(kept.values())
 
     def _take_checkpoints(self) -> None:
-        new = self._skeletons.take(self._skeletons.rows(_is_about_checkpoints, self._checked))
-        self._checked = len(self._skeletons)
-        for skeleton in new:
-            if skeleton.type == "checkpoint":
-                self._add_checkpoint(skeleton)
-            elif skeleton.target:
-                self._pruned.setdefault(skeleton.target, skeleton.at)
-                self._checkpoints.pop(skeleton.target, None)
-
-    def _add_checkpoint(self, skeleton: Skeleton) -> None:
-        entry = entry_of(skeleton)
-        self._all_checkpoints[skeleton.id] = entry
-        self._checkpoints[skeleton.id] = entry
-        self._at_node.setdefault(entry.node, []).append(entry.id)
+        skeletons = self._skeletons
+        rows = skeletons.rows(_is_about_checkpoints, self._checked)
+        prunes = frozenset(skeletons.rows(_is_prune, self._checked))
+        self._checked = len(skeletons)
+        for row, target in zip(rows, skeletons.targets(rows), strict=True):
+            if row not in prunes:
+                name = skeletons.ids[row]
+                self._all_checkpoints.rows[name] = self._checkpoints.rows[name] = row
+                self._at_node.setdefault(target, []).append(name)
+            elif target:
+                self._pruned.setdefault(target, skeletons.at(row))
+                self._checkpoints.rows.pop(target, None)
 
     def checkpoint(self, checkpoint: str) -> CheckpointInfo:
         """The record of a checkpoint that was not pruned.
@@ -130,25 +159,25 @@ class Index:
         return self.all_checkpoints[checkpoint]
 
     def nearest_checkpoint(
-        self, path: list[Skeleton], *, head: str | None = None, before: int | None = None
+        self, path: Sequence[int], *, head: str | None = None, before: int | None = None
     ) -> tuple[str | None, int]:
         """The checkpoint that holds the state at the end of `path`, and the depth of its node in the path.
 
         Args:
-            path: Nodes from a root down.
+            path: Rows of the nodes from a root down.
             head: The head that points to its end, or will; see `treering.session.nearest`.
             before: Ignore checkpoints made at this position or later.
         """
         self._take_checkpoints()
-        nearest = Nearest(self.heads, head, path[-1] if path else None, before)
-        for node in (*(row.id for row in reversed(path)), None):
+        nearest = Nearest(self.heads, head, self._skeletons[path[-1]] if path else None, before)
+        for node in chain(map(self._skeletons.ids.__getitem__, reversed(path)), (None,)):
             if nearest.see([self._all_checkpoints[name] for name in self._at_node.get(node, ())], self._pruned):
                 break
         found = nearest.found
         return (found.entry.id, len(path) - found.below) if found is not None else (None, 0)
 
-    def depth_of(self, checkpoint: str | None, path: list[Skeleton]) -> int:
-        """The depth in `path` of the node that a checkpoint was made at.
+    def depth_of(self, checkpoint: str | None, path: Sequence[int]) -> int:
+        """The depth in a path, given by rows, of the node that a checkpoint was made at.
 
         Raises:
             NotFoundError: There is no such checkpoint, it was pruned, or it was made elsewhere.
@@ -157,7 +186,7 @@ class Index:
         if node is None:
             return 0
         for depth, row in enumerate(path, 1):
-            if row.id == node:
+            if self._skeletons.ids[row] == node:
                 return depth
         raise NotFoundError(f"checkpoint was made on another branch. checkpoint={checkpoint!r}", kind=Kind.BRANCH)
 

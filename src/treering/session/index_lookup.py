@@ -134,11 +134,9 @@ class IndexLookup:
     def checkpoints(self, *, before: str | None = None, limit: int | None = None) -> Steps[list[CheckpointInfo]]:
         yield from ()
         end = self._index.end if before is None else self._index.any_checkpoint(before).at
-        found = [entry for entry in self._index.checkpoints.values() if entry.at < end]
+        found = self._index.checkpoints.below(end, require_limit(limit, self._index.end) or None)
         labels = self._graph.marks.labels
-        return [
-            with_label(entry, labels.get(entry.id)) for entry in found[len(found) - require_limit(limit, len(found)) :]
-        ]
+        return [with_label(entry, labels.get(entry.id)) for entry in found]
 
     def labels(self) -> Steps[dict[str, str]]:
         yield from ()
@@ -152,11 +150,12 @@ class IndexLookup:
         self, node: str | None, *, head: str | None = None, before: int | None = None
     ) -> Steps[tuple[CheckpointInfo | None, list[Skeleton]]]:
         yield from ()
-        path = self._graph.path(node)
+        path = self._graph.path_rows(node)
         found, depth = self._index.nearest_checkpoint(path, head=head, before=before)
-        return None if found is None else self._index.checkpoint(found), path[depth:]
+        below = self._graph.skeletons.take(path[depth:])
+        return None if found is None else self._index.checkpoint(found), below
 
     def since_checkpoint(self, checkpoint: str | None, node: str | None) -> Steps[list[Skeleton]]:
         yield from ()
-        path = self._graph.path(node)
-        return path[self._index.depth_of(checkpoint, path) :]
+        path = self._graph.path_rows(node)
+        return self._graph.skeletons.take(path[self._index.depth_of(checkpoint, path) :])

@@ -25,6 +25,7 @@ from treering.format.references import (
     PRUNE,
     RETRACT,
 )
+from treering.journal.read import PARALLEL_GETS_MAX
 from treering.journal.rows import OddError, Rows
 from treering.journal.tail_rows import Referrer
 from treering.kinds import Kind
@@ -149,23 +150,24 @@ class RowLookup:
         return children, children.index(node)
 
     def newest_leaf(self, node: str) -> Steps[str]:
-        row = yield from self.node(node)
-        while True:
-            end = yield from self._rows.descend(row.at)
-            last = (yield from self._rows.rows_at([end]))[end]
-            below = yield from self._newest_child(last)
-            if below is None:
-                return last.id
-            row = below
+        place: int | None = (yield from self.node(node)).at
+        last, ahead = node, 1
+        while place is not None:
+            end, goes_on = yield from self._rows.descend(place, ahead)
+            ahead = min(2 * ahead, PARALLEL_GETS_MAX) if goes_on else 1
+            row = (yield from self._rows.rows_at([end]))[end]
+            last, place = row.id, (yield from self._newest_child(row))
+        return last
 
-    def _newest_child(self, row: Skeleton) -> Steps[Skeleton | None]:
+    def _newest_child(self, row: Skeleton) -> Steps[int | None]:
+        """The position of the child to follow."""
         [referrers] = yield from self._rows.referrers([row])
         places = [each.at for each in referrers if each.code == CHILD]
-        for at in reversed(places):
+        for at in reversed(places) if len(places) > 1 else ():
             child = (yield from self._rows.rows_at([at]))[at]
-            if len(places) == 1 or not (yield from self.shown([child]))[0].retracted:
-                return child
-        return (yield from self._rows.rows_at(places[-1:]))[places[-1]] if places else None
+            if not (yield from self.shown([child]))[0].retracted:
+                return at
+        return places[-1] if places else None
 
     # pages
 

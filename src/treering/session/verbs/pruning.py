@@ -69,7 +69,7 @@ def _with_branches(reader: Readable, keep: KeepCheckpoints, index: Index) -> Kee
     """Keep the checkpoints that hold the state of heads, also of a head without a checkpoint of its own."""
     named = keep.heads if keep.heads is None else {*keep.heads, reader.head, index.heads.current}
     heads = {head: node for head, node in index.heads.heads.items() if named is None or head in named}
-    told = {index.nearest_checkpoint(index.graph.path(node), head=head)[0] for head, node in heads.items()}
+    told = {index.nearest_checkpoint(index.graph.path_rows(node), head=head)[0] for head, node in heads.items()}
     return msgspec.structs.replace(keep, ids=frozenset(keep.ids).union(name for name in told if name is not None))
 
 
