@@ -20,6 +20,7 @@ from treering.errors import (
     CorruptError,
     FormatVersionError,
     HeadMovedError,
+    LeaseLostError,
     NotFoundError,
     PoisonedError,
     SessionDeletedError,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from treering.maintenance.salvage import RepairLoss
     from treering.maintenance.verify import Finding
     from treering.session.content import ContextItem
+    from treering.session.lease import Lease
     from treering.session.record import Appended
     from treering.session.recording import Message
     from treering.session.redaction import Redactor, redact_patterns
@@ -117,6 +119,7 @@ _LATE = {
     "HistoryRow": "treering.session.verbs.reading",
     "KeepCheckpoints": "treering.checkpoint.prune",
     "Kind": "treering.kinds",
+    "Lease": "treering.session.lease",
     "LoadFacts": "treering.store.options",
     "Merged": "treering.journal.merge",
     "Message": "treering.session.recording",
@@ -183,6 +186,8 @@ __all__ = [
     "Hooks",
     "KeepCheckpoints",
     "Kind",
+    "Lease",
+    "LeaseLostError",
     "LoadFacts",
     "Merged",
     "Message",

@@ -6,7 +6,8 @@
     │   └── SessionDeletedError   deleted, perhaps created again: open it anew
     ├── ConflictError         another writer was first: read again, then decide
     │   ├── HeadMovedError    the head is not where the caller said it was
-    │   └── SessionHeldError  another process holds the session: wait, or open it shared
+    │   ├── SessionHeldError  another process or worker holds the session: wait, or open it shared
+    │   └── LeaseLostError    another worker took over: stop, what it records now counts
     ├── UnavailableError      the store did not answer; the write may or may not have landed (also OSError)
     │   └── PoisonedError     a sync failed: only a rewrite can be trusted
     ├── AccessError           the store refused the credentials or the path  (also PermissionError)
@@ -72,7 +73,11 @@ class HeadMovedError(ConflictError):
 
 
 class SessionHeldError(ConflictError):
-    """Another process holds the session exclusively; the message says who."""
+    """Another process, or the worker that has the lease, holds the session exclusively; the message says who."""
+
+
+class LeaseLostError(ConflictError):
+    """Another worker took the lease of this session after this one gave no sign of life; nothing was written."""
 
 
 class UnavailableError(TreeringError, OSError):

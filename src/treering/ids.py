@@ -79,6 +79,11 @@ def now_ms() -> int:
     return _now_ns() // _NANOS_PER_MS
 
 
+def uptime() -> float:
+    """Return seconds by a clock that nobody sets: only differences between times of one process mean something."""
+    return time.monotonic()
+
+
 def time_text(ms: int, timespec: str = "seconds") -> str:
     """Return a time as ISO 8601 in UTC; one that the calendar does not have as the nearest one it has.
 

@@ -129,6 +129,43 @@ def _closing(scene: Scene) -> Iterator[None]:
     session.close()
 
 
+def _claimed(scene: Scene) -> Session:
+    scene.begun().close()
+    return scene.store.session("a", claim=30)
+
+
+def _claiming(scene: Scene) -> Iterator[None]:
+    scene.begun().close()
+    session = scene.store.session("a")
+    yield
+    session.claim(ttl=30)
+
+
+def _appending_claimed(scene: Scene) -> Iterator[None]:
+    session = _claimed(scene)
+    yield
+    session.append("more")
+
+
+def _renewing(scene: Scene) -> Iterator[None]:
+    session = _claimed(scene)
+    yield
+    session.renew()
+
+
+def _releasing(scene: Scene) -> Iterator[None]:
+    session = _claimed(scene)
+    yield
+    session.release()
+
+
+def _closing_claimed(scene: Scene) -> Iterator[None]:
+    session = _claimed(scene)
+    session.append("more")
+    yield
+    session.close()
+
+
 def _resuming(scene: Scene) -> Iterator[None]:
     with scene.begun() as session:
         session.seal()
@@ -174,6 +211,11 @@ SCENES: dict[str, Callable[[Scene], Iterator[None]]] = {
     "seal": _sealing,
     "the first append after a seal": _append_after_seal,
     "close": _closing,
+    "take the lease of a session that was resumed": _claiming,
+    "append, having the lease": _appending_claimed,
+    "renew the lease": _renewing,
+    "give the lease back": _releasing,
+    "close, having the lease": _closing_claimed,
     "resume": _resuming,
     "look whether something was added": _looking,
     "list a page of 2 sessions, of 3": _listing,

@@ -72,6 +72,7 @@ WRITING = {
     "prune": "verbs.pruning.prune",
     "erase": "session_body.erase",
     "refresh": "writer.Writer.refresh",
+    "renew": "verbs.leasing.renew",
     "seal": "verbs.conversation.seal",
     "optimize": "verbs.conversation.optimize",
 }

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Raw
 
 from tests.simulation.world import World
-from treering.errors import ConflictError, NotFoundError, UnavailableError, UsageError
+from treering.errors import ConflictError, LeaseLostError, NotFoundError, SessionHeldError, UnavailableError, UsageError
 from treering.format.erasure import Burials, Erasure
 from treering.format.paths import DAY_MS, SegmentName
 from treering.format.record import Record, decode_record, encode_record
 from treering.format.register import Card, Latest
 from treering.format.segment import build_segment
 from treering.ids import new_nonce
-from treering.journal import cover as covering, erase, life as lives
+from treering.journal import cover as covering, erase, lease as leases, life as lives
 from treering.journal.append import Landed, Overtaken, append, settle, stamp
 from treering.journal.marker import MARKED_MS_MAX
 from treering.journal.merge import optimize
@@ -39,6 +39,8 @@ from treering.store.recent import list_page
 CONTEXT_MAX = 3
 SEAL_AT = 4  # records in the tail; small, so that schedules reach many seals and merges
 SETTLES_MAX = 6
+TTL_STEPS = 15  # of a lease, in requests of the whole world
+PATIENCE = 20  # looks of a worker that has time: enough for others to be taken for dead
 LIST_ROWS = 10  # of the session and its forks
 DAY = 20_000  # since 1970, of all markers but those of wrong clocks
 
@@ -120,16 +122,97 @@ class Actors:
             self.excuse(error)
 
     def _recorded(
-        self, view: View, records: Sequence[Record], nonce: str, numbers: Iterator[int], *, shared: bool
+        self, view: View, records: Sequence[Record], nonce: str, numbers: Iterator[int], *, shared: bool, lease: int = 0
     ) -> Steps[Landed | None]:
         """Append until it is done; None: given up, or overtaken though nobody else should write."""
         while True:
-            outcome = yield from self._tried(view, records, f"{nonce}.{next(numbers)}")
+            outcome = yield from self._tried(view, records, f"{nonce}.{next(numbers)}", lease)
             if outcome is None or isinstance(outcome, Landed):
                 return outcome
             if outcome.by and not outcome.by.startswith(f"{nonce}.") and not shared:
                 return None
             view = outcome.view
+
+    # workers with a lease
+
+    def worker(self, patience: int = PATIENCE) -> Steps[None]:
+        """Take the lease, work, give it back or forget to, and perhaps come back late."""
+        nonce, numbers = new_nonce(), itertools.count(1)
+        began = self.rng.randrange(1000)  # clocks of two computers show different times
+        detector = leases.FailureDetector(lambda: float(began + self.world.steps))
+        view = yield from self._opened()
+        if view is None:
+            return
+        try:
+            yield from require_one_moment(view)
+            for _ in range(self.rng.randrange(1, 3)):
+                taken = yield from self._taken(view, nonce, detector, patience)
+                if taken is None:
+                    return
+                view = yield from self._worked(taken, nonce, numbers, taken.lease.number)
+                if view is None:
+                    return
+        except (NotFoundError, UnavailableError) as error:
+            self.excuse(error)
+
+    def _taken(self, view: View, nonce: str, detector: leases.FailureDetector, patience: int) -> Steps[View | None]:
+        """Look until the lease can be taken; None: given up."""
+        for _ in range(patience):
+            try:
+                taken = yield from leases.take(
+                    view,
+                    by=nonce,
+                    holder="",
+                    ttl_ms=TTL_STEPS * 1000,
+                    nonce=f"{nonce}.{new_nonce()}",
+                    detector=detector,
+                )
+            except SessionHeldError:
+                taken = None
+            if taken is not None:
+                return taken
+            view = yield from resume(self.keys)
+        if self.strict:
+            self.ghost.problems.append(f"nobody can take the lease of {view.lease.by!r}")
+        return None
+
+    def _worked(self, view: View, nonce: str, numbers: Iterator[int], number: int) -> Steps[View | None]:
+        """Record a few things, with pauses; None: given up, or the lease was lost."""
+        try:
+            for _ in range(self.rng.randrange(1, self.works_max)):
+                roll = self.rng.random()
+                if roll < 0.2:
+                    view = yield from self._renewed(view, nonce, number)
+                elif roll < 0.4:
+                    for _ in range(self.rng.choice((1, TTL_STEPS))):  # the model takes long
+                        yield from resume(self.keys)
+                else:
+                    records = self._records(self.rng.choice((1, 1, 2)))
+                    done = yield from self._recorded(view, records, nonce, numbers, shared=False, lease=number)
+                    if done is None:
+                        return None
+                    view = done.view
+                    self.ghost.acknowledge(view.life, [record.id for record in records])
+        except LeaseLostError:
+            if self.strict:
+                raise
+            view = yield from resume(self.keys)  # and give back what it does not have any more
+        return (yield from self._released(view, nonce, number)) if self.strict or self.rng.random() < 0.7 else None
+
+    def _renewed(self, view: View, nonce: str, number: int) -> Steps[View]:
+        while True:
+            unique, ttl_ms = f"{nonce}.{new_nonce()}", TTL_STEPS * 1000
+            now = yield from leases.renew(view, number, by=nonce, ttl_ms=ttl_ms, nonce=unique)
+            if now is not None:
+                return now
+            view = yield from resume(self.keys)
+
+    def _released(self, view: View, nonce: str, number: int) -> Steps[View]:
+        while True:
+            now = yield from leases.release(view, number, by=nonce, nonce=f"{nonce}.{new_nonce()}")
+            if now is not None:
+                return now
+            view = yield from resume(self.keys)
 
     def creators(self, *, shared: bool) -> Sequence[Callable[[], Steps[None]]]:
         """Those who make a session if there is none."""
@@ -160,11 +243,17 @@ class Actors:
         self.ghost.created.add(life)
         return view
 
-    def _tried(self, view: View, records: Sequence[Record], by: str) -> Steps[Landed | Overtaken | None]:
+    def _tried(
+        self, view: View, records: Sequence[Record], by: str, lease: int = 0
+    ) -> Steps[Landed | Overtaken | None]:
         """Append, and find out what became of it; None: given up, nobody knows."""
         self.ghost.groups[by] = tuple(record.id for record in records)
         try:
-            return (yield from append(view, records, by=by, nonce=new_nonce()))
+            return (yield from append(view, records, by=by, nonce=new_nonce(), lease=lease))
+        except SessionHeldError:
+            if self.strict:
+                raise
+            return None
         except UsageError as error:
             if error.kind != "tail_full":
                 raise

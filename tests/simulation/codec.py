@@ -184,6 +184,10 @@ class Chance:
         cls.now_ns += 1_000_000
         return cls.now_ns
 
+    @classmethod
+    def monotonic(cls) -> float:
+        return cls.now_ns / 1e9
+
 
 @cache
 def _remembering() -> list[tuple[Any, str, Any]]:
@@ -202,7 +206,7 @@ def repeatable(*, tokens: bool) -> Iterator[None]:
     """Inside, ids and times come from `Chance`, and registers and segments are tokens if asked for."""
     changes: list[tuple[Any, str, Any]] = [
         (treering.ids, "os", SimpleNamespace(urandom=Chance.urandom)),
-        (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns)),
+        (treering.ids, "time", SimpleNamespace(time_ns=Chance.time_ns, monotonic=Chance.monotonic)),
         *_remembering(),
     ]
     if tokens:

@@ -49,6 +49,7 @@ class Disk(World):
 
     def send(self, request: Request) -> Answer | Effect:
         """Perform a request; a disk never answers late, it fails or it does not."""
+        self.steps += 1
         return UnavailableError(FAILED) if self.rng.random() < self.faults / 3 else self.begin(request)
 
     def begin(self, request: Request) -> Answer | Effect:
@@ -207,6 +208,7 @@ class Disk(World):
         """Forget what was not synced, or some of it. Every process has died before."""
         rng = self.rng
         self._locked.clear()
+        self.leases.clear()  # what was not synced is as if it had never been
         for name in reversed(self._pending[rng.randrange(len(self._pending) + 1) :]):
             if name.before is None:
                 self.objects.pop(name.key, None)

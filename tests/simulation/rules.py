@@ -39,7 +39,7 @@ PAGE = Path(__file__).parents[2] / "docs/reference/journal.md"
 
 STORE, LIVES, DISK = ("store",), ("lives",), ("disk",)
 SESSION, MOVES, NAMES, LAPTOP = ("session",), ("moves",), ("names",), ("laptop",)
-ERASURES, SECRETS = ("erasures",), ("secrets",)
+ERASURES, SECRETS, LEASES = ("erasures",), ("secrets",), ("leases",)
 
 
 class Rule(NamedTuple):
@@ -661,6 +661,44 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         instead("self.known_view = view"),
         SESSION,
         test="tests/session/test_rare_meetings.py",
+    ),
+    # leases
+    Rule(
+        "take-by-swap",
+        "A lease is taken, renewed and given back by replacing the tail that was seen.",
+        argument("expect", "None"),
+        LEASES,
+    ),
+    Rule(
+        "spare-the-holder",
+        "A lease is taken from somebody only when no sign of life was seen for its time.",
+        never(),
+        LEASES,
+    ),
+    Rule(
+        "sign-of-holder",
+        "What its holder records is a sign of life, as its renewals are.",
+        value("_Sign(view.life, lease.number, 0, 0)"),
+        LEASES,
+    ),
+    Rule("raise-number", "Whoever takes a lease raises its number.", value("max(1, there.number)"), LEASES),
+    Rule("holder-only", "Nobody else records anything while somebody has the lease.", without(), LEASES),
+    Rule(
+        "keep-lease",
+        "Whoever rewrites the tail keeps what it says of the lease.",
+        value(
+            "msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce, "
+            "lease=UNSET)"
+        ),
+        LEASES,
+    ),
+    Rule("release-own", "A lease is given back only by who has it.", never(), LEASES),
+    Rule(
+        "tell-the-loser",
+        "A handle whose lease another one took stops, and says why.",
+        without(),
+        LEASES,
+        test="tests/session/test_leases.py",
     ),
     # what the session protocol does beside them
     Rule(

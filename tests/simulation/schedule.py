@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.simulation.actors import Actors
+from tests.simulation.actors import PATIENCE, Actors
 from tests.simulation.agents import Agents
 from tests.simulation.codec import Chance, parse_latest, repeatable
 from tests.simulation.disk import Disk
@@ -337,6 +337,34 @@ class LaptopSchedule(DiskSchedule, SessionSchedule):
         return actors
 
 
+class LeasesSchedule(Schedule):
+    """One schedule of workers that have the session one after the other, beside writers that ask for no lease."""
+
+    def make_world(self) -> World:
+        if self.rng.random() < 0.3:
+            return Disk(self.rng, SessionKeys("", "s", True), faults=self.rng.choice(self.faults))
+        return super().make_world()
+
+    def cast(self) -> tuple[list[Steps[None]], list[Steps[None]]]:
+        rng, actors = self.rng, self.actors
+        early = [actors.worker(rng.choice((2, PATIENCE))) for _ in range(rng.randrange(1, 4))]
+        early += [actors.writer(shared=rng.random() < 0.5) for _ in range(rng.randrange(2))]
+        late = [actors.worker(rng.choice((2, PATIENCE))) for _ in range(rng.randrange(1, 4))]
+        others = (actors.merger, actors.eraser, actors.deleter, actors.reader, actors.loader)
+        late += [rng.choice(others)() for _ in range(rng.randrange(3))]
+        return early, late
+
+    def rest(self) -> None:
+        """Whatever happened, the lease is free after its time, and at once when it was given back."""
+        self.world.heal()
+        self.actors.strict = True
+        if self.world.current_life():
+            self.alone(self.actors.worker())
+            self.alone(self.actors.worker(patience=1))
+        if not self.problems:
+            super().rest()
+
+
 KINDS: dict[str, type[Schedule]] = {
     "store": Schedule,
     "lives": LivesSchedule,
@@ -347,6 +375,7 @@ KINDS: dict[str, type[Schedule]] = {
     "names": NamesSchedule,
     "laptop": LaptopSchedule,
     "secrets": SecretsSchedule,
+    "leases": LeasesSchedule,
 }
 
 

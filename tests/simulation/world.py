@@ -17,7 +17,8 @@ from tests.simulation.codec import Token, parse_latest, parse_segment_lines, par
 from tests.simulation.ghost import Ghost, Objects, lines_in, segment_of, segments_in
 from treering.errors import ConflictError, NotFoundError, TreeringError, UnavailableError
 from treering.format.paths import SessionKeys, recent_complete, recent_folder
-from treering.format.register import Card, Latest, Tail, TailHeader
+from treering.format.record import decode_record
+from treering.format.register import Card, Latest, Lease, Tail, TailHeader
 from treering.journal.read import choose
 from treering.storage.requests import (
     ABSENT,
@@ -70,6 +71,10 @@ class World:
         self.ghost = Ghost(keys, self.objects)
         self.listed_only: str | None = None
         """A key that lists show for ever, though there is no such object any more."""
+        self.steps = 0
+        """How many requests were sent: the only time that there is."""
+        self.leases: dict[str, tuple[Lease, int, int]] = {}
+        """By life, its lease, the end of its journal, and when one of the two changed."""
         self._versions = itertools.count(1)
         self._markers = recent_folder(keys.prefix)
         self.place(recent_complete(keys.prefix), b"{}\n", self.next_version())
@@ -79,6 +84,7 @@ class World:
     def send(self, request: Request) -> Answer | Effect:
         """Perform a request, with faults; some answer at once, others take several steps."""
         rng = self.rng
+        self.steps += 1
         if self.late and rng.random() < self.late_share:
             self.land(self.late.pop(rng.randrange(len(self.late))))
         roll = rng.random() if self.faults else 1.0
@@ -152,6 +158,7 @@ class World:
             tail = parse_tail(data, key=key, appends=self.keys.appends)
             self.ghost.tail_written(tail)
             if not tail.header.dead:
+                self._require_lease(tail)
                 self._require_held()
                 self._require_order()
         elif key == self.keys.latest:
@@ -162,6 +169,26 @@ class World:
         elif (segment := segment_of(key, "sessions/s/")) is not None:
             self.ghost.segment_written(*segment, parse_segment_lines(data, key=key))
         return Written(version)
+
+    def _require_lease(self, tail: Tail) -> None:
+        """Who has the lease records alone; it is taken from the dead only, and given back by who has it."""
+        life, now = tail.header.life, tail.header.lease or Lease()
+        old, end, since = self.leases.get(life, (Lease(), tail.header.base, self.steps))
+        told = f"lease {old.number} of {old.by!r} became {now.number} of {now.by!r}"
+        if now.number < old.number or (now.by != old.by and now.by and now.number == old.number):
+            self.ghost.problems.append(f"{told}: its number did not rise")
+        if now.by not in (old.by, "") and old.by and self.steps - since < old.ttl / 1000:
+            self.ghost.problems.append(f"{told}, {self.steps - since} steps after its last sign of life")
+        if old.by and not now.by and not tail.header.nonce.startswith(f"{old.by}."):
+            self.ghost.problems.append(f"{told}: somebody else gave it back")
+        for line in tail.lines[max(0, end - tail.header.base) :]:
+            record = decode_record(line)
+            if (old.by or now.by) and not (record.by.startswith(f"{old.by}.") and now == old):
+                self.ghost.problems.append(
+                    f"{record.id} is recorded by {record.by!r} under lease {now.number} of {now.by!r}"
+                )
+        if (now, tail.end) != (old, end):
+            self.leases[life] = now, tail.end, self.steps
 
     def _list(self, request: List) -> Effect:
         """One page, in two halves: names may come and go in between."""

@@ -29,6 +29,7 @@ from treering import (
     HistoryRow,
     Hooks,
     KeepCheckpoints,
+    Lease,
     LoadFacts,
     Merged,
     Node,
@@ -159,6 +160,14 @@ def check_recording(session: Session, store: Store) -> None:
         assert_type(entered, Session)
 
 
+def check_leases(session: Session, store: Store) -> None:
+    """What a worker does that has a session for itself."""
+    assert_type(store.session("s", claim=30, wait=1.5), Session)
+    session.claim(ttl=30, wait=1.5)
+    session.claim(30)  # type: ignore[call-arg]
+    session.renew(ttl=60)
+
+
 def check_reading(view: View, session: Session) -> None:
     """What can be asked, of a view and of a session alike."""
     for reader in (view, session):
@@ -166,6 +175,7 @@ def check_reading(view: View, session: Session) -> None:
         assert_type(reader.location, str)
         assert_type(reader.extensions(), tuple[Note, ...])
         assert_type(reader.info, SessionInfo)
+        assert_type(reader.lease, Lease | None)
         assert_type(reader.context, tuple[ContextItem, ...])
         assert_type(reader.state, Mapping[str, Any])
         assert_type(reader.settings, Mapping[str, Any])

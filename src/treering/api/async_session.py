@@ -404,6 +404,21 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """
         return await self.perform(Writer.refresh)
 
+    async def renew(self, *, ttl: float | None = None) -> None:
+        """Keep the lease for another `ttl` seconds from now on: one write. What is recorded renews it anyway.
+
+        Call it before the work of a long turn begins, with a `ttl` that is longer than that, or now and then meanwhile.
+
+        Args:
+            ttl: Seconds, from now on; by default those of `claim`, or of the last call.
+
+        Raises:
+            LeaseLostError: Another worker took it. Stop: what that one records counts.
+            UsageError: This handle took no lease.
+            UnavailableError: The store did not answer; the lease may be renewed.
+        """
+        await self.perform(verbs.leasing.renew, ttl=ttl)
+
     async def seal(self) -> None:
         """Write the unsealed records to a segment, and a new `latest` that covers them."""
         await self.perform(verbs.conversation.seal)

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from treering.api.session_body import SessionProperties, close
 from treering.api.store_body import StoreBody
 from treering.errors import TreeringError
+from treering.session import verbs
 from treering.session.reader import Readable
 from treering.session.writer import Writer
 from treering.storage.effects import Items, Job, Pause, Stream, call, parts
@@ -160,19 +161,43 @@ class AwaitingSession(SessionProperties[R]):
 class AwaitingWriting(AwaitingSession[Writer]):
     """Operations of sessions that are open for writing."""
 
-    async def claim(self) -> None:
-        """Lock the session against other processes until `release` or `close`, if the store has locks.
+    async def claim(self, *, ttl: float | None = None, wait: float = 0.0) -> None:
+        """Have the session for this handle until `release` or `close`: lock it, and with `ttl` take its lease.
+
+        The lock keeps out other processes of this computer, if the store has locks. The lease keeps out everybody, in a
+        bucket, too: no other handle can record anything as long as this one has it. It passes to another worker at once
+        when it is released, and if this one gave no sign of life for `ttl` seconds: recorded nothing, and did not call
+        `renew`. The session is created if it does not exist, and read again if it has changed.
+
+        Args:
+            ttl: Seconds until another worker may take the lease over; None: lock only.
+            wait: Seconds to wait at most for a worker that has the lease, or the lock; only with `ttl`.
 
         Raises:
-            SessionHeldError: Another process holds it.
+            SessionHeldError: Another process holds it, or another worker has the lease.
+            UsageError: The session was opened shared, or a number is out of range.
+            UnavailableError: The store did not answer. The lease may be taken; call again.
         """
+        if ttl is not None:
+            await self.perform(verbs.leasing.claim, ttl=ttl, wait=wait)
+            return
         async with self._lock:
-            self._reader.claim()
+            self._reader.lock()
 
     async def release(self) -> None:
-        """Unlock the session for other processes, though this handle stays open; the second writer gets an error."""
-        async with self._lock:
-            release(self._holds)
+        """Unlock the session for others and give its lease back, though this handle stays open.
+
+        A writer that comes second gets an error.
+
+        Raises:
+            UnavailableError: The store did not answer; the lease ends by itself after its time.
+        """
+        try:
+            if not self._closed and self._reader.replica.claim is not None:
+                await self.perform(verbs.leasing.release)
+        finally:
+            async with self._lock:
+                release(self._holds)
 
     @property
     def is_new(self) -> bool:

@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar
 
 from treering import session, store
-from treering.errors import UsageError
+from treering.errors import TreeringError, UsageError
 from treering.format.erasure import Erased
 from treering.kinds import Kind
+from treering.session import verbs
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
 from treering.session.payload import decoded_manager, decoded_state, erased_state
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from treering.erasure.erasing import Receipt
+    from treering.session.lease import Lease
     from treering.session.writer import Writer
     from treering.storage.requests import Steps
     from treering.store.info import SessionInfo
@@ -173,6 +175,11 @@ class SessionProperties(Generic[R]):
         return MappingProxyType(dict(self._reader.replica.state.heads.heads))
 
     @property
+    def lease(self) -> Lease | None:
+        """Who has the session for itself, as of the last read; None if nobody has. See `Session.claim`."""
+        return session.lease.lease_of(self._reader.replica)
+
+    @property
     def checkpoint_id(self) -> str | None:
         """The newest checkpoint of the current head, as of the last read."""
         newest = self._reader.checkpoint
@@ -264,6 +271,12 @@ def discard(writer: Writer, *ids: str) -> Steps[tuple[Draft, ...]]:
 
 def close(writer: Writer) -> Steps[None]:
     """Record buffered drafts, and write `latest` so that it covers everything."""
-    if writer.unrecorded and (writer.options.first_write != "assistant" or writer.replica.exists):
-        yield from flush(writer)
-    yield from writer.close()
+    try:
+        if writer.unrecorded and (writer.options.first_write != "assistant" or writer.replica.exists):
+            yield from flush(writer)
+        yield from writer.close()
+    except TreeringError:
+        yield from verbs.leasing.give_back(writer)
+        raise
+    if writer.replica.claim is not None:
+        yield from verbs.leasing.give_back(writer)

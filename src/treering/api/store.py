@@ -55,7 +55,7 @@ class Store(BlockingStore):
             options: See `OpenOptions`.
 
         Raises:
-            SessionHeldError: Another local process holds it.
+            SessionHeldError: Another local process holds it, or with `claim` another worker has the lease.
             NotFoundError: The session does not exist, and `create` is false.
             UsageError: An option is unknown or has no such value.
             CorruptError: The session is damaged; run `treering verify`.

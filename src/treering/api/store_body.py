@@ -55,7 +55,7 @@ class StoreBody:
         found = yield from store.inventory.namespaces(self._place.prefix, appends=self._place.driver.appends)
         return {name: self._place.at(prefix) for name, prefix in found.items()}
 
-    def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Steps[Opened[Writer]]:
+    def session(self, session: str | None = None, **options: Unpack[OpenOptions]) -> Job[Opened[Writer]]:
         """Resume a session, or prepare to create it with its first record. Two reads, however long it is.
 
         Args:
@@ -63,7 +63,7 @@ class StoreBody:
             options: See `OpenOptions`.
 
         Raises:
-            SessionHeldError: Another local process holds it.
+            SessionHeldError: Another local process holds it, or with `claim` another worker has the lease.
             NotFoundError: The session does not exist, and `create` is false.
             UsageError: An option is unknown or has no such value.
             CorruptError: The session is damaged; run `treering verify`.

@@ -61,6 +61,21 @@ _LINE_FEED: Final = 0x0A  # found several times as fast as `b"\n"`
 _HOLE_BYTES_MIN: Final = 8  # inside an append holes are whole disk sectors; a single NUL is a flipped bit
 
 
+class Lease(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Which worker has a session for itself, see `treering.journal.lease`. A later version adds no fields here."""
+
+    number: int = 0
+    """How often the lease of this life was taken; it only rises."""
+    by: str = ""
+    """The nonce of the writer that has it, which `Record.by` of its records begins with; empty: nobody has it."""
+    holder: str = ""
+    """One line about that process, for people."""
+    ttl: int = 0
+    """Milliseconds without a sign of life after which another worker may take it."""
+    renewed: int = 0
+    """How often its holder renewed it otherwise than by an append."""
+
+
 class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="tail"):
     """First line of the tail."""
 
@@ -81,6 +96,8 @@ class TailHeader(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     """What was erased there, one act after the other; left out if nothing was."""
     before: tuple[int, str] | UnsetType = UNSET
     """(`base`, the mark there). Ignored if it names another position: then an older version rewrote the tail."""
+    lease: Lease | UnsetType = UNSET
+    """Which worker has the session for itself; left out if none ever had."""
     unknown: Unknown | UnsetType = msgspec.field(default=UNSET, name=UNKNOWN)
     """Fields of a later version; kept when the tail is rewritten."""
 

@@ -3,7 +3,8 @@
 `register` compares and swaps one object, and bounds how often that is tried again; everything else uses it. `view`
 holds what a process knows of a session; `resume` reads it, `append` adds records, `cover` seals and closes, `read`
 walks all records and `rows` looks at single ones, `watch` follows it, `merge` tidies segments, `life` creates and
-deletes. The rules they keep stand in `docs/reference/journal.md`, each with the mutant that breaks when it is removed.
+deletes, `lease` gives one worker the session for itself. The rules they keep stand in `docs/reference/journal.md`, each
+with the mutant that breaks when it is removed.
 
 Who resumes needs few of them: those that it does without are imported when they are first used, as `journal.append`.
 """
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         append as append,
         cover as cover,
         erase as erase,
+        lease as lease,
         life as life,
         memory as memory,
         merge as merge,
@@ -29,5 +31,7 @@ if TYPE_CHECKING:
         watch as watch,
     )
 
-_MODULES = ("append", "cover", "erase", "life", "memory", "merge", "moment", "purge", "read", "rows", "watch")
+_MODULES = (
+    "append", "cover", "erase", "lease", "life", "memory", "merge", "moment", "purge", "read", "rows", "watch",
+)  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -38,7 +38,7 @@ from treering.format import register as registers
 from treering.format.frames import compress
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, encode_checked
-from treering.format.register import Tail
+from treering.format.register import Tail, TailHeader
 from treering.journal.limits import APPEND_BYTES_MAX, TAIL_BYTES_MAX
 from treering.journal.register import Attempts, Lost, Swapped, TailRegister, extend, swap_all
 from treering.journal.resume import resume
@@ -71,7 +71,7 @@ class Overtaken(msgspec.Struct, frozen=True):
     """The writer of the record at our position, as in `Record.by`; empty if the position is still free."""
 
 
-def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Steps[Landed | Overtaken]:
+def append(view: View, records: Sequence[Record], *, by: str, nonce: str, lease: int = 0) -> Steps[Landed | Overtaken]:
     """Add `records` behind `view.end`, all or none.
 
     Args:
@@ -79,9 +79,12 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
         records: At least one; `at`, `by` and `more` are filled in here. Bodies and briefs are JSON on one line.
         by: `<writer nonce>.<append number>.<view.end>`, never used for another append.
         nonce: Names the tail if it is rewritten.
+        lease: The number of the lease that this writer took; 0 if it has none.
 
     Raises:
         UsageError: The records alone would burst the register; nothing was written.
+        SessionHeldError: Another worker has the lease; nothing was written.
+        LeaseLostError: Another worker has, or had, the lease that this one took; nothing was written.
         SessionDeletedError: The session was deleted meanwhile.
         UnavailableError: The store did not answer, or what it answered tells nothing of the outcome; the records may be
             in the journal now, later, or never.
@@ -89,6 +92,8 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str) -> Ste
     if view.tail_version == ABSENT:
         yield from TailRegister(view.keys).put_tombstone(nonce)
         return (yield from _settle(view, by, 0, nonce))
+    if lease or view.tail.header.lease:
+        journal.lease.require(view, lease, by=by.partition(".")[0])  # rule: holder-only
     first = view.end
     stamped = stamp(records, at=first, by=by)
     lines = tuple(map(encode_checked, stamped))
@@ -204,16 +209,21 @@ def _write(view: View, lines: tuple[bytes, ...], nonce: str, *, in_place: bool) 
     if in_place and kept is view.tail.lines:
         tail = Tail(header=view.tail.header, lines=joined)
         return (yield from extend(view.keys.tail, b"".join(lines), expect=view.tail_version)), tail
-    base = view.end - len(kept)
-    mark = view.mark_at(base)
-    header = msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce)
-    tail = Tail(header=header, lines=joined)
+    tail = Tail(header=next_header(view, nonce), lines=joined)
     request = TailRegister(view.keys).prepare(tail, expect=view.tail_version)  # rule: swap-tail
     bytes_max = TAIL_BYTES_MAX if kept else APPEND_BYTES_MAX
     if len(request.data) > bytes_max and not view.keys.appends:
         raise _too_large(view.keys, kept, lines)
     (outcome,) = yield from swap_all(request)
     return outcome, tail
+
+
+def next_header(view: View, nonce: str) -> TailHeader:
+    """Return the header of a tail without the records that are in segments; all it says besides is kept."""
+    base = view.end - len(view.unsealed_lines)
+    mark = view.mark_at(base)
+    # rule: keep-lease
+    return msgspec.structs.replace(view.tail.header, base=base, before=(base, mark) if mark else UNSET, nonce=nonce)
 
 
 def require_one_append(keys: SessionKeys, lines: Sequence[bytes]) -> None:

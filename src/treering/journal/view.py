@@ -13,8 +13,10 @@ from treering.errors import FormatVersionError, SessionDeletedError
 from treering.format.erasure import Burials
 from treering.format.paths import Marks, SessionKeys
 from treering.format.record import Record, decode_record
-from treering.format.register import Card, Latest, Tail, TailHeader
+from treering.format.register import Card, Latest, Lease, Tail, TailHeader
 from treering.storage.requests import Version
+
+_NEVER_TAKEN = Lease()
 
 
 class Lines(Sequence[bytes]):
@@ -89,6 +91,11 @@ class View(msgspec.Struct, frozen=True):
     def epoch(self) -> int:
         """The number of erasures."""
         return self.tail.header.epoch
+
+    @property
+    def lease(self) -> Lease:
+        """Which worker has the session for itself; number 0: none ever had."""
+        return self.tail.header.lease or _NEVER_TAKEN
 
     @property
     def burials(self) -> Burials:

@@ -144,7 +144,7 @@ class Retaining:
             return gone
         return msgspec.structs.replace(row, reason=_TOUCHED)
 
-    def _pruned(self, row: RetainedRow, info: SessionInfo, *, dry_run: bool) -> Steps[RetainedRow]:
+    def _pruned(self, row: RetainedRow, info: SessionInfo, *, dry_run: bool) -> Job[RetainedRow]:
         keep = self.policy.checkpoints
         if keep is None or info.checkpoints <= keep.last:
             return row
@@ -162,7 +162,7 @@ class Retaining:
             count = done
         return msgspec.structs.replace(row, action="prune", checkpoints=count) if count else row
 
-    def _prune(self, session: str, keep: KeepCheckpoints, updated_ms: int) -> Steps[int | None]:
+    def _prune(self, session: str, keep: KeepCheckpoints, updated_ms: int) -> Job[int | None]:
         """Prune checkpoints of a session last used at a time; return how many, or None if it was used since."""
         opened = yield from self.place.open(Opening.of(session, {"create": False}))
         try:

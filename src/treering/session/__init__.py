@@ -17,8 +17,9 @@ if TYPE_CHECKING:
         burial as burial,
         index as index,
         index_lookup as index_lookup,
+        lease as lease,
         record as record,
         row_lookup as row_lookup,
     )
 
-__getattr__ = late(__name__, modules(__name__, "burial", "index", "index_lookup", "record", "row_lookup"))
+__getattr__ = late(__name__, modules(__name__, "burial", "index", "index_lookup", "lease", "record", "row_lookup"))

@@ -17,7 +17,7 @@ from treering import journal
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.errors import HeadMovedError, NotFoundError, TreeringError, UnavailableError
 from treering.format.record import Record, encode_record
-from treering.ids import new_nonce
+from treering.ids import new_nonce, uptime
 from treering.journal.register import Attempts
 from treering.journal.resume import resume
 from treering.journal.view import View
@@ -243,8 +243,12 @@ class Appender:
         self.pending = Pending(view, by, planned, self._position.mark())  # rule: settle-first
         self.buffered = self.buffered[len(planned.buffered) :]
         self._save()
+        claim = self._replica.claim
+        began = 0.0 if claim is None else uptime()
         try:
-            outcome = yield from journal.append.append(view, planned.records, by=by, nonce=by)
+            outcome = yield from journal.append.append(
+                view, planned.records, by=by, nonce=by, lease=claim.number if claim is not None else 0
+            )
         except TreeringError as error:
             if not isinstance(error, UnavailableError):
                 self._withdraw(planned)
@@ -253,6 +257,8 @@ class Appender:
             return (yield from self._append_to_sealed(planned))
         if isinstance(outcome, journal.append.Overtaken):
             self._withdraw(planned)
+        elif claim is not None:
+            self._replica.claim = msgspec.structs.replace(claim, since=began)  # an append is a sign of life
         self.pending = None
         return outcome
 

@@ -28,7 +28,7 @@ from treering import journal, session
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.context import Context
 from treering.checkpoint.policy import Policy, find_policy
-from treering.errors import ConflictError, CorruptError, NotFoundError
+from treering.errors import ConflictError, CorruptError, LeaseLostError, NotFoundError
 from treering.format.erasure import NONE, Burials
 from treering.format.paths import SessionKeys
 from treering.format.record import Record, decode_record, mark_of, skeleton_of
@@ -50,6 +50,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Claim(msgspec.Struct, frozen=True):
+    """The lease that a handle took."""
+
+    number: int
+    ttl_ms: int
+    since: float
+    """When it began to renew it the last time, by `treering.ids.uptime`."""
+
+
 class Savepoint(msgspec.Struct, frozen=True):
     """The memory of a handle at one moment. What it holds is replaced and never changed, except `lines`."""
 
@@ -68,6 +77,7 @@ class Savepoint(msgspec.Struct, frozen=True):
     """How many of them there were."""
     borrowed: frozenset[str]
     met: bool
+    claim: Claim | None
 
 
 class News(msgspec.Struct, frozen=True):
@@ -111,6 +121,8 @@ class Replica:
         self.met = False
         """Another writer added records since the caller last looked."""
         self.stopped: ConflictError | None = None
+        self.claim: Claim | None = None
+        """The lease that this handle took and did not give back; another worker may have taken it since."""
         self.is_sound = False
         """Registers and segments were checked to be of one moment, or this handle created the session."""
         self._memory = memory
@@ -248,11 +260,13 @@ class Replica:
             len(state.lines),
             state.borrowed,
             self.met,
+            self.claim,
         )
 
     def go_back(self, there: Savepoint) -> None:
         """Restore what `mark` returned, and drop everything else."""
         self.known_view, self._index, self.met, state = there.view, None, there.met, there.state
+        self.claim = there.claim
         self._rows = None  # they may have taken in half of a view
         if there.view is not None:
             state = self.decoded(there.view)
@@ -282,12 +296,17 @@ class Replica:
         return self.is_sound and self.known_view is not None and not self.met and self.stopped is None
 
     def check(self) -> None:
-        """Stop if another writer was met.
+        """Stop if another writer was met, or took the lease of this one.
 
         Raises:
             ConflictError: There was one, now or earlier; the caller has to open the session again.
         """
-        if self.met:
+        if self.claim is not None and self.known_view is not None and self.stopped is None:
+            try:
+                journal.lease.require(self.known_view, self.claim.number, by=self.nonce)  # rule: tell-the-loser
+            except LeaseLostError as error:
+                self.stop(error)
+        if self.met and self.stopped is None:
             self.stop()
         if self.stopped is not None:
             raise self.stopped

@@ -24,6 +24,7 @@ from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
+    from treering.journal.lease import FailureDetector
     from treering.journal.memory import Memory
 
 
@@ -37,6 +38,7 @@ class Writer:
         options: How it is opened.
         prepare: Called before this handle first writes to the store.
         memory: Returns where parts of segments that were read are remembered; by default this handle's own memory.
+        detector: Returns what this process saw of the holders of leases; by default nothing before a call.
     """
 
     def __init__(
@@ -48,11 +50,15 @@ class Writer:
         prepare: Callable[[], Steps[None]],
         *,
         memory: Callable[[], Memory] | None = None,
+        detector: Callable[[], FailureDetector] | None = None,
     ) -> None:
         self.keys = keys
         self.options = options
-        self.claim: Callable[[], None] = lambda: None
-        """Locks the session for this handle if the store has locks, or raises `SessionHeldError`."""
+        self.lock: Callable[[], bool] = lambda: False
+        """Locks the session for this handle, or raises `SessionHeldError`; false if the store has no locks."""
+        self.holder: Callable[[], str] = lambda: ""
+        """Describes this process in a line, for those who find the session held."""
+        self.detector = detector
         self.replica = Replica(keys, policy, card, nonce=new_nonce(), shared=options.shared, memory=memory)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
@@ -138,7 +144,7 @@ class Writer:
         try:
             yield from self.open()
             if self.replica.exists:
-                self.claim()
+                self.lock()
         except BaseException:
             self.creation.expect()
             raise
@@ -155,7 +161,7 @@ class Writer:
                 yield from self.upkeep.renew_card()
             if self.upkeep.should_optimize(quiet=True):
                 yield from self.upkeep.optimize()
-            if self.appender.pending is None:
+            if self.appender.pending is None and self.replica.claim is None:  # else they are dropped with the lease
                 yield from self.upkeep.drop_sealed()
         except (SessionDeletedError, FormatVersionError):
             return  # the records are safe; only a later version may cover a critical record of that version

@@ -56,7 +56,13 @@ class Tell(msgspec.Struct, frozen=True):
     function: Callable[[], object]
 
 
-Effect: TypeAlias = Batch | On | Call | Perform | Tell
+class Wait(msgspec.Struct, frozen=True):
+    """Let time pass in the middle of a job, which asynchronous code does on the event loop. Answered by None."""
+
+    seconds: float
+
+
+Effect: TypeAlias = Batch | On | Call | Perform | Tell | Wait
 Job: TypeAlias = Generator[Effect, Any, T]
 """A protocol without I/O that may reach several stores: yields effects, receives their answers, returns T.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any, TypeVar, overload
 
 import msgspec
 
 from treering.errors import NotFoundError, TreeringError
-from treering.storage.effects import Call, Effect, Job, On, Perform, Tell
+from treering.storage.effects import Call, Effect, Job, On, Perform, Tell, Wait
 from treering.storage.requests import LIST_KEYS_MAX, Answer, Driver, Entry, Found, List, Listed, Put, Request, Steps
 
 # What a job does between two requests, such as to decode a segment, holds up the event loop. It does little if it has
@@ -78,20 +79,28 @@ async def arun(job: Job[T], driver: Driver, *, aside: bool = True) -> T:
         job.close()  # after an interrupt here, it would else clean up only when it is garbage-collected
 
 
-def _carry_out(effect: On | Call | Perform | Tell, driver: Driver) -> Any:
+def _carry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:
     if isinstance(effect, On):
         return effect.driver.execute(effect.batch)
     if isinstance(effect, Tell):
         effect.function()
         return None
+    if isinstance(effect, Wait):
+        time.sleep(effect.seconds)
+        return None
     return effect.function(driver) if isinstance(effect, Call) else effect.method()
 
 
-async def _acarry_out(effect: On | Call | Perform | Tell, driver: Driver) -> Any:
+async def _acarry_out(effect: On | Call | Perform | Tell | Wait, driver: Driver) -> Any:
     if isinstance(effect, On):
         return await effect.driver.aexecute(effect.batch)
     if isinstance(effect, Tell):
         effect.function()
+        return None
+    if isinstance(effect, Wait):
+        import asyncio  # for asynchronous code alone
+
+        await asyncio.sleep(effect.seconds)
         return None
     if isinstance(effect, Call):
         from treering.storage.threads import in_thread  # for asynchronous code alone

@@ -34,6 +34,11 @@ class OpenOptions(TypedDict, total=False):
     """The policy that chooses what the model sees; by default that of the newest checkpoint, `default@1` if new."""
     hooks: Hooks
     """Functions to call before and after events."""
+    claim: float
+    """Take a lease: have the session for this worker alone, also among computers, until `release` or `close`, or until
+    it gave no sign of life for so many seconds. Exclusive sessions only; see `Session.claim`."""
+    wait: float
+    """With `claim`: wait at most so many seconds for another worker; by default not at all."""
     hold: bool
     """Lock the session against other processes while it is open, if the store has locks (the default). Otherwise only
     from `claim` to `release`, and the next append detects writers in between."""

@@ -19,6 +19,7 @@ from treering.format.register import Card
 from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.kinds import Kind
+from treering.session import verbs
 from treering.session.options import EVERY_TURN, Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
@@ -27,6 +28,7 @@ from treering.storage.open import address_of, location_of, open_driver
 from treering.storage.requests import Driver, Hold, Steps
 
 if TYPE_CHECKING:
+    from treering.journal.lease import FailureDetector
     from treering.journal.memory import Memory
     from treering.session.redaction import Redaction, Redactor
     from treering.storage.open import Target
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from treering.store.options import LoadFacts, OpenOptions
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 MODES = {"durability": ("sync", "turn"), "first_write": ("record", "assistant")}
 """Options that are one of some words, by default the first."""
@@ -48,6 +51,9 @@ class Opening(msgspec.Struct, frozen=True):
     policy: str | None = None
     hold: bool = True
     """Lock the session at once; else when it is claimed."""
+    claim: float | None = None
+    """Take a lease of so many seconds, see `treering.session.verbs.leasing`."""
+    wait: float = 0.0
 
     @classmethod
     def of(cls, session: str | None, options: OpenOptions) -> Opening:
@@ -73,9 +79,12 @@ class Opening(msgspec.Struct, frozen=True):
         facts = {word: left.pop(word, "") for word in ("title", "project", "cwd")}
         card = new_card(name, **facts, extra=left.pop("extra", {}))
         policy, hold = left.pop("policy", None), left.pop("hold", True)
+        ttl, wait = left.pop("claim", None), left.pop("wait", 0.0)
         if left:
             raise UsageError(f"no such option. got={sorted(left)!r}", kind=Kind.OPTION)
-        return cls(name, card, how, policy, hold)
+        if wait and ttl is None:
+            raise UsageError("who waits has to claim. wait needs claim=", kind=Kind.OPTION)
+        return cls(name, card, how, policy, hold and ttl is None, ttl, wait)
 
 
 class Place:
@@ -99,8 +108,10 @@ class Place:
         """Applied to every text before it is stored."""
         self.location = location or f"{driver.name}:/"
         """Path or URL of the store, without its namespaces, for people; see `location_of`."""
-        self.memory: Callable[[], Memory] = _Remembering()
+        self.memory: Callable[[], Memory] = _Once(_memory)
         """Returns where what was read of segments is remembered, for all sessions and namespaces together."""
+        self.detector: Callable[[], FailureDetector] = _Once(_detector)
+        """Returns what was seen of the holders of leases, likewise."""
         self._proofs = set() if proofs is None else proofs
 
     def namespace(self, name: str) -> Place:
@@ -110,7 +121,7 @@ class Place:
     def at(self, prefix: str) -> Place:
         """The part of this place with this prefix."""
         found = Place(self.driver, prefix, self._proofs, self.address, self.redaction, location=self.location)
-        found.memory = self.memory
+        found.memory, found.detector = self.memory, self.detector
         return found
 
     def location_of(self, session: str) -> str:
@@ -156,10 +167,11 @@ class Place:
         """
         holds: list[Hold] = []
 
-        def take(*, create: bool) -> None:
+        def take(*, create: bool) -> bool:
             hold = None if holds else self.hold(opening.session, shared=opening.options.shared, create=create)
             if hold is not None:
                 holds.append(hold)
+            return bool(holds)
 
         def prepare() -> Steps[None]:
             take(create=True)
@@ -167,17 +179,19 @@ class Place:
 
         keys, policy = self.keys(opening.session), policy_named(opening.policy)
         options = msgspec.structs.replace(opening.options, redaction=self.redaction)
-        writer = Writer(keys, policy, opening.card, options, prepare, memory=self.memory)
+        writer = Writer(keys, policy, opening.card, options, prepare, memory=self.memory, detector=self.detector)
         if opening.hold:
             take(create=False)
-        writer.claim = lambda: take(create=False)
+        writer.lock, writer.holder = lambda: take(create=False), holder_line
         return writer, holds
 
-    def open(self, opening: Opening) -> Steps[Opened[Writer]]:
+    def open(self, opening: Opening) -> Job[Opened[Writer]]:
         """Resume a session, or prepare to create it; see `Store.session`."""
         writer, holds = self.writer(opening)
         try:
             yield from writer.open()
+            if opening.claim is not None:
+                yield from verbs.leasing.claim(writer, ttl=opening.claim, wait=opening.wait)
         except BaseException:
             release(holds)
             raise
@@ -329,15 +343,24 @@ def open_place(
     return place.namespace(namespace) if namespace else place
 
 
-class _Remembering:
-    """Makes the memory of a store when it is first asked for, once for all threads: few sessions read segments."""
+def _memory() -> Memory:
+    return journal.memory.Memory()
 
-    def __init__(self) -> None:
+
+def _detector() -> FailureDetector:
+    return journal.lease.FailureDetector()
+
+
+class _Once(Generic[T]):
+    """Makes something of a store when it is first asked for, once for all threads: few sessions need it."""
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
         self._lock = Lock()
-        self._memory: Memory | None = None
+        self._made: T | None = None
 
-    def __call__(self) -> Memory:
+    def __call__(self) -> T:
         with self._lock:
-            if self._memory is None:
-                self._memory = journal.memory.Memory()
-            return self._memory
+            if self._made is None:
+                self._made = self._make()
+            return self._made

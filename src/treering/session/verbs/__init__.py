@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         extending as extending,
         following as following,
         forking as forking,
+        leasing as leasing,
         navigation as navigation,
         notes as notes,
         open_calls as open_calls,
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     )
 
 _MODULES = (
-    "comparing", "conversation", "edits", "extending", "following", "forking", "navigation", "notes", "open_calls",
+    "comparing", "conversation", "edits", "extending", "following", "forking", "leasing", "navigation", "notes",
+    "open_calls",
     "pruning", "reading",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -1,0 +1,173 @@
+"""Leases: one worker has a session for itself, and says so in the tail, which every append swaps.
+
+Rule 1: a lease is taken by swapping the tail that was looked at. So whoever takes it knows all records, and every write
+of the worker that had it is refused from then on, however late it arrives.
+Rule 2: it is taken only if nobody has it, or after no sign of life was seen for the time that it says. A sign of life
+is what its holder alone changes: the number of the lease, of its renewals, and of the records. Whoever waits counts
+from when it has seen the sign, by its own clock; clocks of two computers are never compared.
+Rule 3: as long as a worker has the lease, no other one appends. Whoever had it and lost it is told so, and stops.
+Rule 4: each lease has a number, greater than all before in this life of the session.
+Rule 5: only its holder gives it back.
+
+Theory of operation
+-------------------
+No promise about records depends on time. A worker that was taken for dead and is not finds its next append refused, as
+the tail has changed; it reads that another one has the lease. If nobody took it meanwhile, its append counts, however
+long ago its time was over. Each append changes the tail, so it renews the lease, and costs nothing besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from treering.errors import LeaseLostError, SessionHeldError
+from treering.format.register import Lease, Tail
+from treering.ids import uptime
+from treering.journal.append import next_header
+from treering.journal.register import Swapped, TailRegister
+from treering.journal.view import View
+from treering.kinds import Kind
+from treering.storage.requests import ABSENT, Steps
+
+HOLDER_CHARS_MAX = 200
+SEEN_MAX = 1000  # sessions whose signs of life are remembered at once
+
+
+class _Sign(NamedTuple):
+    """What only the holder of a lease changes; equal ones mean that it did nothing in between."""
+
+    life: str
+    number: int
+    renewed: int
+    end: int
+
+
+class FailureDetector:
+    """When this process first saw the newest sign of life of each holder.
+
+    Args:
+        clock: Seconds that pass evenly; see `treering.ids.uptime`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = uptime) -> None:
+        self.clock = clock
+        self._seen: dict[str, tuple[_Sign, float]] = {}
+
+    def seconds_left(self, view: View) -> float:
+        """Return how long the holder of a lease may still be alive for all that this process knows; 0: it is over."""
+        lease, key, now = view.lease, view.keys.tail, self.clock()
+        sign = _Sign(view.life, lease.number, lease.renewed, view.end)  # rule: sign-of-holder
+        known = self._seen.get(key)
+        if known is None or known[0] != sign:
+            self._seen.pop(key, None)  # so that the oldest one comes first
+            known = self._seen[key] = sign, now
+            if len(self._seen) > SEEN_MAX:
+                del self._seen[next(iter(self._seen))]
+        return max(0.0, known[1] + lease.ttl / 1000 - now)
+
+
+def take(
+    view: View, *, by: str, holder: str, ttl_ms: int, nonce: str, detector: FailureDetector, alone: bool = False
+) -> Steps[View | None]:
+    """Take the lease of a session: one PUT.
+
+    Args:
+        view: The registers as last read.
+        by: The nonce of the writer.
+        holder: One line about this process, for people.
+        ttl_ms: After how many milliseconds without a sign of life another worker may take it.
+        nonce: Names the tail.
+        detector: What this process saw of the holder so far.
+        alone: This process has the only lock on the session, so whoever had the lease is gone.
+
+    Returns:
+        The new registers; None if the tail was changed meanwhile, so that it has to be read again.
+
+    Raises:
+        SessionHeldError: Another worker has it.
+        UnavailableError: The store did not answer; it may be taken now, later, or never.
+    """
+    there = view.lease
+    if there.by not in ("", by) and not alone and detector.seconds_left(view) > 0:  # rule: spare-the-holder
+        raise held(view, detector.seconds_left(view))
+    number = there.number + 1  # rule: raise-number
+    return (yield from _swap(view, Lease(number=number, by=by, holder=holder[:HOLDER_CHARS_MAX], ttl=ttl_ms), nonce))
+
+
+def renew(view: View, number: int, *, by: str, ttl_ms: int, nonce: str) -> Steps[View | None]:
+    """Give a sign of life, and perhaps ask for another time: one PUT. See `take`.
+
+    Raises:
+        LeaseLostError: Another worker took it.
+    """
+    require(view, number, by=by)
+    return (
+        yield from _swap(view, msgspec.structs.replace(view.lease, ttl=ttl_ms, renewed=view.lease.renewed + 1), nonce)
+    )
+
+
+def release(view: View, number: int, *, by: str, nonce: str) -> Steps[View | None]:
+    """Give a lease back, so that another worker can take it at once: one PUT; none if it is lost. See `take`."""
+    if not _has(view, number, by=by):  # rule: release-own
+        return view
+    return (yield from _swap(view, Lease(number=number), nonce))
+
+
+def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
+    """Replace the tail by one that says this of the lease."""
+    register = TailRegister(view.keys)
+    if view.tail_version == ABSENT:
+        yield from register.put_tombstone(nonce)
+        return None
+    header = msgspec.structs.replace(next_header(view, nonce), lease=lease)
+    tail = Tail(header=header, lines=view.unsealed_lines)
+    outcome = yield from register.replace(tail, expect=view.tail_version)  # rule: take-by-swap
+    return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
+
+
+def _has(view: View, number: int, *, by: str) -> bool:
+    return view.lease.number == number and view.lease.by == by
+
+
+def require(view: View, number: int, *, by: str) -> None:
+    """Check that a writer may append: it has the lease, or took none and nobody has it.
+
+    Args:
+        view: The registers as last read.
+        number: The number of the lease that it took; 0 if it has none.
+        by: The nonce of the writer.
+
+    Raises:
+        LeaseLostError: It had the lease, and another worker took it.
+        SessionHeldError: Another worker has the lease.
+    """
+    if number and not _has(view, number, by=by):
+        raise lost(view, number)
+    if not number and view.lease.by:
+        raise held(view)
+
+
+def lost(view: View, number: int) -> LeaseLostError:
+    """Return the error for a worker whose lease another one took."""
+    now = view.lease
+    since = f"taken over. by={now.holder!r}" if now.by else "taken over, and given back since"
+    return LeaseLostError(
+        f"the lease of session {view.keys.session!r} was {since}, number={number}, now={now.number}",
+        key=view.keys.tail,
+        remedy="stop this work: what the other worker records counts; open the session again to wait for it",
+    )
+
+
+def held(view: View, left_seconds: float | None = None) -> SessionHeldError:
+    """Return the error for whoever comes while another worker has the lease."""
+    lease = view.lease
+    left = "" if left_seconds is None else f", free in {left_seconds:.1f}s if it is dead"
+    return SessionHeldError(
+        f"a worker has the lease. holder={lease.holder!r}, number={lease.number}, ttl={lease.ttl / 1000:g}s{left}",
+        kind=Kind.LEASED,
+        key=view.keys.tail,
+        remedy="wait for it with `claim(ttl=..., wait=...)`, or look at the session with a view",
+    )

@@ -1,0 +1,182 @@
+"""Have a session for one worker, also among computers: take its lease, renew it, give it back.
+
+The rules are in `treering.journal.lease`. What a handle adds: it waits for another worker within bounds, continues from
+all that was recorded until it took the lease, and stops when it loses it.
+"""
+
+from __future__ import annotations
+
+from treering import journal
+from treering.errors import ConflictError, SessionHeldError, TreeringError, UsageError
+from treering.ids import new_nonce, uptime
+from treering.journal.register import Attempts
+from treering.kinds import Kind
+from treering.session.replica import Claim
+from treering.session.writer import Writer
+from treering.storage.effects import Job, Wait
+from treering.storage.requests import Get, Steps, Unchanged
+
+TTL_SECONDS_MAX = 86_400
+LOOK_SECONDS_MIN, LOOK_SECONDS_MAX = 0.05, 1.0  # between two looks of who waits: one small GET each
+LOOKS_PER_TTL = 20
+
+
+def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
+    """Take the lease of the session, and create the session if it does not exist.
+
+    Args:
+        writer: The session.
+        ttl: Seconds after which another worker may take it over if this one gave no sign of life: recorded nothing, and
+        did not call `renew`.
+        wait: Seconds to wait for another worker at most.
+
+    Raises:
+        SessionHeldError: Another worker has it, or another process of this computer has the session open.
+        UsageError: The session was opened shared, or a number is out of range.
+        ConflictError: This handle was stopped before by another writer; open the session again.
+        UnavailableError: The store did not answer. The lease may be taken; call again.
+    """
+    ttl_ms = _milliseconds(ttl)
+    if writer.options.shared:
+        raise UsageError(
+            "a lease is for one writer; this session was opened shared",
+            kind=Kind.LEASE,
+            remedy="open it without shared=True",
+        )
+    if not wait >= 0:
+        raise UsageError(f"wait must be at least 0. got={wait!r}", kind=Kind.LEASE)
+    detector = writer.detector() if writer.detector is not None else journal.lease.FailureDetector()
+    began, looked = detector.clock(), False
+    while True:
+        try:
+            writer.lock()
+            yield from _take(writer, ttl_ms, detector)
+        except SessionHeldError:
+            left = began + wait - detector.clock()
+            if looked and left <= 0:
+                raise
+        else:
+            return
+        if looked:
+            yield Wait(
+                _pause(writer, detector, min(max(ttl / LOOKS_PER_TTL, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX, left))
+            )
+        looked = True  # what is in memory may be old
+        yield from _look_again(writer)
+
+
+def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
+    """Keep the lease for another `ttl` seconds from now on: one write. What is recorded renews it anyway.
+
+    Call it before the work of a long turn begins, with a `ttl` that is longer than that, or now and then meanwhile.
+
+    Args:
+        writer: The session.
+        ttl: Seconds, from now on; by default those of `claim`, or of the last call.
+
+    Raises:
+        LeaseLostError: Another worker took it. Stop: what that one records counts.
+        UsageError: This handle took no lease.
+        UnavailableError: The store did not answer; the lease may be renewed.
+    """
+    own = writer.replica.claim
+    if own is None:
+        raise UsageError("this handle has no lease", kind=Kind.LEASE, remedy="take it with `claim(ttl=...)`")
+    ttl_ms = own.ttl_ms if ttl is None else _milliseconds(ttl)
+    attempts = Attempts(writer.keys.tail)
+    while attempts.another():
+        yield from writer.appender.begin()
+        began = uptime()
+        view = yield from journal.lease.renew(
+            writer.replica.view, own.number, by=writer.replica.nonce, ttl_ms=ttl_ms, nonce=new_nonce()
+        )
+        if view is not None:
+            writer.replica.note(view)
+            writer.replica.claim = Claim(own.number, ttl_ms, began)
+            return
+        yield from writer.replica.catch_up()
+
+
+def release(writer: Writer) -> Steps[None]:
+    """Give the lease back, so that another worker can take it at once; nothing if this handle has none, or lost it."""
+    own = writer.replica.claim
+    if own is None:
+        return
+    attempts = Attempts(writer.keys.tail)
+    while attempts.another():
+        view = yield from journal.lease.release(
+            writer.replica.view, own.number, by=writer.replica.nonce, nonce=new_nonce()
+        )
+        if view is not None:
+            writer.replica.note(view)
+            writer.replica.claim = None
+            return
+        yield from writer.replica.catch_up()
+
+
+def give_back(writer: Writer) -> Steps[None]:
+    """Release the lease when the session is closed. If that fails, it ends by itself after its time."""
+    try:
+        yield from release(writer)
+    except TreeringError:
+        return
+
+
+def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) -> Steps[None]:
+    attempts = Attempts(writer.keys.tail)
+    while attempts.another():
+        yield from _begin(writer)
+        began = uptime()
+        view = yield from journal.lease.take(
+            writer.replica.view,
+            by=writer.replica.nonce,
+            holder=writer.holder(),
+            ttl_ms=ttl_ms,
+            nonce=new_nonce(),
+            detector=detector,
+            alone=writer.lock(),
+        )
+        if view is not None:
+            writer.replica.note(view)
+            writer.replica.claim = Claim(view.lease.number, ttl_ms, began)
+            return
+        yield from writer.refresh()
+
+
+def _begin(writer: Writer) -> Steps[None]:
+    """Create the session, or open the one that another worker created meanwhile."""
+    if writer.replica.exists:
+        yield from writer.appender.begin()
+        return
+    try:
+        yield from writer.appender.begin()
+    except SessionHeldError:
+        raise
+    except ConflictError:
+        writer.replica.stopped = None
+        yield from writer.open()
+        yield from writer.appender.begin()
+
+
+def _pause(writer: Writer, detector: journal.lease.FailureDetector, seconds: float) -> float:
+    """Return how long to wait before the next look: not longer than the holder has left."""
+    view = writer.replica.known_view
+    return min(seconds, detector.seconds_left(view)) if view is not None and view.lease.by else seconds
+
+
+def _look_again(writer: Writer) -> Steps[None]:
+    """Read the session again if its tail has changed: one GET without a body if it has not."""
+    if not writer.replica.exists:
+        return
+    tail = writer.replica.view.tail_version
+    (answer,) = yield (Get(writer.keys.tail, unless=tail or None, register=True),)
+    if not isinstance(answer, Unchanged):
+        yield from writer.refresh()
+
+
+def _milliseconds(seconds: float) -> int:
+    if not 0 < seconds <= TTL_SECONDS_MAX:
+        raise UsageError(
+            f"a lease lasts more than 0 and at most {TTL_SECONDS_MAX} seconds. got={seconds!r}", kind=Kind.LEASE
+        )
+    return max(1, round(seconds * 1000))
