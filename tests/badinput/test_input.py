@@ -15,7 +15,7 @@ from tests.session.backends import texts
 
 import treering
 from treering.errors import AccessError, NotFoundError, UnavailableError, UnsafeStoreError, UsageError
-from treering.format.record import RECORD_BYTES_MAX, body_room
+from treering.format.record import BODY_BYTES_MAX, RECORD_BYTES_MAX
 from treering.journal.limits import APPEND_BYTES_MAX
 from treering.storage.requests import Get
 
@@ -200,7 +200,7 @@ def test_a_record_that_is_too_large_is_refused(place: Damaged, size: int) -> Non
         message = many_parts(size + (1 << 16))
         calls = (
             (session.append, RECORD_BYTES_MAX),
-            (lambda large: session.commit(["b"], state={"x": large}), body_room()),
+            (lambda large: session.commit(["b"], state={"x": large}), BODY_BYTES_MAX),
         )
         for call, most in calls:
             with pytest.raises(UsageError) as caught:

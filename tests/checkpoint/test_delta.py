@@ -148,6 +148,7 @@ def test_what_is_too_large_for_a_record_is_written_in_steps(plan: list[Step], na
         parent = None if expected.parent is None else shelf.written[expected.parent]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(record, "RECORD_BYTES_MAX", LARGEST)
+            patch.setattr(delta, "BODY_BYTES_MAX", LARGEST - LARGEST // 16)
             written = write_steps(parent, expected, new_id=new_id, navigated=navigated)
         if len(written) > 1:
             assert all(fits(step.body) for step in written)

@@ -17,6 +17,7 @@ from tests.session.test_many_verbs import Walk, all_of
 import treering
 from treering.api.session import Session
 from treering.api.store import Store
+from treering.checkpoint import delta
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.format import record, register
 from treering.journal import append, limits, merge
@@ -33,6 +34,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(register, "RESERVE_BYTES", 8 * 1024)
     monkeypatch.setattr(register, "ROOM_BYTES", ROOM)
     monkeypatch.setattr(record, "RECORD_BYTES_MAX", 6 * 1024)
+    monkeypatch.setattr(delta, "BODY_BYTES_MAX", 6 * 1024 * 15 // 16)
     monkeypatch.setattr(append, "TAIL_BYTES_MAX", 8 * 1024)
     monkeypatch.setattr(append, "APPEND_BYTES_MAX", 16 * 1024)
     monkeypatch.setattr(limits, "TAIL_BYTES_SEAL", 4 * 1024)
@@ -272,6 +274,7 @@ def test_a_card_that_would_be_too_large_is_refused_before_it_is_acknowledged(
 ) -> None:
     """Whatever makes it so: facts, titles, the name of a head or of a node. What came by itself has room kept."""
     monkeypatch.setattr(record, "RECORD_BYTES_MAX", 20 * 1024)
+    monkeypatch.setattr(delta, "BODY_BYTES_MAX", 20 * 1024 * 15 // 16)
     rng = random.Random(1)
     store = backend.store()
     session = store.session("s")

@@ -50,7 +50,6 @@ class SessionProperties(Generic[R]):
         self._driver = opened.driver
         self._pid = os.getpid()
         self._closed = False
-        opened.reader.save()
 
     @property
     def _reader(self) -> R:

@@ -37,7 +37,7 @@ from treering.checkpoint.context import (
     splice_diff,
 )
 from treering.errors import CorruptError, NotFoundError, UsageError
-from treering.format.record import BRIEF_BYTES_MAX, Record, body_room, skeleton_of_record
+from treering.format.record import BODY_BYTES_MAX, BRIEF_BYTES_MAX, Record, skeleton_of_record
 from treering.format.values import encode
 from treering.kinds import Kind
 
@@ -80,7 +80,7 @@ def write(parent: Checkpoint | None, new: Checkpoint, *, navigated: bool = False
     pending = parent.pending_bytes + len(change)
     if navigated or outweighs(pending, new.context_bytes):  # else the whole context need not be encoded to tell
         body = diff(parent, new, full=True)
-        if len(body) <= body_room() and (navigated or outweighs(pending, len(body))):
+        if len(body) <= BODY_BYTES_MAX and (navigated or outweighs(pending, len(body))):
             return _written(new, body, full=True)
     return _written(msgspec.structs.replace(new, pending_bytes=pending), change, full=False)
 
@@ -109,7 +109,7 @@ def write_steps(
         UsageError: As for `write`; or a single value or message is too large for a record.
     """
     whole = write(parent, new, navigated=navigated)
-    if len(whole.body) <= body_room():
+    if len(whole.body) <= BODY_BYTES_MAX:
         return [whole]
     done: list[Written] = []
     above, steps = parent, _steps(parent, new)
@@ -132,7 +132,7 @@ def _steps(parent: Checkpoint | None, new: Checkpoint) -> list[Checkpoint]:
     begun = msgspec.structs.replace(new, state=state, manager=manager, label=None, step=None, metadata={})
     steps = [begun]
     first = begun if parent is None else msgspec.structs.replace(begun, parent=parent.id)
-    if len(diff(parent, _settled(parent, first), full=parent is None)) > body_room():
+    if len(diff(parent, _settled(parent, first), full=parent is None)) > BODY_BYTES_MAX:
         sizes = [(f"the message of node {item.node!r} in the context", _size_of(item)) for item in new.context.items]
         steps = [_with_items(begun, cut) for cut in _cuts(sizes) or [0]]
     added = [key for key in new.state if key not in state]
@@ -164,13 +164,13 @@ def _cuts(sizes: Sequence[tuple[str, int]]) -> list[int]:
     """
     cuts, filled = [], 0
     for number, (name, size) in enumerate(sizes):
-        if size > body_room():
+        if size > BODY_BYTES_MAX:
             raise UsageError(
-                f"{name} is too large. bytes={size}, max={body_room()}",
+                f"{name} is too large. bytes={size}, max={BODY_BYTES_MAX}",
                 kind=Kind.TOO_LARGE,
                 remedy="store it in parts, or in a file, and refer to it",
             )
-        if filled and filled + size > body_room() // 2:
+        if filled and filled + size > BODY_BYTES_MAX // 2:
             cuts.append(number)
             filled = 0
         filled += size + _ITEM_BYTES

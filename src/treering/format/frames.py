@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -102,18 +101,12 @@ def walk(data: bytes, *, key: str) -> list[Frame]:
     Raises:
         CorruptError: Bytes are left over, or a frame violates rule 3. Nothing was decompressed.
     """
-    frames = list(_frames(data, key))
+    frames: list[Frame] = []
+    while (offset := frames[-1].end if frames else 0) < len(data):
+        frames.append(frame_at(data, offset, key=key))
     if not frames or frames[0].content_size is None:
         raise CorruptError("object does not begin with a frame of content", kind=Kind.FRAME, key=key, offset=0)
     return frames
-
-
-def _frames(data: bytes, key: str) -> Iterator[Frame]:
-    offset = 0
-    while offset < len(data):
-        frame = frame_at(data, offset, key=key)
-        yield frame
-        offset = frame.end
 
 
 def frame_at(data: bytes, offset: int, *, key: str) -> Frame:

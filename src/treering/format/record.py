@@ -28,6 +28,8 @@ RECORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Longest line. Large parts of payloads are blobs; a register must hold several of the remaining lines."""
 BRIEF_BYTES_MAX: Final = 512
 """A brief is part of every skeleton, so a session of 100,000 nodes pays for it in memory."""
+BODY_BYTES_MAX: Final = RECORD_BYTES_MAX - RECORD_BYTES_MAX // 16
+"""Largest body such that its record is within the limit whatever its other fields hold."""
 TIME_MS_MAX: Final = 2**53 - 1
 """Greatest integer that every JSON reader keeps (RFC 8259, section 6)."""
 
@@ -137,11 +139,6 @@ def encode_checked(record: Record) -> bytes:
     if len(line) > RECORD_BYTES_MAX:
         raise _too_large(record, len(line))
     return line
-
-
-def body_room() -> int:
-    """Most bytes of a body such that its record is within the limit whatever its other fields hold."""
-    return RECORD_BYTES_MAX - RECORD_BYTES_MAX // 16
 
 
 def _too_large(record: Record, length: int) -> UsageError:

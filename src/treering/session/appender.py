@@ -28,7 +28,6 @@ from treering.session.options import Options
 from treering.session.position import Mark, Position
 from treering.session.replica import Replica
 from treering.session.snapshot import require_card, require_room
-from treering.session.state import TOGETHER_MIN
 from treering.session.upkeep import Upkeep
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -308,11 +307,7 @@ class Appender:
         state, view = self._replica.state, outcome.view
         end = state.end
         if isinstance(outcome, journal.append.Landed) and outcome.records and end == outcome.first:
-            if len(outcome.records) >= TOGETHER_MIN:
-                state.advance(outcome.lines, outcome.records, made=made)
-            else:
-                for record, line in zip(outcome.records, outcome.lines, strict=True):
-                    state.apply(record, line, made=made)
+            state.advance(outcome.lines, outcome.records, made=made)
             self._replica.note(view)
             return False
         news = self._replica.absorb(view)

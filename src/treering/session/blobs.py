@@ -49,7 +49,9 @@ class Blobs:
         are forgotten.
         """
         wanted = _blobs_of(lines, context)
-        self._forget(wanted)
+        if self.at_hand.keys() - wanted:
+            needed = wanted | _blobs_of(self._shown_lines(), self._replica.state.context)
+            self.at_hand = {digest: data for digest, data in self.at_hand.items() if digest in needed}
         digests = sorted(wanted - self.at_hand.keys())
         for start in range(0, len(digests), BLOBS_AT_ONCE_MAX):
             self.at_hand |= yield from self._read(digests[start : start + BLOBS_AT_ONCE_MAX])
@@ -72,11 +74,6 @@ class Blobs:
         """Records of the messages in the context; other records in memory belong to a move that is not recorded yet."""
         state = self._replica.state
         return [state.lines[node] for node in set(state.context.nodes) if node in state.lines]
-
-    def _forget(self, wanted: set[str]) -> None:
-        if self.at_hand.keys() - wanted:
-            needed = wanted | _blobs_of(self._shown_lines(), self._replica.state.context)
-            self.at_hand = {digest: data for digest, data in self.at_hand.items() if digest in needed}
 
 
 def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:

@@ -9,6 +9,7 @@ import msgspec
 
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, replace, without
+from treering.checkpoint.delta import needs, resolve
 from treering.checkpoint.policy import Seen, extend_all, render
 from treering.errors import NotFoundError, UnavailableError
 from treering.format import values
@@ -276,8 +277,6 @@ class Content:
         others = [name for name in checkpoints if name not in known]
         if not others:
             return [known[name] for name in checkpoints]
-        from treering.checkpoint.delta import needs, resolve  # the newest is at hand
-
         chains = yield from self._replica.ask(lambda look: look.chains(others))
         lines = yield from self._replica.lines_at({entry.at for chain in chains for entry in chain})
         records = {entry.id: decode_record(lines[entry.at]) for chain in chains for entry in chain}

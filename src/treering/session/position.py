@@ -12,7 +12,7 @@ Rule 6: if the caller expects another place (`expect`, `expect_checkpoint`), the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,11 +25,43 @@ from treering.storage.requests import Steps
 from treering.transcript.heads import Heads
 from treering.transcript.node import HERE, Here
 
-if TYPE_CHECKING:
-    from treering.session.writer import Writer
-
 Mark: TypeAlias = tuple[str, str | None, Checkpoint | Here | None, bool]
 """What `Position.go_back` restores."""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """What the caller asked for and expects of the place."""
+
+    head: str | None = None
+    """Record on this head instead of the handle's."""
+    expect: str | Here | None = HERE
+    """The node that the caller expects the head to point to."""
+    expect_checkpoint: str | Here | None = HERE
+    """The checkpoint that the caller expects to be the newest of the head."""
+    merge: bool = False
+    """Apply the change of state to the newest state, whoever wrote that."""
+
+    @property
+    def is_particular(self) -> bool:
+        """Whether the caller names the place: buffered drafts are then recorded first."""
+        return self.head is not None or self.expect is not HERE or self.expect_checkpoint is not HERE
+
+
+ANYWHERE = Wish()
+"""The place where the handle stands, no expectations."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where new records go."""
+
+    head: str
+    node: str | None
+    own_head: bool = True
+    """The handle moves to the new records."""
+    newest: Restored | None = None
+    """The basis of a new checkpoint, if it is not the handle's own checkpoint."""
+    caught_up: bool = True
+    """The caller knows the basis or allowed changing it unseen, so the handle moves to the new checkpoint."""
 
 
 class Position:
@@ -70,18 +102,14 @@ class Position:
         Args:
             blindly: The caller does not see the checkpoints that other writers committed there.
         """
-        heads, head = self._replica.state.heads.heads, self._replica.state.head
+        state = self._replica.state
+        heads, head = state.heads.heads, state.head
         if head in heads or not heads:
             self.head, self.node = head, heads.get(head)
             self.keep_head()
         if not blindly:
-            self._know_newest()
-
-    def _know_newest(self) -> None:
-        """Move to the newest checkpoint at this place."""
-        state = self._replica.state
-        folded = state.context_at == self.node and not self.behind  # else the state was set to an older checkpoint
-        self._basis, self.behind = state.checkpoint if folded else HERE, False
+            folded = state.context_at == self.node and not self.behind  # else the state was set to an older checkpoint
+            self._basis, self.behind = state.checkpoint if folded else HERE, False
 
     def follow_session(self) -> None:
         """Follow the session's current head, whichever writer chose it; else a shared handle keeps its own head."""
@@ -110,13 +138,95 @@ class Position:
             return
         newest = yield from self._content.newest_checkpoint(self.node, head=self.head)
         known = self.checkpoint_id
-        gone = isinstance(known, str) and (yield from self._replica.ask(lambda look: look.is_pruned(known)))
-        found = HERE if gone or known == newest else known
+        found = HERE if (yield from self._is_pruned()) or known == newest else known
         restored = yield from self._content.restore(self.node, checkpoint=found, head=self.head)
         self._content.restore_to(restored)
         if known is HERE:
             self._basis = restored.checkpoint
         self.behind = known not in (HERE, newest)
+
+    # where its records go
+
+    def in_hand(self, *, says_state: bool = False) -> Place:
+        """The handle's head; or one beside it, if another writer moved it on, or changed its state as this will."""
+        there = self._replica.state.heads.heads.get(self.head)
+        if there != self.node or (says_state and self.behind):
+            return self._beside()
+        return Place(self.head, self.node)
+
+    def find_place(self, wish: Wish, *, says_state: bool, adds_nodes: bool, ends: bool) -> Steps[Place]:
+        """Find where new records go; the context is known, see `ensure_context`.
+
+        Args:
+            wish: What the caller asked for.
+            says_state: The records change the agent's state.
+            adds_nodes: The records include nodes.
+            ends: The records may include a checkpoint.
+
+        Raises:
+            HeadMovedError: The head or its newest checkpoint is not the one the caller expected.
+            NotFoundError: There is no head of that name.
+        """
+        heads = self._replica.state.heads.heads
+        name = wish.head or self.head
+        there = heads.get(name)
+        if wish.expect is not HERE and there != wish.expect:
+            raise self._moved(f"head {name!r} is not where you expected it", wish.expect, there)
+        if name != self.head:
+            if name not in heads:
+                raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
+            return Place(name, there, own_head=False)
+        if there != self.node and wish.expect is HERE and (adds_nodes or not wish.merge):
+            return self._beside()
+        if ends or wish.expect_checkpoint is not HERE:
+            return (yield from self._find_basis(wish, there, says_state=says_state))
+        return Place(name, there)
+
+    def _find_basis(self, wish: Wish, there: str | None, *, says_state: bool) -> Steps[Place]:
+        """Find the basis of a checkpoint, and so its head; `there` is the node that the handle's head points to."""
+        name, known = self.head, self.checkpoint_id
+        newest = known
+        if there != self.node or self.behind:
+            newest = yield from self._content.newest_checkpoint(there, head=name)
+        if wish.expect_checkpoint not in (HERE, newest):
+            what = f"the newest checkpoint of head {name!r} is not the one you expected"
+            raise self._moved(what, wish.expect_checkpoint, newest)
+        if newest == known and there == self.node:
+            return Place(name, there)
+        restored = yield from self._content.restore(there, head=name)
+        told = wish.merge or wish.expect_checkpoint is not HERE
+        knows = told or newest == known or (there == self.node and self._says_the_same(restored))
+        if says_state and not knows:  # rule: state-stands
+            if wish.expect is not HERE:
+                raise self._moved(f"another writer committed state on head {name!r} since you looked", known, newest)
+            if (yield from self._is_pruned()):
+                raise self._moved("the checkpoint that this session stood on was pruned", known, None)
+            return self._beside()
+        return Place(name, there, newest=restored, caught_up=knows)
+
+    def _says_the_same(self, newest: Restored) -> bool:
+        """Whether the newest checkpoint has the state that the caller saw: a writer came back, or set a label."""
+        same_state = _state_of(self.checkpoint) == _state_of(newest.checkpoint)
+        return same_state and self._replica.state.context == newest.context
+
+    def _beside(self) -> Place:
+        """A new head beside the handle's; that one's name counts as taken even if nothing is recorded yet."""
+        heads, name = self._replica.state.heads.heads, self.head
+        if heads.get(name) == self.node:
+            heads = heads | {name: self.node}
+        return Place(Heads(heads).free_name(name), self.node)
+
+    def _is_pruned(self) -> Steps[bool]:
+        """Whether another writer pruned the checkpoint that this handle stands on: its state is gone."""
+        known = self.checkpoint_id
+        return isinstance(known, str) and (yield from self._replica.ask(lambda look: look.is_pruned(known)))
+
+    def _moved(self, what: str, expected: object, got: object) -> HeadMovedError:
+        return HeadMovedError(
+            f"{what}. expected={expected!r}, got={got!r}",
+            key=self._replica.keys.tail,
+            remedy="refresh, look at what was added, and decide where to go on",
+        )
 
     # savepoints
 
@@ -137,132 +247,5 @@ def _id_of(checkpoint: Checkpoint | None) -> str | None:
     return checkpoint.id if checkpoint is not None else None
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What the caller asked for and expects of the place."""
-
-    head: str | None = None
-    """Record on this head instead of the handle's."""
-    expect: str | Here | None = HERE
-    """The node that the caller expects the head to point to."""
-    expect_checkpoint: str | Here | None = HERE
-    """The checkpoint that the caller expects to be the newest of the head."""
-    merge: bool = False
-    """Apply the change of state to the newest state, whoever wrote that."""
-
-    @property
-    def is_particular(self) -> bool:
-        """Whether the caller names the place: buffered drafts are then recorded first."""
-        return self.head is not None or self.expect is not HERE or self.expect_checkpoint is not HERE
-
-
-ANYWHERE = Wish()
-"""The place where the handle stands, no expectations."""
-
-
-class Place(msgspec.Struct, frozen=True):
-    """Where new records go."""
-
-    head: str
-    node: str | None
-    own_head: bool = True
-    """The handle moves to the new records."""
-    newest: Restored | None = None
-    """The basis of a new checkpoint, if it is not the handle's own checkpoint."""
-    caught_up: bool = True
-    """The caller knows the basis or allowed changing it unseen, so the handle moves to the new checkpoint."""
-
-
-def in_hand(writer: Writer, *, says_state: bool = False) -> Place:
-    """The handle's head; or one beside it, if another writer moved that on, or changed its state and this does, too."""
-    there = writer.replica.state.heads.heads.get(writer.position.head)
-    if there != writer.position.node or (says_state and writer.position.behind):
-        return _beside(writer)
-    return Place(writer.position.head, writer.position.node)
-
-
-def find_place(writer: Writer, wish: Wish, *, says_state: bool, adds_nodes: bool, ends: bool) -> Steps[Place]:
-    """Find where new records go.
-
-    Args:
-        writer: Its context is known, see `Position.ensure_context`.
-        wish: What the caller asked for.
-        says_state: The records change the agent's state.
-        adds_nodes: The records include nodes.
-        ends: The records may include a checkpoint.
-
-    Raises:
-        HeadMovedError: The head or its newest checkpoint is not the one the caller expected.
-        NotFoundError: There is no head of that name.
-    """
-    heads = writer.replica.state.heads.heads
-    name = wish.head or writer.position.head
-    there = heads.get(name)
-    if wish.expect is not HERE and there != wish.expect:
-        raise _moved(writer, f"head {name!r} is not where you expected it", wish.expect, there)
-    if name != writer.position.head:
-        if name not in heads:
-            raise NotFoundError(f"no such head. head={name!r}, known={sorted(heads)!r}", kind=Kind.HEAD)
-        return Place(name, there, own_head=False)
-    if there != writer.position.node and wish.expect is HERE and (adds_nodes or not wish.merge):
-        return _beside(writer)
-    if ends or wish.expect_checkpoint is not HERE:
-        return (yield from _find_basis(writer, wish, there, says_state=says_state))
-    return Place(name, there)
-
-
-def _find_basis(writer: Writer, wish: Wish, there: str | None, *, says_state: bool) -> Steps[Place]:
-    """Find the basis of a checkpoint, and so its head; `there` is the node that the handle's head points to."""
-    name, known = writer.position.head, writer.position.checkpoint_id
-    newest = known
-    if there != writer.position.node or writer.position.behind:
-        newest = yield from writer.content.newest_checkpoint(there, head=name)
-    if wish.expect_checkpoint not in (HERE, newest):
-        what = f"the newest checkpoint of head {name!r} is not the one you expected"
-        raise _moved(writer, what, wish.expect_checkpoint, newest)
-    if newest == known and there == writer.position.node:
-        return Place(name, there)
-    restored = yield from writer.content.restore(there, head=name)
-    told = wish.merge or wish.expect_checkpoint is not HERE
-    knows = told or newest == known or (there == writer.position.node and _says_the_same(writer, restored))
-    if says_state and not knows:  # rule: state-stands
-        if wish.expect is not HERE:
-            raise _moved(writer, f"another writer committed state on head {name!r} since you looked", known, newest)
-        yield from _require_there(writer)
-        return _beside(writer)
-    return Place(name, there, newest=restored, caught_up=knows)
-
-
-def _says_the_same(writer: Writer, newest: Restored) -> bool:
-    """Whether the newest checkpoint has the state the caller saw: a writer went elsewhere and back, or set a label."""
-    return writer.replica.state.context == newest.context and _state_of(writer.checkpoint) == _state_of(
-        newest.checkpoint
-    )
-
-
 def _state_of(checkpoint: Checkpoint | None) -> tuple[dict[str, bytes], bytes | None]:
     return (checkpoint.state, checkpoint.manager) if checkpoint is not None else ({}, None)
-
-
-def _beside(writer: Writer) -> Place:
-    """A new head beside the handle's; that one's name counts as taken even if nothing is recorded yet."""
-    heads, name = writer.replica.state.heads.heads, writer.position.head
-    if heads.get(name) == writer.position.node:
-        heads = heads | {name: writer.position.node}
-    return Place(Heads(heads).free_name(name), writer.position.node)
-
-
-def _require_there(writer: Writer) -> Steps[None]:
-    """Refuse to continue from a checkpoint that another writer pruned: its state is gone."""
-    known = writer.position.checkpoint_id
-    if isinstance(known, str) and (yield from writer.replica.ask(lambda look: look.is_pruned(known))):
-        raise _moved(
-            writer, "the checkpoint that this session stood on was pruned", writer.position.checkpoint_id, None
-        )
-
-
-def _moved(writer: Writer, what: str, expected: object, got: object) -> HeadMovedError:
-    return HeadMovedError(
-        f"{what}. expected={expected!r}, got={got!r}",
-        key=writer.keys.tail,
-        remedy="refresh, look at what was added, and decide where to go on",
-    )

@@ -69,7 +69,6 @@ class Reader:
         self.replica = Replica(keys, policy, memory=memory)
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
-        self._saved = self.replica.mark(), self.blobs.at_hand
 
     @property
     def head(self) -> str:

@@ -15,13 +15,14 @@ from treering.kinds import Kind
 from treering.session.appender import Buffered
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
-from treering.session.position import ANYWHERE, Wish, find_place
+from treering.session.position import ANYWHERE, Wish
 from treering.session.recording import Change, Recording, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
+    from treering.journal.view import View
     from treering.session.lookup import Lookup
 
 _NONE: frozenset[str | None] = frozenset()
@@ -78,14 +79,7 @@ def record(
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
-
-    def plan() -> Steps[Recording]:
-        nonlocal known
-        if writer.replica.known_view is not seen:  # some of it may be recorded by now
-            yield from writer.position.ensure_context()
-            known = yield from _known(writer, drafts, new_ids=new_ids)  # rule: given-id-anew
-        return (yield from _plan(writer, drafts, changed, known, wish, here=here))
-
+    plan = partial(_plan, writer, drafts, changed, wish, known=known, seen=seen, new_ids=new_ids, here=here)
     try:
         done = yield from writer.appender.write(plan)
     except UsageError as error:
@@ -136,28 +130,32 @@ def _head_of(writer: Writer, node: str) -> Steps[str]:
     return writer.position.head
 
 
-def _plan(
+def _plan(  # noqa: PLR0913  # what one call records; most by keyword
     writer: Writer,
     drafts: Sequence[Draft] = (),
     changed: Change | None = None,
-    known: Collection[str | None] = _NONE,
     wish: Wish = ANYWHERE,
     *,
+    known: Collection[str | None] = _NONE,
+    seen: View | None = None,
+    new_ids: bool = False,
     here: bool = False,
     put_off: int | None = None,
 ) -> Steps[Recording]:
-    """Build the records of one append on the current position; the `drafts` in `known` are recorded already.
+    """Build the records of one append on the current position.
 
-    Buffered drafts come first: all of them, or the first `put_off`.
+    Buffered drafts come first: all of them, or the first `put_off`. The `drafts` in `known` were recorded already when
+    the registers were as `seen`.
     """
     if not writer.position.is_known:
         yield from writer.position.ensure_context()
+    if drafts and writer.replica.known_view is not seen:
+        known = yield from _known(writer, drafts, new_ids=new_ids)  # rule: given-id-anew
     buffered = writer.appender.buffered[:put_off]
     added = (yield from _added_meanwhile(writer, buffered)) if buffered else _NONE  # rule: put-off-id-anew
     waiting = [each.draft for each in buffered if each.draft.id not in added]
     ends = changed is not None or writer.options.schedule.watches_appends
-    place = yield from find_place(
-        writer,
+    place = yield from writer.position.find_place(
         wish,
         says_state=changed is not None and changed.says_something,
         adds_nodes=any(draft.type == "node" for draft in (*waiting, *drafts) if draft.id not in known),

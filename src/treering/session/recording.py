@@ -22,7 +22,7 @@ from treering.kinds import Kind
 from treering.session.appender import Buffered
 from treering.session.content import ContextItem
 from treering.session.payload import encode_payload
-from treering.session.position import Place, in_hand
+from treering.session.position import Place
 from treering.session.redaction import Redaction
 from treering.session.state import SessionState
 from treering.session.writer import Writer
@@ -72,7 +72,7 @@ class Recording:
         self.blobs: dict[str, bytes] = {}
         self.ids: list[str] = []
         """Ids of the caller's drafts, recorded already or not."""
-        place = place or in_hand(writer)
+        place = place or writer.position.in_hand()
         self.head, self.node, self.own_head = place.head, place.node, place.own_head
         self.moved = self.own_head and self.node != writer.position.node
         self.caught_up = place.caught_up

@@ -20,6 +20,7 @@ from msgspec import UNSET, Raw
 
 from treering.checkpoint.checkpoint import Body, Checkpoint, write_form
 from treering.checkpoint.context import Context, replace, without
+from treering.checkpoint.delta import apply_body
 from treering.checkpoint.policy import Growth, Policy
 from treering.errors import CorruptError, NotFoundError
 from treering.format.erasure import NOTE, Erased
@@ -256,8 +257,6 @@ class SessionState:
             self.lines = {node: line for node, line in self.lines.items() if node in shown}
 
     def _checkpoint(self, record: Record, skeleton: Skeleton, made: Checkpoint | None) -> None:
-        from treering.checkpoint.delta import apply_body  # after a close, `latest` has them all
-
         if skeleton.head != self.head:
             return
         parent = self.checkpoint if self.checkpoint and self.checkpoint.id == skeleton.parent else None

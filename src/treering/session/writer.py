@@ -76,7 +76,6 @@ class Writer:
             options=options,
             save=self.save,
         )
-        self.save()
 
     @classmethod
     def visiting(cls, keys: SessionKeys, policy: Policy, *, shared: bool = False) -> Self:

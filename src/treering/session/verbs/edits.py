@@ -6,7 +6,7 @@ from treering.checkpoint.context import Context
 from treering.errors import UsageError
 from treering.kinds import Kind
 from treering.session.content import Restored
-from treering.session.position import ANYWHERE, find_place
+from treering.session.position import ANYWHERE
 from treering.session.record import flush, record
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
@@ -48,7 +48,7 @@ def _unretracted(writer: Writer, node: str) -> Steps[Recording]:
     if hidden_at is None:
         raise UsageError(f"node is not retracted. node={node!r}", kind=Kind.NODE)
     earlier = yield from writer.content.restore(writer.position.node, before=hidden_at)
-    place = yield from find_place(writer, ANYWHERE, says_state=False, adds_nodes=True, ends=True)
+    place = yield from writer.position.find_place(ANYWHERE, says_state=False, adds_nodes=True, ends=True)
     recording = Recording(writer, place)
     context = _put_back(index.graph, recording.context or writer.replica.state.context, earlier.context, node)
     recording.draft(Draft(type="edit", kind="retract", target=node, brief={"undo": True}))

@@ -14,7 +14,6 @@ from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
 from treering.session.content import Restored
-from treering.session.position import in_hand
 from treering.session.record import flush
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
@@ -144,7 +143,7 @@ def _navigate(
 
     def plan() -> Steps[Recording]:
         yield from writer.position.ensure_context()
-        recording = Recording(writer, in_hand(writer, says_state=keep_state))
+        recording = Recording(writer, writer.position.in_hand(says_state=keep_state))
         name, node = head or recording.head, where()
         restored = yield from _target(writer, node, checkpoint, name)
         yield from writer.upkeep.pin(restored)  # rule: bring-before-move
