@@ -10,7 +10,7 @@ import pytest
 from tests.session.backends import Backend, kill, memory_backend, texts
 
 import treering
-from treering import ContextItem, Schedule, UsageError
+from treering import ContextItem, NotFoundError, Schedule, UsageError
 from treering.api.store import Store
 from treering.storage.requests import Get, List
 from treering.transcript.node import user
@@ -284,6 +284,68 @@ def test_first_write_leaves_nothing_if_no_assistant_ever_answers(backend: Backen
     with backend.store().session("s", first_write="assistant") as session:
         session.append("question")
     assert backend.snapshot() == {}
+
+
+def test_first_write_leaves_nothing_of_a_session_that_was_rewound(backend: Backend) -> None:
+    """Going back to the beginning before any answer writes nothing, and neither does a rewind to no checkpoint."""
+    with backend.store().session("s", first_write="assistant") as session:
+        session.checkout(None)
+        session.append("question")
+        session.checkout(None)
+        assert texts(session.context) == []
+        with pytest.raises(NotFoundError):
+            session.rewind("gone")
+        session.append("another")
+        assert texts(session.context) == ["another"]
+    assert backend.snapshot() == {}
+
+
+def test_first_write_keeps_what_was_said_before_a_rewind_as_a_branch(backend: Backend) -> None:
+    """Once there is an answer, the first question is another branch, and the answer belongs to the second one."""
+    session = backend.store().session("s", first_write="assistant")
+    first = session.append("question").node
+    session.label(first, "mine")
+    session.checkout(None)
+    second = session.append("another").node
+    session.append(REPLY)
+    assert texts(session.context) == ["another", "reply"]
+    kill(session)
+    view = backend.store().view("s")
+    assert texts(view.context) == ["another", "reply"]
+    assert (view.get(first).parent, view.get(second).parent, view.get(first).label) == (None, None, "mine")
+    assert view.heads == {"main": view.node}
+
+
+def test_first_write_keeps_the_state_of_turns_without_an_answer(backend: Backend) -> None:
+    """A commit before the first answer is shown at once, and is a checkpoint as soon as anything is written."""
+    with pytest.raises(UsageError), backend.store().session("s", first_write="assistant") as session:
+        session.commit(["question"], state={"a": object()})
+    session = backend.store().session("s", first_write="assistant")
+    session.commit(["question"], state={"a": 1, "b": 1}, manager={"m": 1}, label="asked")
+    session.commit(state={"a": 2}, drop=["b"])
+    assert (session.state, session.manager) == ({"a": 2}, {"m": 1})
+    assert backend.snapshot() == {}
+    session.append(REPLY)
+    kill(session)
+    with backend.store().session("s") as session:
+        assert (session.state, session.manager) == ({"a": 2}, {"m": 1})
+        assert [each.label for each in session.checkpoints()][:1] == ["asked"]
+        session.rewind(session.checkpoints()[0].id)
+        assert (session.state, texts(session.context)) == ({"a": 1, "b": 1}, ["question"])
+
+
+@pytest.mark.parametrize("keep_state", [False, True])
+def test_first_write_begins_again_with_the_state_that_was_asked_for(backend: Backend, *, keep_state: bool) -> None:
+    """As after any other checkout: that of the beginning, or the current one."""
+    session = backend.store().session("s", first_write="assistant")
+    session.commit(["question"], state={"a": 1})
+    session.checkout(None, keep_state=keep_state)
+    expected = {"a": 1} if keep_state else {}
+    assert session.state == expected
+    session.append(REPLY)
+    assert (session.state, texts(session.context)) == (expected, ["reply"])
+    kill(session)
+    assert (backend.store().view("s").state, texts(backend.store().view("s").context)) == (expected, ["reply"])
 
 
 def test_first_write_can_be_forced(backend: Backend) -> None:

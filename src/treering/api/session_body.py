@@ -143,14 +143,12 @@ class SessionProperties(Generic[R]):
     @property
     def state(self) -> Mapping[str, Any]:
         """What the agent knows: read-only, as `commit` records changes. Values are copies, new ones at each look."""
-        newest = self._reader.checkpoint
-        return decoded_state(newest.state if newest else {})
+        return decoded_state(self._reader.state_values)
 
     @property
     def manager(self) -> Any:
         """State of the conversation manager, or None."""
-        newest = self._reader.checkpoint
-        return decoded_manager(newest.manager) if newest else None
+        return decoded_manager(self._reader.manager_value)
 
     @property
     def erased_state(self) -> Mapping[str | None, Erased]:

@@ -8,10 +8,11 @@ goes on beside the other writer's records: under the same parent, on a head of i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from treering import journal
 from treering.checkpoint.checkpoint import Checkpoint
@@ -36,13 +37,28 @@ if TYPE_CHECKING:
     from treering.journal.append import Landed, Overtaken
 
 
+class Deed(msgspec.Struct, frozen=True):
+    """What a buffered call does besides recording drafts: it ends a turn, or begins the conversation again."""
+
+    perform: Callable[[Any], None]
+    """Called with the recording of the append, in place of a draft."""
+    starts_over: bool = False
+    """The drafts before it are on another branch."""
+    state: Mapping[str, bytes] = {}
+    """Values that it sets, encoded; `drop` are the keys that it removes."""
+    drop: Sequence[str] = ()
+    manager: bytes | UnsetType | None = UNSET
+
+
 class Buffered(msgspec.Struct, frozen=True):
     """A draft that a later append records."""
 
     draft: Draft
+    """A deed has an empty one, with an id of its own."""
     free_at: int | None = None
     """How many records the session had when none of them had the id that the caller chose; None: nobody chose it, or
     the caller knows that no other node gets it."""
+    deed: Deed | None = None
 
 
 class Planned(Protocol):
@@ -120,8 +136,24 @@ class Appender:
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
+        return tuple([each.draft for each in self._waiting if each.deed is None])
+
+    @property
+    def unrecorded_here(self) -> tuple[Draft, ...]:
+        """Those of them that the session will stand behind."""
+        waiting = self._waiting
+        again = [at for at, each in enumerate(waiting) if each.deed is not None and each.deed.starts_over]
+        return tuple([each.draft for each in waiting[(again or [-1])[-1] + 1 :] if each.deed is None])
+
+    @property
+    def deeds(self) -> tuple[Deed, ...]:
+        """What buffered calls will do besides."""
+        return tuple([each.deed for each in self._waiting if each.deed is not None])
+
+    @property
+    def _waiting(self) -> tuple[Buffered, ...]:
         pending = self.pending.planned.buffered if self.pending is not None else ()
-        return tuple([each.draft for each in (*pending, *self.buffered)])
+        return (*pending, *self.buffered)
 
     def begin(self, records: Sequence[Record] = ()) -> Steps[None]:
         """Make sure that the session exists and that the outcome of the last append is known.
@@ -313,7 +345,9 @@ class Appender:
         news = self._replica.absorb(view)
         own = self._replica.own
         late = {record.id for record in news.records if record.by.startswith(own)}  # rule: drop-own-late
-        self.buffered = tuple([each for each in self.buffered if each.draft.id not in late])
+        self.buffered = tuple(
+            [each for each in self.buffered if each.draft.id not in late and not (late and each.deed is not None)]
+        )
         return news.foreign
 
     def holds_back(self, drafts: Sequence[Draft], *, ends_turn: bool) -> bool:
@@ -322,6 +356,11 @@ class Appender:
             return True
         waits = self._options.first_write == "assistant" and not self._replica.exists
         return waits and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
+
+    @property
+    def waits_for_answer(self) -> bool:
+        """Whether nothing is written yet because no answer came."""
+        return self._options.first_write == "assistant" and not self._replica.exists
 
     def _keep_up(self) -> Steps[None]:
         """Seal if it pays, merge after many seals, renew the summary, and restore our context if the head moved.

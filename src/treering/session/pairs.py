@@ -24,7 +24,7 @@ STEP_NODES_MAX = 64  # a call comes right before its results
 def recorded(reader: Readable) -> tuple[ContextItem, ...]:
     """The current context as it was recorded, buffered messages included."""
     items = reader.content.messages(reader.replica.state.context, reader.replica.state.lines)
-    drafts = [draft for draft in reader.unrecorded if draft.type == "node" and draft.kind == "message"]
+    drafts = [draft for draft in reader.unrecorded_here if draft.type == "node" and draft.kind == "message"]
     return (*items, *(ContextItem(node=draft.id or "", message=draft.payload) for draft in drafts))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from treering.checkpoint.checkpoint import Checkpoint
@@ -44,6 +44,21 @@ class Readable(Protocol):
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts that are not known to be recorded; see `Writer.unrecorded`."""
+        ...
+
+    @property
+    def unrecorded_here(self) -> tuple[Draft, ...]:
+        """Those of them that the caller will stand behind."""
+        ...
+
+    @property
+    def state_values(self) -> Mapping[str, bytes]:
+        """The agent's state, encoded, by key."""
+        ...
+
+    @property
+    def manager_value(self) -> bytes | None:
+        """State of the conversation manager, encoded."""
         ...
 
     def refresh(self) -> Steps[bool]:
@@ -89,6 +104,21 @@ class Reader:
     def unrecorded(self) -> tuple[Draft, ...]:
         """Nothing: a reader records nothing."""
         return ()
+
+    @property
+    def unrecorded_here(self) -> tuple[Draft, ...]:
+        """Likewise nothing."""
+        return ()
+
+    @property
+    def state_values(self) -> Mapping[str, bytes]:
+        """The agent's state, encoded, by key."""
+        return self.checkpoint.state if self.checkpoint else {}
+
+    @property
+    def manager_value(self) -> bytes | None:
+        """State of the conversation manager, encoded."""
+        return self.checkpoint.manager if self.checkpoint else None
 
     def resume(self) -> Steps[None]:
         """Read the session's state: two GETs, and its context's blobs if it has any.

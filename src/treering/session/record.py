@@ -7,16 +7,18 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import UNSET
 
 from treering.errors import NotFoundError, UsageError
+from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Skeleton, decode_record
 from treering.kinds import Kind
-from treering.session.appender import Buffered
+from treering.session.appender import Buffered, Deed
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
-from treering.session.recording import Change, Recording, require_storable
+from treering.session.recording import Change, Recording, encode_state_values, require_storable
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
 from treering.transcript.node import Draft
@@ -75,7 +77,7 @@ def record(
     if wish.is_particular or (changed is not None and changed.context is not None):
         yield from flush(writer)  # buffered drafts come first, at the current position
     elif writer.appender.holds_back(drafts, ends_turn=changed is not None):
-        return (yield from _held_back(writer, drafts, known, new_ids=new_ids, here=here))
+        return (yield from _held_back(writer, drafts, known, changed, new_ids=new_ids, here=here))
     ends = changed is not None and (changed.says_something or writer.replica.state.nodes_since > 0)
     if len(known) == len(drafts) and not writer.appender.buffered and not ends:
         return (yield from _added_before(writer, drafts))
@@ -94,7 +96,13 @@ def record(
 
 
 def _held_back(
-    writer: Writer, drafts: Sequence[Draft], known: Collection[str | None], *, new_ids: bool, here: bool
+    writer: Writer,
+    drafts: Sequence[Draft],
+    known: Collection[str | None],
+    changed: Change | None,
+    *,
+    new_ids: bool,
+    here: bool,
 ) -> Steps[Appended]:
     """Buffer drafts, redacted, which a later append records; one that would be refused then is refused now.
 
@@ -110,9 +118,29 @@ def _held_back(
         Buffered(draft, free_at) if draft.id else Buffered(msgspec.structs.replace(draft, id=new_id()))
         for draft in drafts
     ]
+    deed = _deed_of(changed) if changed is not None and changed.says_something else None
     writer.appender.buffered += tuple([each for each in held if each.draft.id not in known])
+    if deed is not None:
+        hold_back(writer, deed)
     drafts = [each.draft for each in held]
     return (yield from _added_before(writer, drafts))
+
+
+def hold_back(writer: Writer, deed: Deed) -> None:
+    """Buffer a deed behind the drafts before it."""
+    stands_for_it = Draft(type="", id=writer.replica.state.clock.new())
+    writer.appender.buffered += (Buffered(stands_for_it, deed=deed),)
+
+
+def _deed_of(changed: Change) -> Deed:
+    """The end of a turn, which makes its checkpoint when the drafts before it are recorded.
+
+    Raises:
+        UsageError: A value of the state cannot be stored exactly.
+    """
+    manager = UNSET if changed.manager is UNSET else values.encode(changed.manager)
+    state = encode_state_values(changed.state)
+    return Deed(lambda recording: recording.end(changed), state=state, drop=tuple(changed.drop), manager=manager)
 
 
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
@@ -153,11 +181,12 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
         known = yield from _known(writer, drafts, new_ids=new_ids)  # rule: given-id-anew
     buffered = writer.appender.buffered[:put_off]
     added = (yield from _added_meanwhile(writer, buffered)) if buffered else _NONE  # rule: put-off-id-anew
-    waiting = [each.draft for each in buffered if each.draft.id not in added]
+    due = [each for each in buffered if each.draft.id not in added]
+    waiting = [each.draft for each in due if each.deed is None]
     ends = changed is not None or writer.options.schedule.watches_appends
     place = yield from writer.position.find_place(
         wish,
-        says_state=changed is not None and changed.says_something,
+        says_state=(changed is not None and changed.says_something) or len(due) > len(waiting),
         adds_nodes=any(draft.type == "node" for draft in (*waiting, *drafts) if draft.id not in known),
         ends=ends,
     )
@@ -171,8 +200,7 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
         given = [item for item in wanted if node_of(item) not in own]
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.buffered = buffered
-    for draft in waiting:
-        recording.draft(draft)
+    _take_up(recording, due)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
@@ -182,6 +210,15 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
     if ends:
         recording.end(changed)
     return recording
+
+
+def _take_up(recording: Recording, buffered: Sequence[Buffered]) -> None:
+    """Record what was buffered, in its order."""
+    for each in buffered:
+        if each.deed is None:
+            recording.draft(each.draft)
+        else:
+            each.deed.perform(recording)
 
 
 def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
@@ -210,7 +247,7 @@ def discard(writer: Writer, ids: Collection[str]) -> Steps[tuple[Draft, ...]]:
     if missing := sorted(set(ids) - {each.draft.id for each in held}):
         raise NotFoundError(f"no such draft is buffered. id={missing[0]!r}", kind=Kind.NODE)
     writer.appender.buffered = tuple([each for each in held if ids and each.draft.id not in ids])
-    return tuple([each.draft for each in held if not ids or each.draft.id in ids])
+    return tuple([each.draft for each in held if each.deed is None and (not ids or each.draft.id in ids)])
 
 
 def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Self
+
+from msgspec import UnsetType
 
 from treering.checkpoint.checkpoint import Checkpoint
 from treering.checkpoint.policy import Policy
@@ -102,6 +104,29 @@ class Writer:
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
         return self.appender.unrecorded
+
+    @property
+    def unrecorded_here(self) -> tuple[Draft, ...]:
+        """Those of them that this handle will stand behind."""
+        return self.appender.unrecorded_here
+
+    @property
+    def state_values(self) -> Mapping[str, bytes]:
+        """The agent's state, encoded, by key: that of the checkpoint, with what buffered commits change."""
+        values: dict[str, bytes] = dict(self.checkpoint.state) if self.checkpoint else {}
+        for deed in self.appender.deeds:
+            kept = {} if deed.starts_over else values
+            values = {key: value for key, value in kept.items() if key not in deed.drop} | dict(deed.state)
+        return values
+
+    @property
+    def manager_value(self) -> bytes | None:
+        """State of the conversation manager, likewise."""
+        manager = self.checkpoint.manager if self.checkpoint else None
+        for deed in self.appender.deeds:
+            manager = None if deed.starts_over else manager
+            manager = manager if isinstance(deed.manager, UnsetType) else deed.manager
+        return manager
 
     def open(self) -> Steps[None]:
         """Resume the session, or prepare to create it with the first record.

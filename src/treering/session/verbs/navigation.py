@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+import msgspec
+
 from treering.checkpoint.policy import extend_all
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
+from treering.session.appender import Deed
 from treering.session.content import Restored
-from treering.session.record import flush
+from treering.session.record import flush, hold_back
 from treering.session.recording import Change, Recording
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -36,7 +39,29 @@ def checkout(writer: Writer, node: str | None, *, keep_state: bool = False) -> S
         NotFoundError: There is no such node.
         ConflictError: Another writer writes this exclusive session.
     """
+    if node is None and writer.appender.waits_for_answer:
+        _begin_again(writer, keep_state=keep_state)
+        return
     yield from _navigate(writer, "checkout", None, lambda: node, keep_state=keep_state)
+
+
+def _begin_again(writer: Writer, *, keep_state: bool) -> None:
+    """Go back to the beginning of a session without an answer, for which nothing is written before there is one."""
+    facts: Mapping[str, object] = {"kind": "checkout", "head": writer.position.head, "node": None}
+    writer.options.hooks.call("before_navigation", **facts)
+
+    def perform(recording: Recording) -> None:
+        recording.move("checkout", recording.head, None)
+        recording.context = writer.replica.policy.build([])
+        recording.checkpoint = recording.checkpoint if keep_state else None
+        recording.keep(Change(navigated=True))
+
+    if writer.unrecorded or writer.appender.deeds:
+        deed = Deed(perform, starts_over=True)
+        if keep_state:
+            deed = msgspec.structs.replace(deed, state=writer.state_values, manager=writer.manager_value)
+        hold_back(writer, deed)
+    writer.options.hooks.call("after_navigation", **facts, checkpoint=None)
 
 
 def switch(writer: Writer, head: str, *, keep_state: bool = False) -> Steps[None]:
@@ -89,6 +114,8 @@ def rewind(writer: Writer, checkpoint: str) -> Steps[None]:
     Raises:
         NotFoundError: There is no such checkpoint, or it was pruned.
     """
+    if writer.appender.waits_for_answer:  # nobody can know a checkpoint that is not made yet
+        raise NotFoundError(f"checkpoint does not exist. checkpoint={checkpoint!r}", kind=Kind.CHECKPOINT)
     yield from flush(writer)
     node = (yield from writer.replica.ask(lambda look: look.checkpoint(checkpoint))).node
     yield from _navigate(writer, "rewind", None, lambda: node, checkpoint=checkpoint)
