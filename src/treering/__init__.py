@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
     from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
+    from treering.storage.observing import Observer, RequestBatch, RequestInfo
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
     from treering.store.loading import Progress
@@ -125,6 +126,7 @@ _LATE = {
     "Message": "treering.session.recording",
     "Nodes": "treering.transcript.nodes",
     "Note": "treering.session.verbs.reading",
+    "Observer": "treering.storage.observing",
     "OpenCall": "treering.session.verbs.open_calls",
     "OpenOptions": "treering.store.options",
     "OutlineRow": "treering.transcript.tree",
@@ -136,6 +138,8 @@ _LATE = {
     "Reindexed": "treering.maintenance.reindexing",
     "Repair": "treering.maintenance.repair",
     "RepairLoss": "treering.maintenance.salvage",
+    "RequestBatch": "treering.storage.observing",
+    "RequestInfo": "treering.storage.observing",
     "Retained": "treering.maintenance.retention",
     "RetainedRow": "treering.maintenance.retention",
     "Retention": "treering.maintenance.retention",
@@ -195,6 +199,7 @@ __all__ = [
     "Nodes",
     "NotFoundError",
     "Note",
+    "Observer",
     "OpenCall",
     "OpenOptions",
     "OutlineRow",
@@ -207,6 +212,8 @@ __all__ = [
     "Reindexed",
     "Repair",
     "RepairLoss",
+    "RequestBatch",
+    "RequestInfo",
     "Retained",
     "RetainedRow",
     "Retention",

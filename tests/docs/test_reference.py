@@ -91,6 +91,7 @@ TYPES = (
     treering.Retention, treering.Schedule, treering.KeepCheckpoints, treering.Hooks, treering.Backup,
     treering.BackedUp, Reindexed, treering.Event, treering.Edit, treering.HeadMove, treering.ErasureInfo,
     treering.Diff, treering.Changed, treering.ValueChanges, treering.ContextChanges,
+    treering.RequestBatch, treering.RequestInfo,
 )  # fmt: skip
 
 

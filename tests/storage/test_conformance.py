@@ -15,6 +15,7 @@ from treering.storage.faulty import Fault, FaultyDriver, scripted_plan
 from treering.storage.generic import GenericDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
+from treering.storage.observing import ObservedDriver
 from treering.storage.open import open_driver
 from treering.storage.requests import Driver
 from treering.storage.retrying import RetryingDriver
@@ -38,6 +39,12 @@ class TestCounting(DriverConformance):
     @pytest.fixture
     def driver(self) -> Driver:
         return CountingDriver(MemoryDriver(appends=True))
+
+
+class TestObserved(DriverConformance):
+    @pytest.fixture
+    def driver(self) -> Driver:
+        return ObservedDriver(MemoryDriver(appends=True), lambda _: None)
 
 
 class TestLocal(DriverConformance):

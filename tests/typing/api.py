@@ -61,6 +61,9 @@ def check_open() -> None:
     assert_type(treering.aopen("memory://"), AsyncStore)
     assert_type(treering.open("x", redactor=treering.redact_patterns([r"\d+"], keys=False)), Store)
     assert_type(treering.aopen("x", redactor=str.lower), AsyncStore)
+    batches: list[treering.RequestBatch] = []
+    assert_type(treering.open("x", observer=batches.append), Store)
+    treering.aopen("x", observer=len)  # type: ignore[arg-type]
     treering.open("x", redactor=len)  # type: ignore[arg-type]
     treering.open("x", single_writr=True)  # type: ignore[call-arg]
     treering.open("x", "y")  # type: ignore[call-arg]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from treering.maintenance.retention import Retained, RetainedRow, Retention
     from treering.maintenance.verify import Finding
     from treering.session.redaction import Redactor
+    from treering.storage.observing import Observer
     from treering.storage.open import Target
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
@@ -322,6 +323,7 @@ def open(
     single_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     redactor: Redactor | None = None,
+    observer: Observer | None = None,
 ) -> Store:
     """Open a store. Nothing is created before the first record.
 
@@ -334,6 +336,9 @@ def open(
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
             It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
             and repairs keep stored texts as they are.
+        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
+            whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
+            interrupt would.
 
     Raises:
         UsageError: The target is none of these.
@@ -347,5 +352,6 @@ def open(
             single_writer=single_writer,
             storage_options=storage_options,
             redactor=redactor,
+            observer=observer,
         )
     )

@@ -232,9 +232,11 @@ class StoreBody:
             UsageError: Source and target are the same.
             ConflictError: A session of that name exists in the target.
         """
+        from treering.storage.wrapper import innermost  # who opens a session does without
+
         where = target or self._place
         keys = where.keys(name or session)
-        if where.driver is self._place.driver and keys == self._place.keys(session):
+        if innermost(where.driver) is innermost(self._place.driver) and keys == self._place.keys(session):
             raise UsageError("a copy needs another name or another store", kind=Kind.COPY)
         reader = self._place.reader(session)
         yield from reader.resume()

@@ -20,6 +20,7 @@ from treering.maintenance.mirror import Mirror
 from treering.storage.effects import Job, on, tell
 from treering.storage.requests import Delete, Deleted, Found, Get, Steps
 from treering.storage.run import ask, list_all
+from treering.storage.wrapper import innermost
 from treering.store.inventory import namespaces, stored_sessions
 from treering.store.parcels import ParcelRegister, replace_parcel
 from treering.store.place import Place
@@ -88,7 +89,7 @@ def back_up(
 
 def _is_inside(target: Place, source: Place) -> bool:
     """Whether the target is the source or a namespace in it, which would be backed up into itself without end."""
-    if source.driver is target.driver:
+    if innermost(source.driver) is innermost(target.driver):
         return True
     is_same_store = source.address is not None and source.address == target.address
     return is_same_store and target.prefix.startswith(source.prefix)

@@ -30,3 +30,10 @@ class DriverWrapper:
     def close(self) -> None:
         """See `Driver.close`."""
         self.inner.close()
+
+
+def innermost(driver: Driver) -> Driver:
+    """Return the driver that does the work, below all wrappers: the same one means the same store."""
+    while isinstance(driver, DriverWrapper):
+        driver = driver.inner
+    return driver

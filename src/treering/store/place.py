@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from treering.journal.lease import FailureDetector
     from treering.journal.memory import Memory
     from treering.session.redaction import Redaction, Redactor
+    from treering.storage.observing import Observer
     from treering.storage.open import Target
     from treering.store.info import Wanted
     from treering.store.options import LoadFacts, OpenOptions
@@ -316,6 +317,7 @@ def open_place(
     single_writer: bool = False,
     storage_options: Mapping[str, Any] | None = None,
     redactor: Redactor | None = None,
+    observer: Observer | None = None,
 ) -> Place:
     """Open a store. Nothing is created before the first record.
 
@@ -328,6 +330,9 @@ def open_place(
         redactor: Gets every text before it is stored, and returns the text to store; see `treering.redact_patterns`.
             It must be idempotent. It does not get signed and encrypted parts, base64, ids and roles. Copies, forks
             and repairs keep stored texts as they are.
+        observer: Gets a `RequestBatch` after each batch of requests to the store, for metrics and logs. It is called by
+            whatever thread or event loop waited, and must not use the store. What it raises ends the call as an
+            interrupt would.
 
     Raises:
         UsageError: The target is none of these.
@@ -339,6 +344,10 @@ def open_place(
 
         redaction = Redaction(redactor)
     driver = open_driver(target, path=path, single_writer=single_writer, storage_options=storage_options)
+    if observer is not None:
+        from treering.storage.observing import observed  # few stores have one
+
+        driver = observed(driver, observer)
     place = Place(driver, address=address_of(target), redaction=redaction, location=location_of(target, path))
     return place.namespace(namespace) if namespace else place
 
