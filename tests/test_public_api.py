@@ -88,6 +88,34 @@ def test_everything_public_is_documented(name: str) -> None:
         assert missing == []
 
 
+def test_what_runs_on_in_a_docstring_is_indented() -> None:
+    """Else tools that read docstrings take the second line of an argument for another argument, and leave it out."""
+    found = []
+    for path in Path(treering.__file__).parent.rglob("*.py"):
+        documented = (each for each in ast.walk(ast.parse(path.read_text())) if isinstance(each, DOCUMENTED))
+        found += [(path.name, line) for each in documented for line in strays(ast.get_docstring(each) or "")]
+    assert found == []
+
+
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def strays(text: str) -> Iterator[str]:
+    """Lines in the sections of a docstring that begin where an entry begins, and are none."""
+    for section in re.findall(r"^(?:Args|Raises|Attributes):\n((?:    .*\n?|\n(?=    ))*)", text, re.MULTILINE):
+        yield from (line for line in section.splitlines() if re.match(r" {4}\S", line) and not _entry.match(line))
+
+
+_entry = re.compile(r" {4}\*{0,2}\w+(, \w+)*: ")
+
+
+def test_a_line_that_is_not_indented_is_noticed() -> None:
+    """The second line of an entry stands four further in; entries may name several errors."""
+    good = "Do.\n\nArgs:\n    one: First,\n        and on.\n    **rest: More.\n\nRaises:\n    A, B: It\n        fails."
+    assert list(strays(good)) == []
+    assert list(strays(good.replace("        and on", "    and on"))) == ["    and on."]
+
+
 def test_docstrings_are_sentences() -> None:
     """The first line of each docstring is a whole sentence."""
     found = {

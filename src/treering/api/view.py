@@ -241,7 +241,7 @@ class Reading(BlockingSession[R]):
         Args:
             first: The position to start from. Everything ever erased is told as well, behind the records that there are.
             after: Go on behind an event: its `after`. Nothing is told twice or left out, whatever happened since.
-            By default it begins behind what this view or session shows.
+                By default it begins behind what this view or session shows.
             poll_seconds: How long to wait between polls.
 
         Raises:
