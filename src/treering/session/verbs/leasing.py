@@ -27,7 +27,7 @@ def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
     Args:
         writer: The session.
         ttl: Seconds after which another worker may take it over if this one gave no sign of life: recorded nothing, and
-        did not call `renew`.
+            did not call `renew`.
         wait: Seconds to wait for another worker at most.
 
     Raises:
