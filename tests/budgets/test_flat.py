@@ -305,3 +305,14 @@ def test_many_sessions_are_listed_by_their_cards(tmp_path: Path) -> None:
     assert len(listing.sessions(limit=10).rows) == 10
     assert counts.counts["Get"] <= 10 + 1  # which says that each session has a marker
     assert counts.bytes_down <= 10 * 4_096
+
+
+def test_of_short_logs_those_of_the_page_are_read(tmp_path: Path) -> None:
+    """A log that may hold no record is read only if its session would be on the page."""
+    store = unsynced_store(tmp_path)
+    for number in range(40):
+        store.session(f"s-{number}").append("short")
+    listing, counts = counted(tmp_path)
+    assert [row.id for row in listing.sessions(limit=10).rows] == [f"s-{number}" for number in range(39, 29, -1)]
+    assert counts.counts["Get"] <= 10 + 10 + 1
+    assert counts.batches <= 6

@@ -36,6 +36,8 @@ class Listing(NamedTuple):
     """The prefix of its namespace."""
     tail_ms: int = 0
     """When the session's log got a record after the card was written, by the store's clock; else 0."""
+    unread: Entry | None = None
+    """The log, if `tail_ms` is its time, and it is so short that it may hold no record; see `with_heads`."""
 
     @property
     def active_ms(self) -> int:
@@ -134,23 +136,35 @@ def list_cards(prefix: str, *, appends: bool, below: bool = False) -> Steps[list
         if session_of_latest(entry.key, part)
     ]
     if appends:
-        listings = yield from with_logs(listings)
+        listings = yield from with_heads((yield from with_logs(listings)))
     return sorted(listings, key=lambda listing: (-listing.active_ms, listing.card.key))
 
 
 def with_logs(listings: Sequence[Listing]) -> Steps[list[Listing]]:
-    """Add the times of logs that were written after the card and hold a record."""
+    """Add the times of logs that were written after the card, also of those that may hold no record."""
     if not listings:
         return []
     answers = yield tuple(map(_log_of, listings))
     logs = [_newer_log(listing, answer) for listing, answer in zip(listings, answers, strict=True)]
-    newer = [log for log in logs if log is not None and log.size <= _HEADER_BYTES_MAX]
-    gets = tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in newer)
-    heads = (yield gets) if gets else ()
-    empty = {log.key for log, head in zip(newer, heads, strict=True) if not _holds_records(head)}
     return [
-        listing._replace(tail_ms=log.modified_ms) if log is not None and log.key not in empty else listing
+        listing
+        if log is None
+        else listing._replace(tail_ms=log.modified_ms, unread=log if log.size <= _HEADER_BYTES_MAX else None)
         for listing, log in zip(listings, logs, strict=True)
+    ]
+
+
+def with_heads(listings: Sequence[Listing]) -> Steps[list[Listing]]:
+    """Read the beginnings of short logs, and take back the times of those that hold no record."""
+    unread = [listing.unread for listing in listings if listing.unread is not None]
+    gets = tuple(Get(log.key, start=0, end=_HEADER_BYTES_MAX, register=True) for log in unread)
+    heads = (yield gets) if gets else ()
+    empty = {log.key for log, head in zip(unread, heads, strict=True) if not _holds_records(head)}
+    return [
+        listing._replace(
+            tail_ms=0 if listing.unread is not None and listing.unread.key in empty else listing.tail_ms, unread=None
+        )
+        for listing in listings
     ]
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, islice, takewhile
 from typing import NamedTuple
 
 from treering.format.paths import (
@@ -34,7 +34,7 @@ from treering.session.upkeep import CARD_LAG_MS_MAX
 from treering.storage.requests import LIST_KEYS_MAX, Answer, Entry, Found, Get, List, Listed, Put, Steps, Written
 from treering.storage.run import ask, checked
 from treering.store import catalogue
-from treering.store.catalogue import CARDS_AT_ONCE_MAX, Listing, Read, Sessions, read_listed, with_logs
+from treering.store.catalogue import CARDS_AT_ONCE_MAX, Listing, Read, Sessions, read_listed, with_heads, with_logs
 from treering.store.info import SessionInfo, Wanted
 from treering.store.inventory import prefixes
 
@@ -290,6 +290,12 @@ class _Days:
         return behind_start and (not folder.more or key <= folder.reached)
 
 
+def _asked(ask_all: Callable[[list[Listing]], Steps[list[Listing]]], part: Sequence[Marked]) -> Steps[list[Marked]]:
+    """Markers with what is known of their logs after `ask_all`."""
+    listings = yield from ask_all([marked.listing for marked in part])
+    return [marked._replace(listing=each) for marked, each in zip(part, listings, strict=True)]
+
+
 class _Walk:
     """Goes through sessions in the order of their activity."""
 
@@ -327,25 +333,38 @@ class _Walk:
         return part
 
     def _may_show(self, marked: Marked) -> bool:
-        is_behind = self._after is None or (-marked.marker.day, marked.order) > (-self._after.day, self._after.order)
-        return (is_behind or self._on_disk) and self._wanted.may_fit(marked.marker)
+        return (self._is_behind(marked) or self._on_disk) and self._wanted.may_fit(marked.marker)
 
     def _make_ready(self, count: int) -> Steps[None]:
-        """Sort as many as are asked for. On a disk, logs are read until no other one can come before them."""
+        """Sort as many as are asked for. On a disk, logs are asked until no other one can come before them."""
         if not self._on_disk:
             self._ready, self._waiting = self._ready + self._waiting, []
-        while self._waiting and not self._is_sorted(count):
-            part, self._waiting = self._waiting[:count], self._waiting[count:]
-            listings = yield from with_logs([marked.listing for marked in part])
-            read = [marked._replace(listing=each) for marked, each in zip(part, listings, strict=True)]
-            if (after := self._after) is not None:
-                read = [each for each in read if (-each.marker.day, each.order) > (-after.day, after.order)]
-            self._ready = sorted([*self._ready, *read], key=lambda marked: marked.order)
+            return
+        while unread := [marked for marked in self._ready[:count] if marked.listing.unread] or self._may_precede(count):
+            if unread[0].listing.unread:
+                self._ready = [marked for marked in self._ready[:count] if not marked.listing.unread] + self._ready[
+                    count:
+                ]
+                read = yield from _asked(with_heads, unread)
+            else:
+                self._waiting = self._waiting[len(unread) :]
+                read = yield from _asked(with_logs, unread)
+                early = [marked for marked in read if not self._is_behind(marked)]  # a log may look younger than it is
+                read = [marked for marked in read if self._is_behind(marked)]
+                read += yield from _asked(with_heads, [marked for marked in early if marked.listing.unread])
+            self._ready = sorted([*self._ready, *filter(self._is_behind, read)], key=lambda marked: marked.order)
 
-    def _is_sorted(self, count: int) -> bool:
+    def _may_precede(self, count: int) -> list[Marked]:
+        """The first of those that wait, as far as they may come before the last one to be shown."""
         if len(self._ready) < count:
-            return False
-        return -self._ready[count - 1].order[0] > self._waiting[0].listing.card.modified_ms + LAG_MS_MAX
+            return self._waiting[:count]
+        last_ms = -self._ready[count - 1].order[0]
+        places = takewhile(lambda marked: marked.listing.card.modified_ms + LAG_MS_MAX >= last_ms, self._waiting)
+        return list(islice(places, LIST_KEYS_MAX))
+
+    def _is_behind(self, marked: Marked) -> bool:
+        """Whether a marker was not shown before."""
+        return self._after is None or (-marked.marker.day, marked.order) > (-self._after.day, self._after.order)
 
     def read(self, part: Sequence[Marked]) -> Steps[list[tuple[Marked, SessionInfo]]]:
         """The rows of those that count and are wanted."""
