@@ -200,7 +200,8 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
         given = [item for item in wanted if node_of(item) not in own]
         recording.context = yield from chosen_context(writer, given, as_it_is=as_it_is)
     recording.buffered = buffered
-    _take_up(recording, due)
+    if due:
+        _take_up(recording, due)
     for draft in drafts:
         recording.ids.append(recording.draft(draft, here=here) if draft.id not in known else draft.id or "")
     if wanted is not None and own and recording.context is not None:
