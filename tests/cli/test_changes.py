@@ -55,12 +55,12 @@ def test_branch_refuses(recorded: Recorded) -> None:
 
 def test_fork(recorded: Recorded) -> None:
     """A fork is a session of its own with the path to a node, and both know of each other."""
-    document = recorded.program.json("fork", "tea", "tea-2", "--at", "green", "--title", "Again")
+    document = recorded.program.json("fork", "tea", "tea-2", "--at", "green", "--title", "Again", "--cwd", "/other")
     assert document["session"] == "tea-2"
     forked = recorded.store.view("tea-2")
     assert forked.path() == (recorded.question, recorded.answer)
     assert forked.state == {"step": 1, "plan": ["look"]}
-    assert (forked.info.title, forked.info.parent_session) == ("Again", "tea")
+    assert (forked.info.title, forked.info.parent_session, forked.info.cwd) == ("Again", "tea", "/other")
     assert "exist" in recorded.program("fork", "tea", "tea-2", code=4).err
 
 

@@ -24,6 +24,36 @@ def everything(session: Session | View) -> list[bytes]:
     return list(session.lines())
 
 
+def test_a_fork_may_work_in_another_folder(backend: Backend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As for a new session, and after a move, a relative folder is completed, so that lists find it."""
+    monkeypatch.chdir(tmp_path)
+    store = backend.store()
+    with store.session("s", cwd="/x") as session:
+        session.append("hello")
+        session.fork("same")
+        session.fork("other", cwd="checkout")
+        session.move(cwd="moved")
+    assert [row.id for row in store.sessions(cwd="checkout").rows] == ["other"]
+    assert [row.id for row in store.sessions(cwd="moved").rows] == ["s"]
+    assert (store.view("same").info.cwd, store.view("other").info.cwd) == ("/x", str(tmp_path / "checkout"))
+
+
+def test_a_copy_keeps_the_links_of_both_sides(backend: Backend) -> None:
+    """Parents and their forks are told in a copy as in the original, under another name as well."""
+    store = backend.store()
+    with store.session("s") as session:
+        node = session.append("hello").node
+        session.append(treering.branch_summary("left", source=node))
+        session.fork("f", node=node)
+    for name in ("s", "f"):
+        store.copy(name, name=f"{name}-2")
+        one, other = store.view(name), store.view(f"{name}-2")
+        assert (other.info.parent_session, other.info.parent_node) == (one.info.parent_session, one.info.parent_node)
+        assert [note.brief for note in other.notes("link")] == [note.brief for note in one.notes("link")]
+        assert [row.links for row in other.nodes()] == [row.links for row in one.nodes()]
+    assert store.view("f-2").info.parent_session == "s"
+
+
 def test_a_fork_is_the_path_with_all_that_belongs_to_it(backend: Backend) -> None:
     """Context, state, labels and edits come along; other branches do not; later appends in the parent do not show."""
     session = backend.store().session("s", title="T", project="p", cwd="/x")

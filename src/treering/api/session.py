@@ -218,7 +218,7 @@ class Session(Reading[Writer], BlockingWriting):
         self.perform(verbs.notes.set_status, status)
 
     def move(self, *, project: str | None = None, cwd: str | None = None) -> None:
-        """Set the project or folder of the session; its identity does not depend on them."""
+        """Set the project or folder of the session, made absolute; its identity does not depend on them."""
         self.perform(verbs.notes.move, project=project, cwd=cwd)
 
     def label(self, target: str, text: str | None) -> None:
@@ -340,6 +340,7 @@ class Session(Reading[Writer], BlockingWriting):
         node: str | None = None,
         title: str | None = None,
         project: str | None = None,
+        cwd: str | None = None,
         extra: Mapping[str, object] | None = None,
     ) -> None:
         """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
@@ -351,6 +352,7 @@ class Session(Reading[Writer], BlockingWriting):
             node: The node to fork at, as a `checkout` would find it; by default where the session stands.
             title: Title of the new one; by default that of the parent.
             project: Its project; by default that of the parent.
+            cwd: Its working directory, for example a second checkout; by default that of the parent.
             extra: Further facts on its card; by default those of the parent.
 
         Raises:
@@ -358,7 +360,7 @@ class Session(Reading[Writer], BlockingWriting):
             ConflictError: A session of that name exists.
             NotFoundError: There is no such node.
         """
-        self.perform(verbs.forking.fork, session, node=node, title=title, project=project, extra=extra)
+        self.perform(verbs.forking.fork, session, node=node, title=title, project=project, cwd=cwd, extra=extra)
 
     def prune(self, keep: KeepCheckpoints, *, dry_run: bool = False) -> Pruned:
         """Take checkpoints out of the lists, and the bodies that no kept one needs out of the sealed segments.

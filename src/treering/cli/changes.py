@@ -99,9 +99,12 @@ def _print_place(out: Output, session: Session, *, as_json: bool = False) -> Non
 @click.argument("new")
 @click.option("--at", metavar="ID", help="Take the path to this node instead of where the session stands.")
 @click.option("--title", metavar="TEXT", help="Title of the new session.  [default: the same]")
+@click.option("--cwd", metavar="FOLDER", help="Its working directory.  [default: the same]")
 @store_options()
 @click.pass_obj
-def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str | None, title: str | None) -> None:
+def fork(
+    settings: Settings, *, as_json: bool, session: str, new: str, at: str | None, title: str | None, cwd: str | None
+) -> None:
     """Make a new session from the path to a node.
 
     It gets the context, state, labels and edits that belong there; both sessions know of each other.
@@ -109,7 +112,7 @@ def fork(settings: Settings, *, as_json: bool, session: str, new: str, at: str |
     out = Output()
     store, exact = find_session(settings.open(), session)
     with store.session(exact, create=False) as opened:
-        opened.fork(new, node=find_node(opened, at) if at is not None else None, title=title)
+        opened.fork(new, node=find_node(opened, at) if at is not None else None, title=title, cwd=cwd)
     with store.session(new, create=False) as forked:
         _print_place(out, forked, as_json=as_json)
 

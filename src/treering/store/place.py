@@ -20,7 +20,7 @@ from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.kinds import Kind
 from treering.session import verbs
-from treering.session.options import EVERY_TURN, Hooks, Options
+from treering.session.options import EVERY_TURN, Hooks, Options, full_path
 from treering.session.reader import Reader
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver
@@ -295,11 +295,6 @@ def loaded_card(session: str, facts: LoadFacts) -> Card:
         known["extra"] = dict(known["extra"])
     now = now_ms()
     return Card(session=session, life="", write="", created=facts.get("created_ms", now), updated=now, **known)
-
-
-def full_path(cwd: str) -> str:
-    """The absolute path of a folder; an empty one stays empty."""
-    return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""
 
 
 def wanted_by(project: str | None, cwd: str | None, status: str | None = None) -> Wanted:

@@ -20,6 +20,7 @@ from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.loader import Loader, copy_blobs
 from treering.session.lookup import Lookup, holds
+from treering.session.options import full_path
 from treering.session.reader import Readable
 from treering.session.record import flush
 from treering.session.verbs.notes import note
@@ -36,6 +37,7 @@ def fork(
     node: str | None = None,
     title: str | None = None,
     project: str | None = None,
+    cwd: str | None = None,
     extra: Mapping[str, object] | None = None,
 ) -> Steps[None]:
     """Make a new session from the path to a node, with the context, state, labels and edits that belong to it.
@@ -48,6 +50,7 @@ def fork(
         node: The node to fork at, as a `checkout` would find it; by default where the session stands.
         title: Title of the new one; by default that of the parent.
         project: Its project; by default that of the parent.
+        cwd: Its working directory, for example a second checkout; by default that of the parent.
         extra: Further facts on its card; by default those of the parent.
 
     Raises:
@@ -57,7 +60,8 @@ def fork(
     """
     if session == writer.keys.session:
         raise UsageError(f"a fork needs another name. session={session!r}")
-    given = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
+    given: dict[str, Any] = {"title": title, "project": project, "extra": None if extra is None else dict(extra)}
+    given["cwd"] = None if cwd is None else full_path(cwd)
     card = _child_card(writer, session, node, {name: value for name, value in given.items() if value is not None})
     if writer.options.redaction is not None:
         card = writer.options.redaction.card(card)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from treering.session.options import full_path
 from treering.session.record import record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
@@ -34,7 +35,8 @@ def set_title(writer: Writer, title: str) -> Steps[None]:
 
 
 def move(writer: Writer, *, project: str | None = None, cwd: str | None = None) -> Steps[None]:
-    """Set the project or folder of the session; its identity does not depend on them."""
+    """Set the project or folder of the session, made absolute; its identity does not depend on them."""
+    cwd = None if cwd is None else full_path(cwd)
     facts = {name: value for name, value in (("project", project), ("cwd", cwd)) if value is not None}
     yield from note(writer, "place", facts)
 
