@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from treering.checkpoint.checkpoint import CheckpointInfo
     from treering.checkpoint.prune import KeepCheckpoints, PrunePlan
     from treering.erasure.erasing import Receipt
+    from treering.format.blobs import BlobRef
     from treering.journal.merge import Merged
     from treering.kinds import Kind
     from treering.maintenance.backup import BackedUp, Backup
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
     from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
     from treering.session.verbs.open_calls import OpenCall
     from treering.session.verbs.pruning import Pruned
-    from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
+    from treering.session.verbs.reading import Blob, CheckpointView, History, HistoryRow, Note, SessionSize, Siblings
     from treering.storage.observing import Observer, RequestBatch, RequestInfo
     from treering.store.catalogue import Sessions
     from treering.store.info import SessionInfo
@@ -103,6 +104,8 @@ _LATE = {
     "AsyncView": "treering.api.async_view",
     "BackedUp": "treering.maintenance.backup",
     "Backup": "treering.maintenance.backup",
+    "Blob": "treering.session.verbs.reading",
+    "BlobRef": "treering.format.blobs",
     "Changed": "treering.session.verbs.comparing",
     "CheckpointInfo": "treering.checkpoint.checkpoint",
     "CheckpointView": "treering.session.verbs.reading",
@@ -164,6 +167,8 @@ __all__ = [
     "AsyncView",
     "BackedUp",
     "Backup",
+    "Blob",
+    "BlobRef",
     "Changed",
     "CheckpointInfo",
     "CheckpointView",

@@ -89,7 +89,8 @@ TYPES = (
     History, HistoryRow, treering.Siblings, OutlineRow, GraphProblem, CheckpointInfo, CheckpointView, Note, SessionSize,
     Merged, Pruned, Receipt, Erased, PrunePlan, Finding, Repair, RepairLoss, treering.Retained, treering.RetainedRow,
     treering.Retention, treering.Schedule, treering.KeepCheckpoints, treering.Hooks, treering.Backup,
-    treering.BackedUp, Reindexed, treering.Event, treering.Edit, treering.HeadMove, treering.ErasureInfo,
+    treering.BackedUp, Reindexed, treering.Blob, treering.BlobRef,
+    treering.Event, treering.Edit, treering.HeadMove, treering.ErasureInfo,
     treering.Diff, treering.Changed, treering.ValueChanges, treering.ContextChanges,
     treering.RequestBatch, treering.RequestInfo,
 )  # fmt: skip

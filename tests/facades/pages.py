@@ -17,6 +17,8 @@ MODULES = {BLOCKING: "", AWAITED: "async_"}
 READING = {
     "history": "verbs.reading.history",
     "get": "verbs.reading.get",
+    "each_node": "verbs.reading.each_node",
+    "blob": "verbs.reading.blob",
     "original": "verbs.reading.original",
     "path": "verbs.reading.path",
     "children": "verbs.reading.children",

@@ -27,12 +27,13 @@ SHOWN = "[gone]"
 LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
-        "history", "get", "original", "path", "children", "siblings", "newest_leaf", "leaves", "tree", "nodes",
-        "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at", "diff", "notes",
-        "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events", "follow", "perform",
+        "history", "get", "each_node", "blob", "original", "path", "children", "siblings", "newest_leaf", "leaves",
+        "tree", "nodes", "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at", "diff",
+        "notes", "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events", "follow",
+        "perform",
     }
 )  # fmt: skip
-TEXTLESS = frozenset({"claim", "release", "flush", "discard", "seal", "optimize", "prune", "close"})
+TEXTLESS = frozenset({"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"})
 NAMES_ONLY = frozenset({"retract", "unretract", "checkout", "switch", "rewind", "drop_head"})
 """What they take are ids and names."""
 

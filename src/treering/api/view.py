@@ -13,7 +13,7 @@ from treering.session import verbs
 from treering.session.reader import Readable, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from treering.checkpoint.checkpoint import CheckpointInfo
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from treering.session.verbs.comparing import Diff
     from treering.session.verbs.following import Event
     from treering.session.verbs.open_calls import OpenCall
-    from treering.session.verbs.reading import CheckpointView, History, Note, SessionSize, Siblings
+    from treering.session.verbs.reading import Blob, CheckpointView, History, Note, SessionSize, Siblings
     from treering.transcript.graph import GraphProblem
     from treering.transcript.node import Node
     from treering.transcript.nodes import Nodes
@@ -41,6 +41,7 @@ class Reading(BlockingSession[R]):
         before: str | None = None,
         limit: int = 50,
         retracted: bool = False,
+        blobs: bool = True,
     ) -> History:
         """One page of the conversation, from a head towards the root, newest first.
 
@@ -50,21 +51,58 @@ class Reading(BlockingSession[R]):
             before: The cursor of the page below.
             limit: The maximum number of rows.
             retracted: Show retracted nodes too.
+            blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
 
         Raises:
             NotFoundError: There is no such head or node.
         """
         return self.perform(
-            verbs.reading.history, head=head, node=node, before=before, limit=limit, retracted=retracted
+            verbs.reading.history, head=head, node=node, before=before, limit=limit, retracted=retracted, blobs=blobs
         )
 
-    def get(self, node: str) -> Node:
-        """One node with its payload, later edits applied.
+    def get(self, node: str, *, blobs: bool = True) -> Node:
+        """One node with its payload, later edits applied. `each_node` reads many at once.
+
+        Args:
+            node: Its id.
+            blobs: Read large images and texts, too; else a `BlobRef` stands for each.
 
         Raises:
             NotFoundError: There is no such node.
         """
-        return self.perform(verbs.reading.get, node)
+        return self.perform(verbs.reading.get, node, blobs=blobs)
+
+    def each_node(
+        self,
+        nodes: Iterable[str] | None = None,
+        *,
+        below: str | None = None,
+        first: int = 0,
+        end: int | None = None,
+        blobs: bool = True,
+    ) -> Iterator[Node]:
+        """Yield nodes with their payloads, later edits applied: many in one pass, some at a time in memory.
+
+        Args:
+            nodes: Only these, by their ids, in this order; by default all nodes, in the order they were recorded.
+            below: Only this node and all that descend from it.
+            first: Only those recorded at this position or later.
+            end: Only those recorded before this position.
+            blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+
+        Raises:
+            NotFoundError: There is no such node.
+            UsageError: Nodes are named, and where to look for them as well.
+        """
+        return self._each(verbs.reading.each_node, nodes, below=below, first=first, end=end, blobs=blobs)
+
+    def blob(self, sha256: str) -> Blob:
+        """One large image or text by its `BlobRef.sha256`, as a page read with `blobs=False` names it.
+
+        Raises:
+            NotFoundError: The session has none of that digest, or it was erased, or is damaged.
+        """
+        return self.perform(verbs.reading.blob, sha256)
 
     def original(self, node: str) -> Any:
         """The payload of a node as it was first recorded, later edits not applied."""

@@ -52,7 +52,7 @@ def of_node(node: Node) -> Document:
 
 def of_row(row: HistoryRow) -> Document:
     """A node of a page, and its place among its siblings."""
-    return of_node(row.node) | {"sibling": row.sibling, "siblings": row.siblings}
+    return of_node(row.node) | {"sibling": row.sibling, "siblings": row.siblings, "sibling_ids": list(row.sibling_ids)}
 
 
 def of_items(items: Sequence[ContextItem]) -> list[Document]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treering.checkpoint.context import Context
 from treering.digests import sha256
@@ -74,6 +74,18 @@ class Blobs:
         """Records of the messages in the context; other records in memory belong to a move that is not recorded yet."""
         state = self._replica.state
         return [state.lines[node] for node in set(state.context.nodes) if node in state.lines]
+
+
+def in_runs(lines: Sequence[bytes]) -> Iterator[slice]:
+    """Cut lines into runs whose blobs have room in memory together: few each, or those of one line."""
+    first = count = 0
+    for number, line in enumerate(lines):
+        found = len(blobs_in(line))
+        if found and count and count + found > BLOBS_AT_ONCE_MAX:
+            yield slice(first, number)
+            first, count = number, 0
+        count += found
+    yield slice(first, len(lines))
 
 
 def _blobs_of(lines: Iterable[bytes], context: Context | None) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from treering.ids import time_of
 from treering.journal.register import Attempts
 from treering.kinds import Kind
 from treering.session.blobs import Blobs
-from treering.session.payload import decode_payload
+from treering.session.payload import decode_payload, stored_payload
 from treering.session.replica import Replica
 from treering.storage.requests import Steps
 from treering.transcript.node import HERE, Here, Node, node_of
@@ -46,6 +46,15 @@ class Restored(msgspec.Struct, frozen=True):
     """Record lines of the nodes in the context, and of the checkpoints that hold the state."""
     checkpoint: Checkpoint | None
     """The checkpoint at that node or above; its state belongs to the context."""
+
+
+class Found(NamedTuple):
+    """A node whose payload was read, but for its blobs."""
+
+    row: Skeleton
+    mark: Shown
+    line: bytes
+    """Its own line, or that of the edit which shows another payload."""
 
 
 class Content:
@@ -99,24 +108,44 @@ class Content:
 
     # nodes
 
-    def nodes(self, rows: Iterable[Skeleton], shown: Sequence[Shown] | None = None) -> Steps[list[Node]]:
-        """Nodes with their payloads, later edits applied; `shown` is what edits say of them, if that is known."""
-        rows = list(rows)
+    def nodes(
+        self, rows: Iterable[Skeleton], shown: Sequence[Shown] | None = None, *, blobs: bool = True
+    ) -> Steps[list[Node]]:
+        """Nodes with their payloads, later edits applied.
+
+        Args:
+            rows: Of the nodes.
+            shown: What edits say of them, if that is known.
+            blobs: Put blobs in their places; else there are references.
+        """
+        found = yield from self.read(list(rows), shown)
+        return (yield from self.made(found, blobs=blobs))
+
+    def read(self, rows: Sequence[Skeleton], shown: Sequence[Shown] | None = None) -> Steps[list[Found]]:
+        """The lines that hold the payloads of nodes as they are shown now."""
         if shown is None:
             shown = yield from self._replica.ask(lambda look: look.shown(rows))
         places = [row.at if mark.amended is None else mark.amended for row, mark in zip(rows, shown, strict=True)]
         lines = yield from self._replica.lines_at(places)
-        yield from self._blobs.fetch(lines.values())
+        return [Found(row, mark, lines[at]) for row, mark, at in zip(rows, shown, places, strict=True)]
+
+    def made(self, found: Sequence[Found], *, blobs: bool = True) -> Steps[list[Node]]:
+        """The nodes whose lines were read."""
+        if blobs:
+            yield from self._blobs.fetch([each.line for each in found])
         return [
             node_of(
-                row,
-                decode_payload(bytes(decode_record(lines[at]).body), self._blobs.at_hand),
-                label=mark.label,
-                retracted=mark.retracted,
-                amended=mark.amended is not None,
+                each.row,
+                self._payload(bytes(decode_record(each.line).body), blobs=blobs),
+                label=each.mark.label,
+                retracted=each.mark.retracted,
+                amended=each.mark.amended is not None,
             )
-            for row, mark, at in zip(rows, shown, places, strict=True)
+            for each in found
         ]
+
+    def _payload(self, body: bytes, *, blobs: bool) -> object:
+        return decode_payload(body, self._blobs.at_hand) if blobs else stored_payload(body)
 
     # the context of any node
 

@@ -56,6 +56,11 @@ def decode_payload(body: bytes, stored: Mapping[str, bytes | None]) -> object:
     return blobs.restore(payload, stored) if blobs.mentions_blob(body) else payload
 
 
+def stored_payload(body: bytes) -> object:
+    """Return the payload with a `BlobRef` for each of its blobs, or `Erased`."""
+    return erased_of(body) if is_erased(body) else values.decode(split_source(body)[1])
+
+
 def preview_payload(body: bytes) -> object:
     """Return the payload as far as the record holds it, or `Erased`: the beginnings of large texts, no other blobs."""
     if is_erased(body):

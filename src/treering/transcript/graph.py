@@ -320,6 +320,17 @@ class Graph:
         """Return the children of `node` in the order of their positions; those of None are the roots."""
         return [self.skeletons.ids[row] for row in self._child_rows(_NONE if node is None else self.row(node))]
 
+    def rows_below(self, node: str) -> list[int]:
+        """Return the rows of a node and of all that descend from it, in order.
+
+        Raises:
+            NotFoundError: There is no such node.
+        """
+        found = [self.row(node)]
+        for row in found:  # which grows meanwhile
+            found += self._child_rows(row)
+        return sorted(found)
+
     def _child_rows(self, row: int) -> Sequence[int]:
         return self.branches.roots if row == _NONE else self.branches.children(row)
 

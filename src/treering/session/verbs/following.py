@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, TypeAlias
 
@@ -15,8 +15,7 @@ from treering.format.record import Skeleton, read_brief, skeleton_of
 from treering.journal.view import deleted
 from treering.journal.watch import Follower, Place
 from treering.kinds import Kind
-from treering.session.blobs import BLOBS_AT_ONCE_MAX
-from treering.session.payload import blobs_in
+from treering.session.blobs import in_runs
 from treering.session.reader import Readable
 from treering.session.verbs.reading import Note, note_of, payload_in
 from treering.storage.effects import Items, Stream
@@ -121,7 +120,8 @@ def _events(reader: Readable, follower: Follower) -> Stream[Event]:
     while True:
         place = follower.place
         told = yield from follower.more()
-        for lines in few_blobs(told.lines):
+        for run in in_runs(told.lines):
+            lines = told.lines[run]
             yield from reader.blobs.fetch(lines)
             yield Items([_event(reader, line, place) for line in lines])
         yield Items([_erasure(act, follower.place) for act in told.acts])
@@ -164,25 +164,12 @@ def follow(reader: Readable, *, poll_seconds: float = 1.0, first: int | None = N
 def _nodes(reader: Readable, follower: Follower) -> Stream[Node]:
     while True:
         told = yield from follower.more()
-        for lines in few_blobs([line for line in told.lines if skeleton_of(line).type == "node"]):
-            yield from reader.blobs.fetch(lines)
-            yield Items([_node(reader, line, skeleton_of(line)) for line in lines])
+        lines = [line for line in told.lines if skeleton_of(line).type == "node"]
+        for run in in_runs(lines):
+            yield from reader.blobs.fetch(lines[run])
+            yield Items([_node(reader, line, skeleton_of(line)) for line in lines[run]])
         if told.ended:
             raise deleted(reader.keys)
-
-
-def few_blobs(lines: Sequence[bytes]) -> list[list[bytes]]:
-    """Cut lines into runs that refer to few blobs each, so that these have room in memory together."""
-    runs: list[list[bytes]] = []
-    count = 0
-    for line in lines:
-        found = len(blobs_in(line))
-        if not runs or (found and count + found > BLOBS_AT_ONCE_MAX):
-            runs.append([])
-            count = 0
-        runs[-1].append(line)
-        count += found
-    return runs
 
 
 def _event(reader: Readable, line: bytes, place: Place) -> Event:

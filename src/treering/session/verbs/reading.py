@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, islice
 from types import MappingProxyType
 from typing import Any
 
@@ -10,11 +12,14 @@ import msgspec
 
 from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.checkpoint.context import Context
-from treering.errors import NotFoundError
+from treering.errors import NotFoundError, UsageError
+from treering.format.blobs import is_digest
 from treering.format.erasure import Erased
+from treering.format.media import media_type_of
 from treering.format.record import Skeleton, decode_record, read_brief
 from treering.journal.read import Survey, read_lines, survey
 from treering.kinds import Kind
+from treering.session.blobs import in_runs
 from treering.session.content import ContextItem
 from treering.session.pairs import whole
 from treering.session.payload import decode_payload, decoded_manager, decoded_state, erased_state
@@ -25,6 +30,10 @@ from treering.transcript.graph import GraphProblem
 from treering.transcript.node import Node
 from treering.transcript.nodes import Nodes
 from treering.transcript.tree import Outline, OutlineRow
+
+NODES_AT_ONCE = 256
+NODES_BYTES = 4 * 1024 * 1024
+"""About the lines of nodes that are in memory together: so many are remembered in frames anyway."""
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,6 +96,7 @@ def history(
     before: str | None = None,
     limit: int = 50,
     retracted: bool = False,
+    blobs: bool = True,
 ) -> Steps[History]:
     """One page of the conversation, from a head towards the root, newest first.
 
@@ -97,6 +107,7 @@ def history(
         before: The cursor of the page below.
         limit: The maximum number of rows.
         retracted: Show retracted nodes too.
+        blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
 
     Raises:
         NotFoundError: There is no such head or node.
@@ -105,7 +116,7 @@ def history(
     page, shown = yield from reader.replica.ask(
         lambda look: look.page(start, before=before, limit=limit, retracted=retracted)
     )
-    nodes = yield from reader.content.nodes([row.node for row in page.rows], shown)
+    nodes = yield from reader.content.nodes([row.node for row in page.rows], shown, blobs=blobs)
     rows = (
         HistoryRow(node=found, sibling=row.index, siblings=len(row.siblings), sibling_ids=row.siblings)
         for found, row in zip(nodes, page.rows, strict=True)
@@ -122,14 +133,100 @@ def _tip(reader: Readable, head: str | None) -> str | None:
     return heads[head]
 
 
-def get(reader: Readable, node: str) -> Steps[Node]:
-    """One node with its payload, later edits applied.
+def get(reader: Readable, node: str, *, blobs: bool = True) -> Steps[Node]:
+    """One node with its payload, later edits applied. `each_node` reads many at once.
+
+    Args:
+        reader: The session.
+        node: Its id.
+        blobs: Read large images and texts, too; else a `BlobRef` stands for each.
 
     Raises:
         NotFoundError: There is no such node.
     """
     row = yield from reader.replica.ask(lambda look: look.node(node))
-    return (yield from reader.content.nodes([row]))[0]
+    return (yield from reader.content.nodes([row], blobs=blobs))[0]
+
+
+def each_node(
+    reader: Readable,
+    nodes: Iterable[str] | None = None,
+    *,
+    below: str | None = None,
+    first: int = 0,
+    end: int | None = None,
+    blobs: bool = True,
+) -> Stream[Node]:
+    """Yield nodes with their payloads, later edits applied: many in one pass, some at a time in memory.
+
+    Args:
+        reader: The session.
+        nodes: Only these, by their ids, in this order; by default all nodes, in the order they were recorded.
+        below: Only this node and all that descend from it.
+        first: Only those recorded at this position or later.
+        end: Only those recorded before this position.
+        blobs: Read large images and texts, too; else a `BlobRef` stands for each, and `blob` reads it.
+
+    Raises:
+        NotFoundError: There is no such node.
+        UsageError: Nodes are named, and where to look for them as well.
+    """
+    if nodes is not None:
+        if below is not None or first != 0 or end is not None:
+            raise UsageError("nodes are named: leave out `below`, `first` and `end`", kind=Kind.OPTION)
+        return _nodes_named(reader, nodes, blobs=blobs)
+    return _nodes_within(reader, below, first, end, blobs=blobs)
+
+
+def _nodes_named(reader: Readable, nodes: Iterable[str], *, blobs: bool) -> Stream[Node]:
+    left = iter(nodes)
+    while names := list(islice(left, NODES_AT_ONCE)):
+        rows = yield from reader.replica.ask(lambda look, names=names: look.all_nodes(names))  # type: ignore[misc]
+        yield from _nodes_of(reader, rows, blobs=blobs)
+
+
+def _nodes_within(reader: Readable, below: str | None, first: int, end: int | None, *, blobs: bool) -> Stream[Node]:
+    graph = (yield from reader.replica.index()).graph
+    rows = graph.rows if below is None else graph.rows_below(below)
+    places = graph.skeletons.places(rows)
+    last = len(places) if end is None else bisect_left(places, end)
+    for start in range(bisect_left(places, first), last, NODES_AT_ONCE):
+        chosen = graph.skeletons.take(rows[start : min(last, start + NODES_AT_ONCE)])
+        yield from _nodes_of(reader, chosen, blobs=blobs)
+
+
+def _nodes_of(reader: Readable, rows: Sequence[Skeleton], *, blobs: bool) -> Stream[Node]:
+    """Nodes of some rows: as many together as have room in memory."""
+    start = 0
+    while start < len(rows):
+        sizes = accumulate(row.length for row in rows[start:])
+        count = max(1, sum(size <= NODES_BYTES for size in sizes))
+        found = yield from reader.content.read(rows[start : start + count])
+        for run in in_runs([each.line for each in found]) if blobs else [slice(None)]:
+            yield Items((yield from reader.content.made(found[run], blobs=blobs)))
+        start += count
+
+
+class Blob(msgspec.Struct, frozen=True, kw_only=True):
+    """A large image or text, stored as an object of its own."""
+
+    sha256: str
+    data: bytes
+    media_type: str
+    """As the bytes begin: `image/png`, ..., `text/plain` for any text, or `application/octet-stream`. What the message
+    says stands beside its `BlobRef`."""
+
+
+def blob(reader: Readable, sha256: str) -> Steps[Blob]:
+    """One large image or text by its `BlobRef.sha256`, as a page read with `blobs=False` names it.
+
+    Raises:
+        NotFoundError: The session has none of that digest, or it was erased, or is damaged.
+    """
+    data = (yield from reader.blobs.read(sha256)) if is_digest(sha256) else None
+    if data is None:
+        raise NotFoundError(f"no such blob. sha256={sha256!r}", kind=Kind.MISSING_BLOB)
+    return Blob(sha256=sha256, data=data, media_type=media_type_of(data))
 
 
 def original(reader: Readable, node: str) -> Steps[Any]:
