@@ -61,6 +61,7 @@ _WITHOUT_HEADING = "    options:\n      show_root_heading: false\n      show_roo
 _link = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s:]+)\)")
 _loading = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)="?(?:https?:)?//[^>]*>')
 _section = re.compile(r"^## (.+)$", re.MULTILINE)
+_heading = re.compile(r"^### (.+)$", re.MULTILINE)
 _entry = re.compile(r"^- \[(.+?)\]\(([^.)][^)]*)\)", re.MULTILINE)
 
 
@@ -138,13 +139,18 @@ def _shown(title: str, module: str, names: Iterable[str]) -> str:
     return "\n".join([f"# {title}\n", *lines])
 
 
+def _entries(text: str) -> list[Any]:
+    """The pages named in a section of the index, below its headings if it has some."""
+    _, *parts = _heading.split(text)
+    if parts:
+        return [{title: _entries(below)} for title, below in zip(parts[::2], parts[1::2], strict=True)]
+    return [{name: place} for name, place in _entry.findall(text)]
+
+
 def navigation() -> list[Any]:
     """The sections of the index, with the pages named there, and then what is not in `docs`."""
     _, *parts = _section.split((ROOT / "docs/index.md").read_text())
-    sections = [
-        {title: [{name: place} for name, place in _entry.findall(text)]}
-        for title, text in zip(parts[::2], parts[1::2], strict=True)
-    ]
+    sections = [{title: _entries(text)} for title, text in zip(parts[::2], parts[1::2], strict=True)]
     return [
         {"Home": ["index.md", {"About": "about.md"}]},
         *sections,

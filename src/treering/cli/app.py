@@ -101,18 +101,18 @@ def report(error: Exception) -> None:
 
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
-    "Look": (
+    "Inspect": (
         listing.ls, searching.search, history.show, history.log, tree.tree, history.context, checkpoints.checkpoints,
         checkpoints.diff, checking.stats,
     ),
-    "Go on": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
-    "Bring in and take out": (
+    "Continue and branch": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
+    "Import, export, copy": (
         discovering.discover, importing.import_, doctoring.doctor, exporting.export, exporting.copy, backing_up.backup,
     ),
-    "Check and tidy": (
+    "Check and maintain": (
         checking.verify, repairing.repair, reindexing.reindex, changes.seal, retaining.retain,
     ),
-    "Remove": (changes.rm, erasing.erase, erasing.purge),
+    "Delete": (changes.rm, erasing.erase, erasing.purge),
     "Try": (demo.demo,),
 }  # fmt: skip
 """All commands, under the headings of the help page."""

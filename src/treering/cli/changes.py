@@ -32,15 +32,15 @@ from treering.errors import CorruptError, NotFoundError
 @click.option("--at", metavar="ID", help="Branch off here instead of where the session stands.")
 @click.option("--summary", metavar="TEXT", help="What the model is told of the branch left behind.")
 @click.option("--old-state", is_flag=True, help="Go back to the agent's state at that place, too.")
-@click.option("--switch", is_flag=True, help="Go on with an existing branch.")
-@click.option("--drop", is_flag=True, help="Forget a branch; its nodes stay.")
+@click.option("--switch", is_flag=True, help="Continue on an existing branch.")
+@click.option("--drop", is_flag=True, help="Remove the name of a branch; its nodes stay.")
 @store_options()
 @click.pass_obj
 def branch(
     settings: Settings, *, as_json: bool, session: str, name: str | None, at: str | None, summary: str | None,
     old_state: bool, switch: bool, drop: bool,
 ) -> None:  # fmt: skip
-    """List the branches, or make one and go on there.
+    """List the branches, or make one and continue there.
 
     Without NAME they are listed.
     """
@@ -107,7 +107,7 @@ def fork(
 ) -> None:
     """Make a new session from the path to a node.
 
-    It gets the context, state, labels and edits that belong there; both sessions know of each other.
+    It gets the context, state, labels and edits that belong there; each session has a link to the other.
     """
     out = Output()
     store, exact = find_session(settings.open(), session)

@@ -34,15 +34,15 @@ class Checked(NamedTuple):
 @click.command()
 @json_option
 @session_argument(required=False)
-@click.option("--strict", is_flag=True, help="Oddities count as well, not damage alone.")
+@click.option("--strict", is_flag=True, help="Exit with 6 for oddities, too.")
 @store_options()
 @click.pass_context
 def verify(context: click.Context, *, as_json: bool, session: str | None, strict: bool) -> None:
     """Read everything stored and report all damage.
 
-    Of one session, or of all and of what others keep beside them, also in namespaces. Changes nothing. Ends with exit
-    code 6 if anything is damaged. Oddities lose nothing, for example a node without its parent in an imported session,
-    or bytes that a kill left behind; they are listed and count with --strict.
+    Of one session, or of all and of the values that integrations keep beside them, also in namespaces. Changes nothing.
+    Ends with exit code 6 if anything is damaged. Oddities lose nothing, for example a node without its parent in an
+    imported session, or bytes that a kill left behind; they are listed and count with --strict.
     """
     store = context.find_object(Settings).open()  # type: ignore[union-attr]  # made by the program
     out, (sessions, parcels) = Output(), _check(store, session)
@@ -165,7 +165,7 @@ def _size(answer: Answer) -> int:
 @store_options()
 @click.pass_obj
 def stats(settings: Settings, *, as_json: bool, session: str | None) -> None:
-    """Say how much sessions take in the store, also those in namespaces."""
+    """Show how much space sessions take in the store, also those in namespaces."""
     store, out = settings.open(), Output()
     if session is not None:
         view = open_view(store, session)

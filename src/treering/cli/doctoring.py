@@ -30,7 +30,7 @@ def doctor(
     context: click.Context, *, as_json: bool, file: Path, format_name: str | None, out_file: Path | None,
     everything: bool,
 ) -> None:  # fmt: skip
-    """Say what is wrong with a session file of another program.
+    """Report what is wrong with a session file of another program.
 
     Every defect is shown with its line and the offset of its byte, and what a repaired copy makes of it. The file is
     never changed; with --write the copy goes to a new file.

@@ -28,7 +28,7 @@ from treering.errors import NotFoundError
     "--state", multiple=True, metavar="KEY", help="All values of this key of the agent's state. May be repeated."
 )
 @click.option("--manager", is_flag=True, help="The state of the conversation manager.")
-@click.option("--reason", default="", metavar="TEXT", help="For whoever finds the place empty; 200 bytes at most.")
+@click.option("--reason", default="", metavar="TEXT", help="Shown in place of what was erased; at most 200 bytes.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
@@ -95,7 +95,7 @@ def _forks_of(receipt: Receipt) -> Iterator[Receipt]:
 @json_option
 @session_argument(required=False)
 @click.option("--older-than", type=click.FloatRange(min=0), metavar="DAYS", help="Only what was deleted before that.")
-@click.option("--all-namespaces", is_flag=True, help="In each namespace below as well.")
+@click.option("--all-namespaces", is_flag=True, help="Include all namespaces.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
@@ -105,7 +105,7 @@ def purge(
 ) -> None:  # fmt: skip
     """Remove what deletions leave: tombstones, and what killed processes left behind.
 
-    Without SESSION all deleted sessions are purged. Those that live are left alone, and so are namespaces without
+    Without SESSION all deleted sessions are purged. Existing sessions are not touched, nor are namespaces without
     --all-namespaces.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program

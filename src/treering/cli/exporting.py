@@ -35,10 +35,11 @@ FORMS: Final = ("jsonl", "markdown", *targets())
 @store_options()
 @click.pass_obj
 def export(settings: Settings, *, session: str, form: str, node: str | None, target: str | None, force: bool) -> None:
-    """Write a session out as JSON lines, as Markdown, or as a file of another program.
+    """Write a session as JSON lines, as Markdown, or as a file of another program.
 
     JSON lines are the records as they are stored; Markdown is the conversation, for people. A file of another program
-    is read again before it counts, and that program goes on where the session stands; what it cannot say is told.
+    is read again before it counts, and that program continues where the session stands. What its format cannot express
+    is reported.
     """
     if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")

@@ -28,10 +28,10 @@ from treering.transcript.node import Node
 @click.command()
 @json_option
 @session_argument()
-@click.option("--head", metavar="NAME", help="Start from this head instead of the one in hand.")
+@click.option("--head", metavar="NAME", help="Start from this head instead of the current one.")
 @click.option("--node", metavar="ID", help="Start from this node.")
-@click.option("--before", metavar="ID", help="The page above this node: the cursor of the page below.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=30, show_default=True, help="Most nodes.")
+@click.option("--before", metavar="ID", help="The page before this node: the cursor below a page.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=30, show_default=True, help="At most this many nodes.")
 @click.option("--full", is_flag=True, help="Whole messages, not their first line.")
 @click.option("--retracted", is_flag=True, help="Also what was retracted.")
 @store_options()

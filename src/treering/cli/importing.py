@@ -71,8 +71,8 @@ def import_(
     Reads session files of pi, oh-my-pi, Operator-Use, kit, evva and Claude Code, plain or compressed by gzip, and
     folders of them; of Strands Agents folders of its sessions, also below s3://bucket/prefix.
 
-    A file that was imported and is as it was is not read again; one that has grown adds its new records. A file that
-    cannot be read is reported, and the others are imported. What is no session in a folder is passed over, and named.
+    An imported file that did not change is not read again; one that has grown adds its new records. A file that cannot
+    be read is reported, and the others are imported. Files in a folder that hold no session are skipped, and listed.
     /dev/stdin and pipes are read to their end.
     """
     store, out = context.find_object(Settings).open(), Output()  # type: ignore[union-attr]  # made by the program

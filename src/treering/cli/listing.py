@@ -25,9 +25,9 @@ PROMPT_CHARACTERS = 30  # beside a title; the whole of it is in pipes
 @json_option
 @click.option("--project", metavar="NAME", help="Only sessions of this project.")
 @click.option("--cwd", metavar="FOLDER", help="Only sessions about this folder.")
-@click.option("--status", metavar="WORD", help="Only sessions that stand so, for example `done`.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows.")
-@click.option("--after", metavar="CURSOR", help="Go on behind the page that ended with this cursor.")
+@click.option("--status", metavar="WORD", help="Only sessions with this status, for example `done`.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many rows.")
+@click.option("--after", metavar="CURSOR", help="Continue after the page that ended with this cursor.")
 @click.option("--all", "everything", is_flag=True, help="All sessions, not one page.")
 @store_options()
 @click.pass_obj
@@ -37,7 +37,7 @@ def ls(
 ) -> None:  # fmt: skip
     """List sessions, also those in namespaces.
 
-    The most recently active come first; imported ones are written when they are imported.
+    The most recently active come first; imported ones are listed where they were active in their program.
     """
     store, out = settings.open(), Output()
     if everything:

@@ -39,15 +39,37 @@ def _days(context: click.Context, parameter: click.Parameter, value: str | None)
 
 @click.command()
 @json_option
-@click.option("--older-than", metavar="AGE", callback=_days, help="Delete what was last active before: 12h, 30d, 8w.")
-@click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Delete what is beyond the newest N.")
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    callback=_days,
+    help="Delete sessions that were not active for so long: 12h, 30d, 8w.",
+)
+@click.option("--keep-newest", type=click.IntRange(1), metavar="N", help="Delete all but the newest N sessions.")
 @click.option("--per-project", is_flag=True, help="The newest N of each project.")
-@click.option("--checkpoints", type=click.IntRange(1), metavar="N", help="Prune to the newest N in what stays.")
-@click.option("--min-idle", metavar="AGE", callback=_days, default="1h", show_default=True, help="Spare what is newer.")
+@click.option(
+    "--checkpoints",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Keep the newest N checkpoints of each session that stays.",
+)
+@click.option(
+    "--min-idle",
+    metavar="AGE",
+    callback=_days,
+    default="1h",
+    show_default=True,
+    help="Keep sessions that were active within this time.",
+)
 @click.option("--purge", is_flag=True, help="Remove tombstones that are older than --older-than.")
-@click.option("--all-namespaces", is_flag=True, help="Each namespace below as well, each by itself.")
+@click.option("--all-namespaces", is_flag=True, help="Include all namespaces, each by itself.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@click.option("--log", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Append what is done.")
+@click.option(
+    "--log",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Append a line for each action to this file.",
+)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_options()
 @click.pass_context
@@ -58,8 +80,9 @@ def retain(
 ) -> None:  # fmt: skip
     """Delete old sessions and prune checkpoints.
 
-    Either limit is enough: what is among the newest N goes all the same if it is too old. Sessions that are in use or
-    whose status is `keep` stay. Namespaces are left alone without --all-namespaces; the newest N are those of each.
+    Either limit is enough: a session that is too old is deleted even if it is among the newest N. Sessions that
+    are in use or whose status is `keep` stay. Namespaces are not touched without --all-namespaces; the newest N are
+    those of each.
     """
     _require_limits(older_than, keep_newest, checkpoints, per_project=per_project, purge=purge)
     policy = Retention(

@@ -56,12 +56,12 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("--since", metavar="TIME", callback=_moment, help="Nothing older: a date, a time, or 30min, 12h, 3d, 2w.")
 @click.option("--until", metavar="TIME", callback=_moment, help="Only what is older.")
 @click.option("--newest", is_flag=True, help="The newest first, not the best.")
-@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="Most rows.")
+@click.option("-n", "--limit", type=click.IntRange(1), default=20, show_default=True, help="At most this many rows.")
 @click.option("--index", "index_file", metavar="FILE", help="Where the index is.  [default: in your cache folder]")
 @click.option(
     "--no-update", is_flag=True, help="Search what was indexed of this namespace before; do not look at the store."
 )
-@click.option("--rebuild", is_flag=True, help="Make the index anew first.")
+@click.option("--rebuild", is_flag=True, help="Rebuild the index first.")
 @store_options()
 @click.pass_obj
 def search(
@@ -74,7 +74,8 @@ def search(
     All WORDS must occur; "two words" in quotes are a phrase, begin* is the beginning of a word. Without WORDS the
     newest texts are listed, with --prompts as a history of prompts. `treering show SESSION NODE` jumps to a row.
 
-    The index is a file on this computer, one for each namespace, brought up to date first. Nothing is lost with it.
+    The index is a file on this computer, one for each namespace, brought up to date first. It can be
+    removed: the next search makes it again.
     """
     from treering.search import open_index
 
