@@ -102,6 +102,8 @@ def _handed(argument: ast.arg) -> str:
 
 def _wrapped(run: str, result: str, side: Side) -> str:
     """What a protocol returned, as callers of this side know it."""
+    if result == "Reader":
+        return f"{side.seen(result)}(self._beside({run}))"
     if result in ("Place", *OPENED):
         return f"{side.seen(result)}({run})"
     if result == "dict[str, Place]":

@@ -15,6 +15,7 @@ MODULES = {BLOCKING: "", AWAITED: "async_"}
 """In front of the names of modules."""
 
 READING = {
+    "at": "verbs.past.at",
     "history": "verbs.reading.history",
     "get": "verbs.reading.get",
     "each_node": "verbs.reading.each_node",

@@ -26,7 +26,7 @@ class Side(NamedTuple):
 
 
 VIEW, SESSION = "Opened[Reader]", "Opened[Writer]"
-HANDLES = {"Place": "Store", SESSION: "Session", VIEW: "View", "Performer": "Session"}
+HANDLES = {"Place": "Store", SESSION: "Session", VIEW: "View", "Performer": "Session", "Reader": "View"}
 """What protocols know of a handle, and which one that is."""
 BLOCKING = Side("blocking", "", "", "def", "Iterator")
 AWAITED = Side("asynchronous", "Async", "await ", "async def", "AsyncIterator")

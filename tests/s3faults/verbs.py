@@ -223,6 +223,7 @@ READING: dict[str, Verb] = {
     "get": Verb(lambda call: _of_nodes([call.view.get(call.there.large)])),
     "original": Verb(lambda call: call.view.original(call.there.nodes[0])),
     "history": Verb(lambda call: _of_nodes(row.node for row in call.view.history().rows)),
+    "at": Verb(lambda call: call.view.at(3).path()),
     "each_node": Verb(lambda call: _of_nodes(call.view.each_node())),
     "path": Verb(lambda call: len(call.view.path())),
     "children": Verb(lambda call: call.view.children(call.there.nodes[1])),

@@ -27,10 +27,10 @@ SHOWN = "[gone]"
 LARGE = f"{SECRET} and more. " * 20_000  # becomes a blob
 READING = frozenset(
     {
-        "history", "get", "each_node", "blob", "original", "path", "children", "siblings", "newest_leaf", "leaves",
-        "tree", "nodes", "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at", "diff",
-        "notes", "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events", "follow",
-        "perform",
+        "at", "history", "get", "each_node", "blob", "original", "path", "children", "siblings", "newest_leaf",
+        "leaves", "tree", "nodes", "problems", "labels", "checkpoints", "checkpoint", "checkpoints_at", "context_at",
+        "diff", "notes", "open_calls", "extensions", "last_compaction", "stored", "refresh", "lines", "events",
+        "follow", "perform",
     }
 )  # fmt: skip
 TEXTLESS = frozenset({"claim", "renew", "release", "flush", "discard", "seal", "optimize", "prune", "close"})

@@ -220,6 +220,7 @@ def check_reading(view: View, session: Session) -> None:
     assert_type(view.lines(), Iterator[bytes])
     assert_type(view.follow(poll_seconds=1), Iterator[Node])
     assert_type(view.events(after="x"), Iterator[Event])
+    assert_type(view.at(3), View)
     view.append("x")  # type: ignore[attr-defined]
     view.state = {}  # type: ignore[misc]
 

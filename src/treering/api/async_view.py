@@ -33,6 +33,21 @@ R = TypeVar("R", bound=Readable)
 class AsyncReading(AwaitingSession[R]):
     """What sessions and views have in common."""
 
+    async def at(self, position: int) -> AsyncView:
+        """The session as it was when it had so many records: heads, context, state, pages, and all else that views have.
+
+        What was erased since is erased there, too, and a checkpoint that was pruned is gone. `info` is that of today, but
+        for counts, times, head and node; `stored` is what is stored today.
+
+        Args:
+            position: The position of the first record to leave out: `at(event.at + 1)` is the session as of an event.
+
+        Raises:
+            UsageError: There are not so many records.
+            NotFoundError: The checkpoint that held the state then was pruned.
+        """
+        return AsyncView(self._beside(await self.perform(verbs.past.at, position)))
+
     async def history(
         self,
         *,

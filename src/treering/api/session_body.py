@@ -19,7 +19,7 @@ from treering.session import verbs
 from treering.session.content import ContextItem
 from treering.session.pairs import recorded, whole
 from treering.session.payload import decoded_manager, decoded_state, erased_state
-from treering.session.reader import Readable
+from treering.session.reader import Readable, Reader
 from treering.storage.effects import Job
 from treering.store.place import Opened
 
@@ -191,6 +191,10 @@ class SessionProperties(Generic[R]):
     def last_usage(self) -> Mapping[str, int | float]:
         """The usage of the turn recorded last: its input is the size of the context then."""
         return MappingProxyType(dict(self._reader.replica.state.last_usage))
+
+    def _beside(self, reader: Reader) -> Opened[Reader]:
+        """Another reader of this session, for a view of its own."""
+        return Opened(reader, self._driver, self._location, [])
 
     def _unusable(self) -> UsageError:
         if self._closed:

@@ -137,6 +137,13 @@ class Index:
                 self._pruned.setdefault(target, skeletons.at(row))
                 self._checkpoints.rows.pop(target, None)
 
+    def give_up(self, pruned: Mapping[str, int]) -> None:
+        """Take in where checkpoints were pruned behind the last record, if a session is shown as it was."""
+        self._take_checkpoints()
+        for checkpoint in pruned.keys() & self._all_checkpoints.keys():
+            self._pruned.setdefault(checkpoint, pruned[checkpoint])
+            self._checkpoints.rows.pop(checkpoint, None)
+
     def checkpoint(self, checkpoint: str) -> CheckpointInfo:
         """The record of a checkpoint that was not pruned.
 

@@ -78,10 +78,14 @@ class Reader:
     """The parts of a session that was opened for reading."""
 
     def __init__(
-        self, keys: SessionKeys, policy: Policy | None = None, memory: Callable[[], Memory] | None = None
+        self,
+        keys: SessionKeys,
+        policy: Policy | None = None,
+        memory: Callable[[], Memory] | None = None,
+        replica: Replica | None = None,
     ) -> None:
         self.keys = keys
-        self.replica = Replica(keys, policy, memory=memory)
+        self.replica = Replica(keys, policy, memory=memory) if replica is None else replica
         self.blobs = Blobs(self.replica)
         self.content = Content(self.replica, self.blobs)
 

@@ -125,7 +125,9 @@ class Replica:
         """The lease that this handle took and did not give back; another worker may have taken it since."""
         self.is_sound = False
         """Registers and segments were checked to be of one moment, or this handle created the session."""
-        self._memory = memory
+        self.memory = memory
+        self.until: int | None = None
+        """Records from this position on are not read, if the session is shown as it was."""
         self._rows: Rows | None = None
         self.asked_policy = policy
         """The policy that the caller named; None: that of the newest checkpoint."""
@@ -349,7 +351,7 @@ class Replica:
 
     def watch(self, life: str) -> Watch:
         """What those who follow a life of the session through one store share."""
-        memory = self._memory() if self._memory else journal.memory.Memory()
+        memory = self.memory() if self.memory else journal.memory.Memory()
         return memory.watches.of(self.keys, life)
 
     def odd(self) -> Steps[bool]:
@@ -358,7 +360,7 @@ class Replica:
 
     def _looked(self, view: View) -> Rows:
         if self._rows is None or self._rows.view.life != view.life:
-            self._rows = journal.rows.Rows(view, self._memory() if self._memory else journal.memory.Memory())
+            self._rows = journal.rows.Rows(view, self.memory() if self.memory else journal.memory.Memory())
         elif self._rows.view is not view:
             self._rows.look(view)
         return self._rows

@@ -205,7 +205,7 @@ class SessionState:
         elif record.type == "checkpoint":
             self._checkpoint(record, skeleton, made)
         elif record.type == "note" and record.kind == "usage":
-            self._add_usage(skeleton)
+            self.add_usage(skeleton)
         elif record.type == "edit":
             self._edit(record, skeleton)
         self.tally.add(skeleton, record)
@@ -299,7 +299,8 @@ class SessionState:
         )
         return Record(at=0, by="", type="checkpoint", id=checkpoint, body=Raw(write_form(body)))
 
-    def _add_usage(self, skeleton: Skeleton) -> None:
+    def add_usage(self, skeleton: Skeleton) -> None:
+        """Add the numbers of a note of usage to the sums."""
         brief = read_brief(skeleton)
         numbers: dict[str, Any] = {name: value for name, value in brief.items() if type(value) in (int, float)}
         if brief.get("turn") is not False:

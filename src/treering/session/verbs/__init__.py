@@ -21,13 +21,14 @@ if TYPE_CHECKING:
         navigation as navigation,
         notes as notes,
         open_calls as open_calls,
+        past as past,
         pruning as pruning,
         reading as reading,
     )
 
 _MODULES = (
     "comparing", "conversation", "edits", "extending", "following", "forking", "leasing", "navigation", "notes",
-    "open_calls",
+    "open_calls", "past",
     "pruning", "reading",
 )  # fmt: skip
 __getattr__ = late(__name__, modules(__name__, *_MODULES))

@@ -472,6 +472,8 @@ def read_all(reader: Readable, first: int = 0) -> Iterator[Steps[list[bytes]]]:
     def step() -> Steps[list[bytes]]:
         nonlocal known, first, done
         known, lines = yield from read_lines(reader.keys, first, known, life=life)
+        if reader.replica.until is not None:
+            lines = lines[: max(0, reader.replica.until - first)]
         first += len(lines)
         done = not lines
         return lines
