@@ -14,7 +14,7 @@ from treering.kinds import Kind
 from treering.search.database import Database, decode
 from treering.search.query import MARKS, expression, joined, printable
 from treering.search.texts import KINDS, SAID
-from treering.session.options import full_path
+from treering.session.creation import full_path
 
 Order = Literal["best", "newest"]
 

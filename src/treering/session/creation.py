@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from treering import journal
@@ -98,3 +99,8 @@ class Creation:
         self._replica.begin(view)
         self._position.follow_head()
         self._replica.is_sound = view.life in self._lives
+
+
+def full_path(cwd: str) -> str:
+    """The absolute path of a folder; an empty one stays empty."""
+    return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
@@ -101,8 +100,3 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     create: bool = True
     redaction: Redaction | None = None
     """Applied to every text before it is stored; an option of the store, see `treering.store.place.Place`."""
-
-
-def full_path(cwd: str) -> str:
-    """The absolute path of a folder; an empty one stays empty."""
-    return os.path.abspath(os.path.expanduser(cwd)) if cwd else ""

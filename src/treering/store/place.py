@@ -20,7 +20,8 @@ from treering.ids import new_nonce, now_ms, time_text
 from treering.journal.resume import Registers
 from treering.kinds import Kind
 from treering.session import verbs
-from treering.session.options import EVERY_TURN, Hooks, Options, full_path
+from treering.session.creation import full_path
+from treering.session.options import EVERY_TURN, Hooks, Options
 from treering.session.reader import Reader
 from treering.session.writer import Writer
 from treering.storage.effects import Job, ask_driver

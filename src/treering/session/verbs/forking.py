@@ -18,9 +18,9 @@ from treering.journal import life
 from treering.journal.register import Attempts
 from treering.kinds import Kind
 from treering.session.content import Restored
+from treering.session.creation import full_path
 from treering.session.loader import Loader, copy_blobs
 from treering.session.lookup import Lookup, holds
-from treering.session.options import full_path
 from treering.session.reader import Readable
 from treering.session.record import flush
 from treering.session.verbs.notes import note

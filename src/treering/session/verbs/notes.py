@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from treering.session.options import full_path
+from treering.session.creation import full_path
 from treering.session.record import record
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
