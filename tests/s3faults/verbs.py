@@ -119,6 +119,16 @@ def _close(call: Call) -> None:
     call.session.close()
 
 
+def _renew(call: Call) -> None:
+    call.session.claim(ttl=60)
+    call.session.renew()
+
+
+def _release(call: Call) -> None:
+    call.session.claim(ttl=60)
+    call.session.release()
+
+
 def _load(call: Call) -> None:
     drafts = [user("one"), user("two")]
     call.store.load("loaded", drafts, leaf=lambda: None, facts={"title": "L"})
@@ -207,6 +217,9 @@ WRITING: dict[str, Verb] = {
     "fork": _write(lambda call: call.session.fork("new fork", node=call.there.nodes[3]), steps=True),
     "erase": _write(lambda call: _erase(call, call.there.nodes[1], call.there.large), steps=True),
     "erase, state": _write(lambda call: _erase(call, state=["token"], manager=True), steps=True),
+    "claim": _write(lambda call: call.session.claim(ttl=60)),
+    "renew": _write(_renew),
+    "release": _write(_release),
     "close": _write(_close, ends=True),
     "spawn": _write(_spawn, steps=True),
     "load": _write(_load, steps=True),
@@ -236,6 +249,7 @@ READING: dict[str, Verb] = {
     "labels": Verb(lambda call: call.view.labels()),
     "checkpoints": Verb(lambda call: call.view.checkpoints()),
     "checkpoint": Verb(lambda call: call.view.checkpoint(call.there.made).state),
+    "checkpoints_at": Verb(lambda call: [each.state for each in call.view.checkpoints_at([call.there.made])]),
     "context_at": Verb(lambda call: [item.node for item in call.view.context_at(call.there.nodes[2])]),
     "diff": Verb(lambda call: call.view.diff(call.there.made, call.there.nodes[2])),
     "notes": Verb(lambda call: [(note.kind, note.payload) for note in call.view.notes()]),
@@ -260,8 +274,8 @@ VERBS = WRITING | READING
 SENDS_NOTHING = {
     # of a store
     "namespace",
-    # of a session: they are about what is at hand, or a lock that S3 does not have
-    "claim", "release", "discard", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads",
+    # of a session: they are about what is at hand
+    "lease", "discard", "id", "info", "context", "settings", "state", "manager", "head", "node", "heads",
     "usage", "checkpoint_id", "last_usage", "erased_state", "is_new", "location", "open_calls", "recorded_context",
     # how verbs are run, each of which is one of those above
     "perform",

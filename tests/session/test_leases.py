@@ -227,8 +227,6 @@ def test_to_give_back_what_one_lost_does_nothing(workers: Workers) -> None:
     workers.time.now += 31
     with other.session("s", claim=30) as session:
         slow.release()
-        assert slow.lease is not None
-        assert slow.lease.until is None
         slow.close()
         session.append("a")
     assert texts(workers.store().view("s").context) == ["a"]
@@ -431,6 +429,38 @@ def test_a_claim_without_an_answer_is_made_again(failing: Failing, how: str) -> 
     assert texts(store.view("s").context)[:2] == ["a", "b"]
     assert store.view("s").lease is None
     assert store.verify("s") == []
+
+
+@pytest.mark.parametrize("how", ["lost", "unanswered"])
+def test_who_claims_without_an_answer_may_go_on(failing: Failing, how: str) -> None:
+    """It is not kept out by a lease of its own, and gives that back when it sees it."""
+    store = Store(Place(failing))
+    session = store.session("s")
+    session.append("a")
+    failing.how = how
+    with pytest.raises(UnavailableError):
+        session.claim(ttl=30)
+    session.append("b")
+    session.close()
+    assert store.view("s").lease is None
+    assert texts(store.view("s").context) == ["a", "b"]
+
+
+@pytest.mark.parametrize("how", ["lost", "unanswered", "interrupted"])
+def test_who_releases_without_an_answer_may_go_on(failing: Failing, how: str) -> None:
+    """It wanted to be without a lease, so it is not told that another worker took it."""
+    store = Store(Place(failing))
+    session = store.session("s", claim=30)
+    session.append("a")
+    failing.how = how
+    with pytest.raises((UnavailableError, KeyboardInterrupt)):
+        session.release()
+    session.append("b")
+    session.release()
+    session.append("c")
+    session.close()
+    assert store.view("s").lease is None
+    assert texts(store.view("s").context) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("how", ["lost", "unanswered"])

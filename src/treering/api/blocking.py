@@ -140,7 +140,7 @@ class BlockingWriting(BlockingSession[Writer]):
             UnavailableError: The store did not answer; the lease ends by itself after its time.
         """
         try:
-            if not self._closed and self._reader.replica.claim is not None:
+            if not self._closed and self.lease is not None:
                 self.perform(verbs.leasing.release)
         finally:
             with self._lock:

@@ -279,5 +279,5 @@ def close(writer: Writer) -> Steps[None]:
     except TreeringError:
         yield from verbs.leasing.give_back(writer)
         raise
-    if writer.replica.claim is not None:
+    if writer.replica.known_view is not None and writer.replica.view.lease.by:
         yield from verbs.leasing.give_back(writer)

@@ -133,7 +133,7 @@ def _has(view: View, number: int, *, by: str) -> bool:
 
 
 def require(view: View, number: int, *, by: str) -> None:
-    """Check that a writer may append: it has the lease, or took none and nobody has it.
+    """Check that a writer may append: it has the lease, or took none and nobody else has it.
 
     Args:
         view: The registers as last read.
@@ -146,7 +146,7 @@ def require(view: View, number: int, *, by: str) -> None:
     """
     if number and not _has(view, number, by=by):
         raise lost(view, number)
-    if not number and view.lease.by:
+    if not number and view.lease.by not in ("", by):  # its own if it was taken without an answer
         raise held(view)
 
 

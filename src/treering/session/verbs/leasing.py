@@ -99,19 +99,26 @@ def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
 
 def release(writer: Writer) -> Steps[None]:
     """Give the lease back, so that another worker can take it at once; nothing if this handle has none, or lost it."""
-    own = writer.replica.claim
-    if own is None:
+    number = claimed(writer)
+    if not number:
         return
+    writer.replica.claim = None  # also if there is no answer: it must not be taken for lost then
+    writer.save()
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
-        view = yield from journal.lease.release(
-            writer.replica.view, own.number, by=writer.replica.nonce, nonce=new_nonce()
-        )
+        view = yield from journal.lease.release(writer.replica.view, number, by=writer.replica.nonce, nonce=new_nonce())
         if view is not None:
             writer.replica.note(view)
-            writer.replica.claim = None
             return
         yield from writer.replica.catch_up()
+
+
+def claimed(writer: Writer) -> int:
+    """Return the number of the lease that a handle took, perhaps without an answer; 0 if it has none."""
+    if writer.replica.claim is not None:
+        return writer.replica.claim.number
+    view = writer.replica.known_view
+    return view.lease.number if view is not None and view.lease.by == writer.replica.nonce else 0
 
 
 def give_back(writer: Writer) -> Steps[None]:
