@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.storage.processes import finish, start
 
-FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk"}
+FRAMEWORKS = {"strands": "strands", "claude": "claude_agent_sdk", "langgraph": "langgraph"}
 
 LOADED = """
 import sys
 import treering, treering.integrations, treering.importers, treering.exporters, treering.cli
-print(*sorted({"strands", "claude_agent_sdk"} & sys.modules.keys()))
+print(*sorted({"strands", "claude_agent_sdk", "langgraph", "langchain_core"} & sys.modules.keys()))
 """
 
 MISSING = """
@@ -24,7 +24,7 @@ except ImportError as error:
 
 
 def test_nothing_loads_a_framework() -> None:
-    """Neither the library nor its command line imports Strands or the Claude Agent SDK."""
+    """Neither the library nor its command line imports a framework."""
     assert finish(start(LOADED, prelude="")).split() == []
 
 

@@ -233,15 +233,15 @@ def test_rows_answer_as_the_index_does(kind: str, seed: int, tmp_path: Path) -> 
 
 
 def test_a_page_takes_two_waits_where_latest_names_the_segments() -> None:
-    """Their ends, which hold the last rows too, and the bodies; nothing is listed."""
+    """Their ends, which hold the last rows and, of a small one, the bodies too; nothing is listed."""
     backend = backend_of("memory", Path())
     write_long(backend)
     store, counts = backend.counted()
     view = store.view("s")
     before = counts.batches
     assert len(view.history(limit=20).rows) == 20
-    assert counts.counts == {"Get": 2 + 3 + 1}  # both registers, the ends of three segments, a frame
-    assert counts.batches - before == 2
+    assert counts.counts == {"Get": 2 + 3}  # both registers, the ends of three segments; the newest one is small
+    assert counts.batches - before == 1
 
 
 def test_segments_that_latest_names_and_another_writer_merged_are_listed(backend: Backend) -> None:

@@ -66,7 +66,14 @@ class Footer(msgspec.Struct, frozen=True):
         first = self.size - len(self.suffix)
         if start == end:
             return b""
+        if (start, end) == (first, self.size):
+            return self.suffix
         return self.suffix[start - first : end - first] if start >= first else None
+
+    def lines_of(self, span: FrameSpan) -> list[bytes] | None:
+        """All lines of a frame, if that was read with the index."""
+        data = self.held(span.start, span.end)
+        return None if data is None else read_frame(data, span, key=self.index.key)
 
 
 class Survey(msgspec.Struct, frozen=True):

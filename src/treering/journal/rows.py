@@ -22,7 +22,7 @@ from treering.format.record import Skeleton
 from treering.format.references import CHILD, HAS_ROOT
 from treering.ids import time_of
 from treering.journal.memory import Memory
-from treering.journal.read import PARALLEL_GETS_MAX, Frame, read_frames
+from treering.journal.read import PARALLEL_GETS_MAX, Footer, Frame, read_frames
 from treering.journal.sealed import MergedError, Part, SealedParts, holder_of
 from treering.journal.tail_rows import Referrer, TailRows
 from treering.journal.view import View
@@ -65,6 +65,7 @@ class Rows:
         before, self.view, self._sealed.view = self.view, view, view
         if before.epoch != view.epoch:
             self._frames = Memory(FRAMES_BYTES)  # they hold what was erased
+            self._sealed.forget_content()
         if (before.epoch, before.tail.header.base) != (view.epoch, self.base) or before.end > view.end:
             self._tail = TailRows(view)
         else:
@@ -106,12 +107,17 @@ class Rows:
 
     def _sealed_lines(self, positions: Sequence[int], parts: Sequence[Part]) -> Steps[dict[int, bytes]]:
         jobs: dict[tuple[str, int], Frame] = {}
+        came: dict[tuple[str, int], Footer | None] = {}
         for at in positions:
             part = holder_of(parts, at)
             span = part.index.frame_of(at)
+            name = (part.segment.key, span.start)
+            came[name] = part.footer
             job = Frame(part.segment.key, part.index.first + span.first_row, span, [])
-            jobs.setdefault((part.segment.key, span.start), job).positions.append(at)
-        held = {name: self._frames.get((job.key, job.span)) for name, job in jobs.items()}
+            jobs.setdefault(name, job).positions.append(at)
+        held = {
+            name: self._frames.get((job.key, job.span)) or self._came(job, came[name]) for name, job in jobs.items()
+        }
         missing = [job for name, job in jobs.items() if held[name] is None]
         try:
             found = yield from read_frames(missing, self.view.burials, self._keep)
@@ -120,6 +126,13 @@ class Rows:
         for name, lines in held.items():
             found |= jobs[name].wanted(lines, self.view.burials) if lines is not None else {}
         return found
+
+    def _came(self, frame: Frame, footer: Footer | None) -> list[bytes] | None:
+        """The lines of a frame, if it was read together with the index of its segment."""
+        lines = footer.lines_of(frame.span) if footer is not None else None
+        if lines is not None:
+            self._keep(frame, lines)
+        return lines
 
     def _keep(self, frame: Frame, lines: list[bytes]) -> None:
         if (size := frame.span.content_size + LINE_BYTES * len(lines)) <= FRAMES_BYTES:

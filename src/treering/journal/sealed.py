@@ -44,6 +44,8 @@ ROW_BYTES: Final = 80
 
 FOOTERS_KEPT: Final = 4
 """Of how many of the newest segments to keep what was read together with their index: their last rows."""
+SMALL_BYTES: Final = 1024 * 1024
+"""Of small segments, all of which is read together with their index, to keep so many bytes."""
 
 T = TypeVar("T")
 B = TypeVar("B")
@@ -77,6 +79,11 @@ class SealedParts:
         self._outdated: tuple[str, ...] = ()
         """What `latest` said of segments when one of them was gone."""
         self._footers: dict[str, Footer] = {}
+        self._small = Memory(SMALL_BYTES)
+
+    def forget_content(self) -> None:
+        """Forget what may hold records that were erased since."""
+        self._footers, self._small = {}, Memory(SMALL_BYTES)
 
     def ask(self, question: Callable[[Sequence[Part]], Steps[T]], positions: Sequence[int] | None = None) -> Steps[T]:
         """Return what `question` finds in the segments; asks again if one was merged meanwhile.
@@ -124,11 +131,13 @@ class SealedParts:
             read |= zip([segment.key for segment in batch], found, strict=True)
         for key, footer in read.items():
             self._memory.put((key, None), footer.index, _weight(footer.index))
+            if len(footer.suffix) == footer.size:
+                self._small.put((key, None), footer, footer.size)
         newest = {segment.key for _, segment in self._segments[-FOOTERS_KEPT:]}
         self._footers = {key: footer for key, footer in (self._footers | read).items() if key in newest}
         parts: list[Part] = []
         for first, segment in listed:
-            came = self._footers.get(segment.key, read.get(segment.key))
+            came = self._footers.get(segment.key) or read.get(segment.key) or self._small.get((segment.key, None))
             index = came.index if came is not None else known[segment.key]
             parts.append(Part(segment, index, first, came))
         return parts

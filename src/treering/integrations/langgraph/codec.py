@@ -1,0 +1,204 @@
+"""Values of channels as values of a session's state, and back.
+
+A value is stored in one of these forms:
+
+| form                                     | of                                                                     |
+|------------------------------------------|------------------------------------------------------------------------|
+| `{"value": ...}`                         | plain data: `None`, booleans, numbers, text, lists, dicts with text keys |
+| `{"messages": [...]}`, `{"message": ...}` | messages of LangChain                                                  |
+| `{"type": "msgpack", "bytes": ...}`      | what the serializer makes of anything else                             |
+
+Rule 1: only plain data and messages are readable, and only with LangGraph's own serializer. A serializer of the user,
+as one that encrypts, gets every value.
+Rule 2: a message is readable only if it comes back exactly as the serializer would bring it back; else it is bytes.
+Rule 3: nothing that is read names code to import. The own serializer makes objects of types on its list only, and its
+forms `json` and `pickle`, which it never writes for us, are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
+from langgraph.checkpoint.serde.base import SerializerProtocol
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from treering.errors import CorruptError, UsageError
+from treering.format import values
+from treering.kinds import Kind
+
+ROLES: Final[Mapping[type[BaseMessage], str]] = {
+    HumanMessage: "user", AIMessage: "assistant", SystemMessage: "system", ToolMessage: "tool",
+}  # fmt: skip
+"""Messages that are readable, and their roles."""
+_TYPES: Final = {role: kind for kind, role in ROLES.items()}
+_WRITTEN: Final = frozenset({"null", "bytes", "bytearray", "msgpack"})
+"""Forms that LangGraph's own serializer writes."""
+_PLAIN: Final = frozenset({type(None), bool, int, float, str})
+_DEPTH_MAX: Final = values.DEPTH_MAX // 2
+"""Of plain data: it lies inside other values."""
+_compared = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+
+def strict_serializer(allow: Collection[type | tuple[str, ...]] = ()) -> JsonPlusSerializer:
+    """Return LangGraph's own serializer, which makes objects of known types only.
+
+    Args:
+        allow: Further types, or their modules and names.
+    """
+    return JsonPlusSerializer(allowed_msgpack_modules=tuple(allow) or None)
+
+
+def require_safe(serde: SerializerProtocol) -> None:
+    """Refuse a serializer that would execute what it reads.
+
+    Raises:
+        UsageError: It falls back to pickle.
+    """
+    inner = getattr(serde, "serde", serde)  # of one that encrypts
+    if getattr(inner, "pickle_fallback", False):
+        raise UsageError(
+            "a serializer that falls back to pickle executes what it reads from the store",
+            kind=Kind.OPTION,
+            remedy="pass the types of your state as `allow`, or a serializer of your own for them",
+        )
+
+
+class Codec:
+    """Encodes and decodes with one serializer."""
+
+    def __init__(self, serde: SerializerProtocol) -> None:
+        self._serde = serde
+        self.is_plain = type(serde) is JsonPlusSerializer
+        """It is LangGraph's own, so plain data and messages need not go through it."""
+
+    # any value
+
+    def form_of(self, value: object) -> dict[str, object]:
+        """Return the form of a value; it may share parts with the value, so encode it before that changes.
+
+        Raises:
+            TypeError: The serializer cannot encode it.
+        """
+        if self.is_plain:
+            if _is_plain(value, _DEPTH_MAX):
+                return {"value": value}
+            if isinstance(value, BaseMessage) and (payload := readable(value)) is not None:
+                return {"message": payload}
+            if type(value) is list and value and all(isinstance(each, BaseMessage) for each in value):
+                payloads = [readable(each) for each in value]
+                if None not in payloads:
+                    return {"messages": payloads}
+        return self._typed(value)
+
+    def encode(self, value: object) -> bytes:
+        """Return a value as it is stored."""
+        return values.encode(self.form_of(value))
+
+    def _typed(self, value: object) -> dict[str, object]:
+        kind, data = self._serde.dumps_typed(value)
+        return {"type": kind, "bytes": bytes(data)}
+
+    def decode(self, raw: bytes) -> Any:
+        """Return the value of what `encode` returned; a new one each time."""
+        return self.value_of(values.decode(raw))
+
+    def value_of(self, form: object) -> Any:
+        """Return the value of a form.
+
+        Raises:
+            CorruptError: It is none.
+        """
+        if isinstance(form, dict):
+            if "value" in form:
+                return form["value"]
+            if "message" in form:
+                return restored(form["message"])
+            if "messages" in form:
+                return [restored(payload) for payload in form["messages"]]
+            if "type" in form and "bytes" in form:
+                return self._loaded(form["type"], form["bytes"])
+        raise CorruptError("a value of a channel has no known form", kind=Kind.SHAPE)
+
+    def _loaded(self, kind: str, data: bytes) -> Any:
+        if self.is_plain and kind not in _WRITTEN:
+            raise CorruptError(
+                f"a value has a form that is never written here. form={kind!r}",
+                kind=Kind.SHAPE,
+                remedy="it was not loaded, since loading it may execute code; use the serializer that wrote it",
+            )
+        return self._serde.loads_typed((kind, data))
+
+    # messages that are nodes
+
+    def payload_of(self, message: BaseMessage) -> dict[str, Any]:
+        """Return a message as the payload of a node."""
+        if self.is_plain:
+            payload = readable(message)
+            if payload is not None:
+                return payload
+            return {"role": ROLES.get(type(message), message.type), **self._typed(message)}
+        return self._typed(message)
+
+    def role_of(self, message: BaseMessage) -> str:
+        """Return the role of a node that holds a message; with a serializer of the user it says nothing."""
+        return ROLES.get(type(message), message.type) if self.is_plain else ""
+
+    def message_of(self, payload: object) -> Any:
+        """Return the message of a node's payload; a new one each time."""
+        if isinstance(payload, dict) and "type" in payload and isinstance(payload.get("bytes"), bytes):
+            return self._loaded(payload["type"], payload["bytes"])
+        return restored(payload)
+
+
+def sameness_of(message: BaseMessage) -> bytes:
+    """Return bytes that are the same for equal messages, whatever serializer stores them."""
+    return _compared.dumps_typed(message)[1]
+
+
+def message_from(raw: bytes) -> Any:
+    """Return the message of what `sameness_of` returned."""
+    return _compared.loads_typed(("msgpack", raw))
+
+
+def readable(message: BaseMessage) -> dict[str, Any] | None:
+    """Return a message as plain data with a role, or None if it would not come back exactly."""
+    role = ROLES.get(type(message))
+    if role is None:
+        return None
+    payload = {"role": role, **message.model_dump(exclude_defaults=True)}
+    try:
+        copied = values.decode(values.encode(payload))
+        same = _is_plain(copied, _DEPTH_MAX) and sameness_of(restored(copied)) == sameness_of(message)
+    except (UsageError, ValueError, TypeError):
+        return None
+    return copied if same and isinstance(copied, dict) else None
+
+
+def restored(payload: object) -> BaseMessage:
+    """Return the message of plain data; of one that others wrote, with what can be read in it."""
+    fields = dict(payload) if isinstance(payload, dict) else {"content": str(payload)}
+    kind = _TYPES.get(str(fields.pop("role", "user")), HumanMessage)
+    try:
+        return kind(**fields)
+    except (ValueError, TypeError):  # edited or recorded past LangGraph
+        content = fields.get("content")
+        return kind(content=content if isinstance(content, str) else str(content), **_call_of(kind, fields))
+
+
+def _call_of(kind: type[BaseMessage], fields: Mapping[str, Any]) -> dict[str, str]:
+    return {"tool_call_id": str(fields.get("tool_call_id", ""))} if kind is ToolMessage else {}
+
+
+def _is_plain(value: object, depth: int) -> bool:
+    kind = type(value)
+    if kind in _PLAIN:
+        return True
+    if depth == 0:
+        return False
+    if type(value) is list:
+        return all(_is_plain(each, depth - 1) for each in value)
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(each, depth - 1) for key, each in value.items())
+    return False

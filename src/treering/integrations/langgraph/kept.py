@@ -1,0 +1,270 @@
+"""A checkpoint of LangGraph: as a saver is given it, as it is stored, and as a saver returns it.
+
+Whatever is stored was encoded before, and whatever is returned is decoded anew: LangGraph changes the objects that it
+handed over, and those that it got.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from langchain_core.messages import BaseMessage
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    WRITES_IDX_MAP,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    PendingWrite,
+    get_checkpoint_metadata,
+)
+
+from treering.format import values
+from treering.format.erasure import is_erased
+from treering.integrations.langgraph import names
+from treering.integrations.langgraph.codec import Codec, sameness_of
+from treering.integrations.langgraph.names import WriteName
+
+BRIEF_BYTES_MAX: Final = 440
+"""Of the facts about a checkpoint in its metadata, in JSON: Treering allows 512 bytes, with what it adds."""
+_SCALARS: Final = (str, int, float, bool, type(None))
+
+
+class Spoken(NamedTuple):
+    """One message of the list that is kept as nodes."""
+
+    raw: bytes
+    """The same for equal messages."""
+    digest: bytes
+    role: str
+    payload: dict[str, Any] | None
+    """None: a node was known to hold this message."""
+
+
+class Put(NamedTuple):
+    """A checkpoint to be stored."""
+
+    ns: str
+    id: str
+    parent: str | None
+    keys: dict[str, bytes]
+    """Of the session's state: the checkpoint and its channels."""
+    spoken: tuple[Spoken, ...] | None
+    """The messages that are kept as nodes; None if there is no such list."""
+    brief: dict[str, object]
+    step: int | None
+    codec: Codec
+    expected: bool
+    """The parent was the newest checkpoint when it was handed out, so it has to be still."""
+
+
+class Writes(NamedTuple):
+    """Pending writes to be stored."""
+
+    ns: str
+    checkpoint: str
+    keys: dict[str, bytes]
+    """Of the session's state; those with an index below 0 replace an earlier one."""
+    brief: dict[str, object]
+
+
+class Kept(NamedTuple):
+    """A checkpoint as it is stored."""
+
+    ns: str
+    id: str
+    parent: str | None
+    facts: Mapping[str, Any]
+    """The value of its key."""
+    channels: Mapping[str, bytes]
+    messages: tuple[object, ...] | None
+    """The payloads of the messages that are nodes."""
+    writes: Mapping[WriteName, bytes]
+
+    def keys(self) -> dict[str, bytes]:
+        """Return it as keys of a session's state."""
+        keys = {names.checkpoint_key(self.ns): values.encode(dict(self.facts))}
+        keys |= {names.channel_key(self.ns, channel): raw for channel, raw in self.channels.items()}
+        return keys | {names.write_key(self.ns, *name): raw for name, raw in self.writes.items()}
+
+    # what a saver returns
+
+    def as_tuple(self, thread: object, codec: Codec) -> CheckpointTuple:
+        """Return it as LangGraph wants it."""
+        rest: dict[str, Any] = codec.value_of(self.facts["rest"])
+        checkpoint: Any = {**rest, "id": self.id, "channel_values": self.values(codec)}
+        parent = None if self.parent is None else config_of(thread, self.ns, self.parent)
+        metadata: CheckpointMetadata = codec.value_of(self.facts["metadata"])
+        return CheckpointTuple(
+            config_of(thread, self.ns, self.id), checkpoint, metadata, parent, self.pending_writes(codec)
+        )
+
+    def metadata(self, codec: Codec) -> Mapping[str, Any]:
+        """Return its metadata, as the user gave it."""
+        found: Mapping[str, Any] = codec.value_of(self.facts["metadata"])
+        return found
+
+    def values(self, codec: Codec) -> dict[str, Any]:
+        """Return the values of its channels; erased ones are left out."""
+        found = {channel: codec.decode(raw) for channel, raw in self.channels.items() if not is_erased(raw)}
+        if self.messages is not None:
+            found[self.facts["list"]] = [codec.message_of(payload) for payload in self.messages]
+        return found
+
+    def has(self, channel: str) -> bool:
+        """Tell whether it holds a value of a channel."""
+        return channel in self.channels or (self.messages is not None and self.facts["list"] == channel)
+
+    def value(self, channel: str, codec: Codec) -> Any:
+        """Return the value of a channel that it holds."""
+        if channel in self.channels:
+            return codec.decode(self.channels[channel])
+        return [codec.message_of(payload) for payload in self.messages or ()]
+
+    def pending_writes(self, codec: Codec) -> list[PendingWrite]:
+        """Return its pending writes, in the order in which LangGraph applies them."""
+        forms = [(name, values.decode(raw)) for name, raw in self.writes.items() if not is_erased(raw)]
+        found = [(name, form) for name, form in forms if isinstance(form, dict)]
+        found.sort(key=lambda each: (each[1].get("path", ""), each[0].task, each[0].place))
+        return [(name.task, form["channel"], codec.value_of(form["value"])) for name, form in found]
+
+
+def kept_in(
+    state: Mapping[str, bytes], ns: str, messages: tuple[object, ...], writes: Mapping[WriteName, bytes] | None = None
+) -> Kept | None:
+    """Return the newest checkpoint of a namespace from a state of the session; None if there is none.
+
+    Args:
+        state: By key.
+        ns: The namespace.
+        messages: The payloads of the session's context at that state.
+        writes: Its pending writes, if they are not those in the state.
+    """
+    facts = facts_in(state, ns)
+    if facts is None:
+        return None
+    if writes is None:
+        writes = writes_in(state, ns, facts["id"])
+    listed = messages if facts.get("list") is not None else None
+    return Kept(ns, facts["id"], facts["parent"], facts, names.channels_of(ns, state), listed, writes)
+
+
+def facts_in(state: Mapping[str, bytes], ns: str) -> dict[str, Any] | None:
+    """Return the facts about the newest checkpoint of a namespace."""
+    raw = state.get(names.checkpoint_key(ns))
+    if raw is None or is_erased(raw):
+        return None
+    facts = values.decode(raw)
+    return facts if isinstance(facts, dict) else None
+
+
+def writes_in(state: Mapping[str, bytes], ns: str, checkpoint: str) -> dict[WriteName, bytes]:
+    """Return the pending writes of a checkpoint in a state, by name."""
+    found = {}
+    start = names.writes_prefix(ns, checkpoint)
+    for key, raw in state.items():
+        if key.startswith(start) and (name := names.write_of(ns, key)) is not None:
+            found[name] = raw
+    return found
+
+
+def config_of(thread: object, ns: str, checkpoint: str) -> RunnableConfig:
+    """Return the config that names a checkpoint."""
+    return {"configurable": {"thread_id": thread, "checkpoint_ns": ns, "checkpoint_id": checkpoint}}
+
+
+def put_of(
+    config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, *, codec: Codec, listed: str,
+    known: Collection[bytes], expected: bool,
+) -> Put:  # fmt: skip
+    """Encode what a saver is given.
+
+    Args:
+        config: It names the namespace and the parent.
+        checkpoint: Its values may change once this returned.
+        metadata: To be joined with that in the config.
+        codec: Encodes values.
+        listed: The channel whose messages are kept as nodes.
+        known: Digests of messages that are nodes already.
+        expected: As in `Put`.
+    """
+    there = config["configurable"]
+    ns, parent = there.get("checkpoint_ns", ""), there.get("checkpoint_id")
+    channels = dict(checkpoint["channel_values"])
+    spoken = None
+    if not ns and listed in channels and (spoken := _spoken(channels[listed], codec, known)) is not None:
+        del channels[listed]
+    told = dict(get_checkpoint_metadata(config, metadata))
+    rest = {name: value for name, value in checkpoint.items() if name not in ("id", "channel_values")}
+    facts: dict[str, object] = {
+        "id": checkpoint["id"], "parent": parent, "rest": codec.form_of(rest), "metadata": codec.form_of(told),
+        "list": listed if spoken is not None else None,
+    }  # fmt: skip
+    keys = {names.checkpoint_key(ns): values.encode(facts)}
+    keys |= {names.channel_key(ns, channel): codec.encode(value) for channel, value in channels.items()}
+    step = told.pop("step", None)
+    if type(step) is not int:
+        told |= {} if step is None else {"step": step}
+        step = None
+    brief = _brief({"put": checkpoint["id"], "ns": names.short(ns), "parent": parent}, told, whole=codec.is_plain)
+    return Put(ns, checkpoint["id"], parent, keys, spoken, brief, step, codec, expected)
+
+
+def writes_of(config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str, codec: Codec) -> Writes:
+    """Encode pending writes."""
+    there = config["configurable"]
+    ns, checkpoint = there.get("checkpoint_ns", ""), there["checkpoint_id"]
+    keys = {}
+    for place, (channel, value) in enumerate(writes):
+        form = {"channel": channel, "path": path, "value": codec.form_of(value)}
+        keys[names.write_key(ns, checkpoint, task, WRITES_IDX_MAP.get(channel, place))] = values.encode(form)
+    return Writes(ns, checkpoint, keys, _brief({"writes": checkpoint, "ns": names.short(ns)}))
+
+
+def _brief(
+    facts: Mapping[str, object], told: Mapping[str, object] | None = None, *, whole: bool = True
+) -> dict[str, object]:
+    """Return what lists show of a checkpoint: of its metadata the plain values, as far as there is room.
+
+    Args:
+        facts: What must be there; empty ones are left out.
+        told: The metadata.
+        whole: Show all plain values, and not only those of LangGraph's own: they are not to be encrypted.
+    """
+    brief = {name: value for name, value in facts.items() if value not in ("", None)}
+    meta: dict[str, object] = {}
+    room = BRIEF_BYTES_MAX - len(values.encode(brief))
+    for name, value in (told or {}).items():
+        size = len(values.encode([name, value])) if isinstance(value, _SCALARS) else room
+        if size < room and (whole or name in ("source", "run_id")):
+            meta[name] = value
+            room -= size
+    if meta:
+        brief["meta"] = meta
+    if told is not None and len(meta) < len(told):
+        brief["part"] = True
+    return brief
+
+
+def _spoken(value: object, codec: Codec, known: Collection[bytes]) -> tuple[Spoken, ...] | None:
+    """Return the messages of a list; None if there is anything else in it."""
+    if type(value) is not list or not all(isinstance(each, BaseMessage) for each in value):
+        return None
+    try:
+        return tuple([_spoken_once(each, codec, known) for each in value])
+    except TypeError:
+        return None  # only a serializer of the user encodes these, and perhaps only the list
+
+
+def _spoken_once(message: BaseMessage, codec: Codec, known: Collection[bytes]) -> Spoken:
+    raw = sameness_of(message)
+    digest = digest_of(raw)
+    payload = None if codec.is_plain and digest in known else codec.payload_of(message)
+    return Spoken(raw, digest, codec.role_of(message), payload)
+
+
+def digest_of(raw: bytes) -> bytes:
+    """Return a digest of the bytes that equal messages share."""
+    return hashlib.blake2b(raw, digest_size=16).digest()

@@ -1,0 +1,395 @@
+"""One thread of LangGraph, in one session of Treering: what a saver does with it, as protocols without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
+from treering.checkpoint.context import Context, Item
+from treering.checkpoint.prune import KeepCheckpoints
+from treering.errors import HeadMovedError, NotFoundError, TreeringError, UsageError
+from treering.format import values
+from treering.format.values import fields_of
+from treering.integrations.langgraph import names
+from treering.integrations.langgraph.append import Append, Base
+from treering.integrations.langgraph.codec import Codec, sameness_of
+from treering.integrations.langgraph.kept import Kept, Put, Writes, digest_of, facts_in, kept_in, writes_in
+from treering.integrations.langgraph.names import WriteName
+from treering.kinds import Kind
+from treering.session.content import Restored
+from treering.session.verbs import pruning
+from treering.session.writer import Writer
+from treering.storage.requests import Get, Steps, Unchanged
+
+DIGESTS_MAX: Final = 20_000
+"""Messages of a thread whose digests are remembered, at about 150 bytes each."""
+
+
+class Entry(msgspec.Struct):
+    """One checkpoint of a thread, as its session lists it."""
+
+    ns: str
+    """Shortened; see `names.short`."""
+    id: str
+    parent: str | None
+    meta: Mapping[str, object]
+    """What is known of its metadata."""
+    whole: bool
+    """`meta` is all of it."""
+    put: str | None
+    """The checkpoint of Treering that holds it; None: it was pruned, and only the state of the session does."""
+    writes: list[str] = []
+    """The checkpoints of Treering that added pending writes."""
+
+
+Entries = dict[tuple[str, str], Entry]
+"""By shortened namespace and id."""
+
+
+class Thread:
+    """Reads and records one thread.
+
+    Args:
+        writer: Of its session, shared with other writers.
+        listed: The channel whose messages are kept as nodes.
+    """
+
+    def __init__(self, writer: Writer, listed: str) -> None:
+        self.writer = writer
+        self.listed = listed
+        self.known: frozenset[bytes] = frozenset()
+        """Digests of the messages in the newest context that this handle saw."""
+        self._opened = False
+        self._digests: dict[Item, bytes] = {}
+        self._epoch = 0
+
+    # look
+
+    def look(self) -> Steps[bool]:
+        """Read what other writers recorded; False if there is no session."""
+        if not self._opened:
+            yield from self._open()
+        else:
+            yield from self.writer.appender.settle()
+            self.writer.replica.state.follow = None
+            if not (yield from self._is_up_to_date()):
+                yield from self.writer.refresh()
+        return self.writer.replica.exists
+
+    def _is_up_to_date(self) -> Steps[bool]:
+        """Whether nothing was recorded or erased since: one conditional GET, as a rule answered without a body."""
+        replica = self.writer.replica
+        if replica.known_view is None or not replica.known_view.tail_version or not self.writer.position.is_known:
+            return False
+        (answer,) = yield (Get(replica.keys.tail, unless=replica.known_view.tail_version, register=True),)
+        return isinstance(answer, Unchanged)
+
+    def _open(self) -> Steps[None]:
+        yield from self.writer.open()
+        self._opened = True
+
+    @property
+    def _keys(self) -> Mapping[str, bytes]:
+        newest = self.writer.replica.state.checkpoint
+        return newest.state if newest is not None else {}
+
+    @property
+    def namespaces(self) -> list[str]:
+        """The namespaces that have a checkpoint."""
+        return [ns for ns in dict.fromkeys(map(names.namespace_of, self._keys)) if facts_in(self._keys, ns) is not None]
+
+    def newest_id(self, ns: str) -> str | None:
+        """The newest checkpoint of a namespace."""
+        facts = facts_in(self._keys, ns)
+        return facts["id"] if facts is not None else None
+
+    def newest(self, ns: str) -> Kept | None:
+        """The newest checkpoint of a namespace, whole; `look` read it."""
+        state, content = self.writer.replica.state, self.writer.content
+        shown = () if ns else tuple([item.message for item in content.messages(state.context, state.lines)])
+        return kept_in(self._keys, ns, shown)
+
+    def find(self, ns: str, checkpoint: str) -> Steps[Kept | None]:
+        """A checkpoint of any age; None if there is none."""
+        if self.newest_id(ns) == checkpoint:
+            return self.newest(ns)
+        entry = (yield from self.entries()).get((names.short(ns), checkpoint))
+        if entry is None:
+            return None
+        [found] = yield from self.load([entry])
+        return found
+
+    def entries(self) -> Steps[Entries]:
+        """All checkpoints, from the skeletons of the session alone."""
+        found: Entries = {}
+        writes: dict[tuple[str, str], list[str]] = {}
+        for info in (yield from self._infos()):
+            facts = fields_of(info.metadata.get(names.MARK))
+            ns, put, written = str(facts.get("ns", "")), facts.get("put"), facts.get("writes")
+            if isinstance(put, str):
+                meta = fields_of(facts.get("meta"))
+                meta |= {} if info.step is None else {"step": info.step}
+                found[ns, put] = Entry(ns, put, facts.get("parent"), meta, facts.get("part") is not True, info.id)
+            elif isinstance(written, str):
+                writes.setdefault((ns, written), []).append(info.id)
+        for ns in self.namespaces:
+            facts = facts_in(self._keys, ns) or {}
+            place = names.short(ns), facts["id"]
+            if place not in found:
+                found[place] = Entry(*place, facts["parent"], {}, whole=False, put=None)
+        for place, entry in found.items():
+            entry.writes = writes.get(place, [])
+        return found
+
+    def _infos(self) -> Steps[Sequence[CheckpointInfo]]:
+        if not self.writer.replica.exists:
+            return ()
+        return (yield from self.writer.replica.ask(lambda look: look.checkpoints()))
+
+    def load(self, entries: Sequence[Entry]) -> Steps[list[Kept]]:
+        """Checkpoints of a list, whole; what they share is read once."""
+        wanted = {name for entry in entries for name in (entry.put, *entry.writes) if name is not None}
+        order = sorted(wanted)
+        loaded = dict(zip(order, (yield from self.writer.content.load_checkpoints(order)), strict=True))
+        shown = {name: loaded[name] for entry in entries if not entry.ns and (name := entry.put) is not None}
+        messages = yield from self._messages(shown.values())
+        return [self._kept(entry, loaded, messages) for entry in entries]
+
+    def load_again(self, entries: Sequence[Entry]) -> Steps[list[tuple[Entry, Kept]]]:
+        """The same for a list that an earlier call made; what was removed since is left out."""
+        if not self._opened:
+            yield from self.look()
+        try:
+            return list(zip(entries, (yield from self.load(entries)), strict=True))
+        except NotFoundError:
+            yield from self.look()
+        now = yield from self.entries()
+        left = [now[each.ns, each.id] for each in entries if (each.ns, each.id) in now]
+        return list(zip(left, (yield from self.load(left)), strict=True))
+
+    def folds(self, ns: str) -> Steps[dict[str, object]]:
+        """What pruning left of the ancestors of checkpoints in a namespace, by channel."""
+        infos = yield from self._infos()
+        made = [info.id for info in infos if fields_of(info.metadata.get(names.MARK)).get("fold") is True]
+        states = [each.state for each in (yield from self.writer.content.load_checkpoints(made[-1:]))]
+        start = names.fold_key(ns, "")
+        return {
+            names.unescaped(key[len(start) :]): values.decode(raw)
+            for state in states
+            for key, raw in state.items()
+            if key.startswith(start)
+        }
+
+    def _messages(self, checkpoints: Iterable[Checkpoint]) -> Steps[dict[Item, object]]:
+        """The messages of some contexts, by item."""
+        items = dict.fromkeys(item for each in checkpoints for item in each.context.items)
+        shown = Context(tuple(items))
+        content = self.writer.content
+        lines = yield from content.context_lines(shown)
+        yield from self.writer.blobs.fetch(lines.values(), shown)
+        return dict(zip(items, [each.message for each in content.messages(shown, lines)], strict=True))
+
+    def _kept(self, entry: Entry, loaded: Mapping[str, Checkpoint], messages: Mapping[Item, object]) -> Kept:
+        ns = next((ns for ns in self.namespaces if names.short(ns) == entry.ns), entry.ns)
+        if entry.put is None:
+            kept = self.newest(ns)
+        else:
+            put = loaded[entry.put]
+            payloads = () if entry.ns else tuple([messages[item] for item in put.context.items])
+            kept = kept_in(put.state, ns, payloads)
+        if kept is None:
+            raise UsageError(f"what a checkpoint held was erased. checkpoint={entry.id!r}", kind=Kind.ERASED)
+        states = [loaded[name].state for name in (*entry.writes, entry.put) if name is not None]
+        return kept._replace(writes=_joined([writes_in(state, ns, entry.id) for state in (*states, self._keys)]))
+
+    # record
+
+    def put(self, put: Put) -> Steps[None]:
+        """Record a checkpoint: durable when it returns.
+
+        Raises:
+            HeadMovedError: Another writer put a checkpoint since the parent was handed out as the newest one.
+        """
+        yield from self._be_ready()
+        done = yield from self.writer.appender.write(partial(self._plan_put, put))
+        if not put.ns:
+            self.known = frozenset(done.digests)
+        yield from self._tidy()
+
+    def put_writes(self, writes: Writes) -> Steps[None]:
+        """Record pending writes: durable when it returns."""
+        yield from self._be_ready()
+        yield from self.writer.appender.write(partial(self._plan_writes, writes))
+        yield from self._tidy()
+
+    def close(self) -> Steps[None]:
+        """Write a card that covers everything, and merge segments if there are many."""
+        writer = self.writer
+        yield from writer.appender.settle()
+        if writer.replica.exists and writer.replica.view.end > writer.replica.view.covers:
+            yield from self._stand()
+            yield from writer.upkeep.cover(seal=False)
+        yield from writer.close()
+
+    def _be_ready(self) -> Steps[None]:
+        """Open the session if necessary, and find out what became of an append without an answer."""
+        if not self._opened:
+            yield from self._open()
+        yield from self.writer.appender.settle()
+        replica = self.writer.replica
+        if replica.exists and replica.state.end and names.MARK not in replica.state.card.extra and not self.namespaces:
+            raise UsageError(
+                f"this session was not made by LangGraph. session={self.writer.keys.session!r}",
+                kind=Kind.OPTION,
+                remedy="choose another thread_id, or a namespace of the store for threads",
+            )
+
+    def _tidy(self) -> Steps[None]:
+        """Merge segments while at work: a thread may be open for long, and its history is read from them."""
+        if self.writer.upkeep.should_optimize(quiet=True):
+            with suppress(TreeringError):  # what was put is durable
+                yield from self.writer.upkeep.optimize()
+
+    def _stand(self) -> Steps[None]:
+        """Stand where the session does, whoever moved it there."""
+        self.writer.position.follow_session()
+        if not self.writer.position.is_known:
+            yield from self.writer.position.ensure_context()
+
+    def _plan_put(self, put: Put) -> Steps[Append]:
+        yield from self._stand()
+        newest = self.newest_id(put.ns)
+        if put.expected and newest not in (put.parent, put.id):
+            raise HeadMovedError(
+                f"another run continued this thread. expected={put.parent!r}, got={newest!r}",
+                key=self.writer.keys.tail,
+                remedy="read the state of the graph again, and decide whether to go on; nothing that was put is lost",
+            )
+        here = yield from self._here(put.codec)
+        base = here
+        if not put.ns and newest is not None and put.parent not in (None, newest) and put.id != newest:
+            base = (yield from self._base_at(put.parent or "", put.codec)) or here
+        append = Append(self.writer)
+        before = dict(self._keys)
+        append.put(put, base)
+        if newest is not None and put.id < newest:
+            append.put_back(before, here)
+        return append
+
+    def _plan_writes(self, writes: Writes) -> Steps[Append]:
+        yield from self._stand()
+        append = Append(self.writer)
+        new = {
+            key: raw
+            for key, raw in writes.keys.items()
+            if key not in append.keys or (name := names.write_of(writes.ns, key)) is None or name.place < 0
+        }
+        if new:
+            append.add(new, writes.brief)
+        return append
+
+    # messages that are nodes
+
+    def _here(self, codec: Codec) -> Steps[Base]:
+        """Where the session stands."""
+        state = self.writer.replica.state
+        digests = self._digests_of(state.context.items, state.lines, codec)
+        yield from ()
+        return Base(self.writer.position.node, state.context.items, digests)
+
+    def _base_at(self, checkpoint: str, codec: Codec) -> Steps[Base | None]:
+        """Where an old checkpoint stood; two reads resume the session there from now on."""
+        entry = (yield from self.entries()).get(("", checkpoint))
+        if entry is None or entry.put is None:
+            return None
+        [found] = yield from self.writer.content.load_checkpoints([entry.put])
+        return (yield from self._base_of(found, codec))
+
+    def _base_of(self, found: Checkpoint, codec: Codec) -> Steps[Base]:
+        lines = yield from self.writer.content.context_lines(found.context)
+        yield from self.writer.blobs.fetch(lines.values(), found.context)
+        digests = self._digests_of(found.context.items, lines, codec)
+        yield from self.writer.upkeep.pin(Restored(found.node, found.context, lines, None))
+        return Base(found.node, found.context.items, digests)
+
+    def _digests_of(self, items: Sequence[Item], lines: dict[str, bytes], codec: Codec) -> tuple[bytes, ...]:
+        if self._epoch != self.writer.replica.epoch or len(self._digests) > DIGESTS_MAX:
+            self._digests, self._epoch = {}, self.writer.replica.epoch  # erased messages are others now
+        missing = [item for item in items if item not in self._digests]
+        shown = self.writer.content.messages(Context(tuple(missing)), lines) if missing else ()
+        for item, each in zip(missing, shown, strict=True):
+            self._digests[item] = digest_of(sameness_of(codec.message_of(each.message)))
+        return tuple([self._digests[item] for item in items])
+
+    # forget
+
+    def prune(self, folds: Mapping[str, bytes]) -> Steps[None]:
+        """Keep the newest checkpoint of each namespace only.
+
+        Args:
+            folds: What is left of pruned ancestors, by key of the state.
+        """
+        if folds:
+            yield from self.writer.appender.write(partial(self._plan_folds, folds))
+        yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=()))
+
+    def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[Append]:
+        yield from self._stand()
+        append = Append(self.writer)
+        append.add(folds, {"fold": True})
+        return append
+
+    def drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[None]:
+        """Remove some checkpoints, with their writes; where the newest was among them the one before is put back."""
+        entries = yield from self.entries()
+        removed = {name for place in gone for name in (entries[place].put, *entries[place].writes)}
+        yield from self.writer.appender.write(partial(self._plan_drop, gone, codec))
+        kept = [info.id for info in (yield from self._infos()) if info.id not in removed]
+        yield from pruning.prune(self.writer, KeepCheckpoints(last=1, ids=kept, heads=()))
+
+    def _plan_drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[Append]:
+        yield from self._stand()
+        base = yield from self._here(codec)
+        back = yield from self._before(gone)
+        if ("", self.newest_id("")) in gone:
+            base = Base(base.node, (), ())
+        state = {key: raw for key, raw in self._keys.items() if not self._is_of(key, gone)}
+        for entry, kept in zip(back, (yield from self.load(back)), strict=True):
+            state |= kept.keys()
+            if not entry.ns and entry.put is not None:
+                [found] = yield from self.writer.content.load_checkpoints([entry.put])
+                base = yield from self._base_of(found, codec)
+        append = Append(self.writer)
+        append.put_back(state, base)
+        return append
+
+    def _before(self, gone: Collection[tuple[str, str]]) -> Steps[list[Entry]]:
+        """What becomes the newest checkpoint of each namespace whose newest goes."""
+        entries = yield from self.entries()
+        back: list[Entry] = []
+        for ns in map(names.short, [ns for ns in self.namespaces if (names.short(ns), self.newest_id(ns)) in gone]):
+            left = [entry for place, entry in entries.items() if place not in gone and entry.ns == ns]
+            back += [max(left, key=lambda entry: entry.id)] if left else []
+        return back
+
+    def _is_of(self, key: str, gone: Collection[tuple[str, str]]) -> bool:
+        """Whether a key of the state belongs to a checkpoint that goes."""
+        ns = names.namespace_of(key)
+        name = names.write_of(ns, key)
+        checkpoint = name.checkpoint if name is not None else self.newest_id(ns)
+        return (names.short(ns), checkpoint) in gone
+
+
+def _joined(found: Iterable[Mapping[WriteName, bytes]]) -> dict[WriteName, bytes]:
+    """The writes of one checkpoint, from oldest to newest: of regular ones the first stays, of others the last."""
+    writes: dict[WriteName, bytes] = {}
+    for each in found:
+        for name, raw in each.items():
+            if name.place < 0 or name not in writes:
+                writes[name] = raw
+    return writes

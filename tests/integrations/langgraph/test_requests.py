@@ -1,0 +1,100 @@
+"""What it costs, in requests, counted below all retries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from benchmarks import workload
+from langchain_core.messages import AIMessage
+from tests.integrations.langgraph.graphs import Graph, chat, config, say
+from tests.session.backends import Backend, memory_backend
+
+from treering.integrations.langgraph import TreeringSaver
+from treering.storage.counting import CountingDriver
+
+TURNS, TURN_BYTES = 100, 4096
+REQUESTS_A_TURN, HISTORY_REQUESTS, STORED = 8, 30, 1.2
+"""At most: of a turn, of a list of 300 checkpoints, and bytes for each byte of text once segments are merged."""
+
+
+def counted(backend: Backend, **options: Any) -> tuple[Graph, CountingDriver]:
+    """A chat in a new process, and what counts its requests."""
+    store, counts = backend.counted()
+    return chat(TreeringSaver(store), **options), counts
+
+
+class Written:
+    """A thread of 100 turns in an object store."""
+
+    def __init__(self) -> None:
+        self.backend = memory_backend()
+        texts: Iterator[str] = iter(workload.even_texts(2 * TURNS, TURN_BYTES // 2))
+        graph, self.counts = counted(self.backend, model=lambda _: {"messages": [AIMessage(next(texts))]})
+        say(graph, next(texts))
+        self.counts.reset()
+        for _ in range(TURNS - 1):
+            say(graph, next(texts))
+        self.turns = self.counts.total / (TURNS - 1)
+        self.kinds = dict(self.counts.counts)
+
+
+@pytest.fixture(scope="module")
+def written() -> Written:
+    """Written once for all."""
+    return Written()
+
+
+def test_a_turn_takes_few_requests(written: Written) -> None:
+    """Three checkpoints, two sets of writes and a look, with sealing and merging: at most 8 requests on average."""
+    assert written.turns <= REQUESTS_A_TURN, written.kinds
+
+
+def test_resuming_takes_two_reads(written: Written) -> None:
+    """The newest checkpoint of a thread of any length is two reads, sent at once."""
+    graph, counts = counted(written.backend)
+    counts.reset()
+    assert len(graph.get_state(config()).values["messages"]) == 2 * TURNS
+    assert counts.counts == {"Get": 2}
+    assert counts.batches == 1
+    assert counts.bytes_down <= 0.6 * TURNS * TURN_BYTES
+
+
+def test_looking_again_takes_one_request(written: Written) -> None:
+    """A saver that has a thread open asks once whether anything changed."""
+    graph, counts = counted(written.backend)
+    graph.get_state(config())
+    counts.reset()
+    graph.get_state(config())
+    assert counts.counts == {"Get": 1}
+
+
+def test_a_whole_history_takes_few_requests(written: Written) -> None:
+    """300 checkpoints with their messages take at most 30 requests, and their bytes once."""
+    graph, counts = counted(written.backend)
+    counts.reset()
+    history = list(graph.get_state_history(config()))
+    assert len(history) == 3 * TURNS
+    assert counts.total <= HISTORY_REQUESTS, dict(counts.counts)
+    assert counts.bytes_down <= 3 * TURNS * TURN_BYTES
+
+
+@pytest.mark.parametrize("place", [3, 150, 290])
+def test_an_old_checkpoint_takes_few_waits(written: Written, place: int) -> None:
+    """Behind the look whether anything changed: a list of segments, their indexes, chunks of large ones, a frame."""
+    graph, counts = counted(written.backend)
+    wanted = list(graph.get_state_history(config()))[place]
+    graph, counts = counted(written.backend)
+    graph.get_state(config())
+    counts.reset()
+    assert graph.get_state(wanted.config).values == wanted.values
+    assert counts.batches <= 1 + 4
+
+
+def test_text_is_stored_about_once(written: Written) -> None:
+    """Merged and closed, a thread takes at most 1.2 bytes for each byte of text, with everything LangGraph puts."""
+    with written.backend.store().session("t", shared=True) as session:
+        session.optimize(everything=True)
+    size = sum(map(len, written.backend.snapshot().values()))
+    assert size <= STORED * TURNS * TURN_BYTES

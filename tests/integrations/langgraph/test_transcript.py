@@ -1,0 +1,88 @@
+"""Threads are sessions: pages, branches, search and erasure work on what graphs said."""
+
+from __future__ import annotations
+
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
+from tests.integrations.langgraph.graphs import chat, config, say
+from tests.session.backends import Backend
+
+from treering.integrations.langgraph import TreeringSaver
+
+
+def test_messages_are_nodes_recorded_once(backend: Backend) -> None:
+    """A thread of five turns has ten nodes, however many checkpoints hold them, in whichever process."""
+    for number in range(5):
+        say(chat(TreeringSaver(backend.store())), f"turn {number}")
+    view = backend.store().view("t")
+    rows = view.history(limit=3).rows
+    assert [(row.node.role, row.node.payload["content"]) for row in rows] == [
+        ("assistant", "you said: turn 4"), ("user", "turn 4"), ("assistant", "you said: turn 3"),
+    ]  # fmt: skip
+    assert len(view.nodes()) == 10
+    assert view.info.first_prompt == "turn 0"
+    assert len(view.checkpoints()) >= 15
+
+
+def test_calls_of_tools_are_understood(backend: Backend) -> None:
+    """Messages with calls, results and instructions come back equal, and count as calls and results here."""
+    given = [
+        SystemMessage("be kind"),
+        HumanMessage([{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "x"}}], name="me"),
+        AIMessage("", tool_calls=[{"name": "look", "args": {"at": 1}, "id": "call-1"}], response_metadata={"a": [1.5]}),
+        ToolMessage("seen", tool_call_id="call-1", artifact={"raw": None}),
+        AIMessage("a cat", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+    ]
+    with TreeringSaver(backend.store()) as saver:
+        graph = chat(saver)
+        graph.update_state(config(), {"messages": given}, as_node="model")
+        kept = graph.get_state(config()).values["messages"]
+    assert kept == given
+    view = backend.store().view("t")
+    assert [item.message["role"] for item in view.context] == ["system", "user", "assistant", "tool", "assistant"]
+
+
+def test_a_fork_is_a_branch(backend: Backend) -> None:
+    """Going on from an old checkpoint is a branch beside what was said after it; both can be shown and continued."""
+    graph = chat(TreeringSaver(backend.store()))
+    say(graph, "one")
+    say(graph, "two")
+    past = next(s for s in graph.get_state_history(config()) if s.next == () and len(s.values["messages"]) == 2)
+    changed = graph.update_state(past.config, {"messages": [HumanMessage("other")]}, as_node="__start__")
+    assert [m.content for m in graph.invoke(None, changed)["messages"]] == [
+        "one", "you said: one", "other", "you said: other",
+    ]  # fmt: skip
+    view = backend.store().view("t")
+    row = view.history(limit=2).rows[1]
+    assert (row.node.payload["content"], row.sibling, row.siblings) == ("other", 1, 2)
+    assert view.get(view.newest_leaf(row.sibling_ids[0])).payload["content"] == "you said: two"
+    assert len(view.nodes()) == 6
+    again = chat(TreeringSaver(backend.store()))
+    assert len(say(again, "on")) == 6
+    old = again.get_state(past.config)
+    assert [message.content for message in old.values["messages"]] == ["one", "you said: one"]
+
+
+def test_what_is_erased_is_gone_from_every_checkpoint(backend: Backend) -> None:
+    """A graph goes on with stubs in the place of erased messages, and so does each of its old checkpoints."""
+    with TreeringSaver(backend.store()) as saver:
+        say(chat(saver), "the password is swordfish")
+        say(chat(saver), "hello")
+    with backend.store().session("t", shared=True) as session:
+        first, answer, *_ = session.path()
+        session.erase(first, answer)
+    graph = chat(TreeringSaver(backend.store()))
+    assert not any("swordfish" in text for text in say(graph, "on"))
+    for state in graph.get_state_history(config()):
+        assert "swordfish" not in str(state.values)
+
+
+def test_an_amended_message_is_what_the_graph_goes_on_with(backend: Backend) -> None:
+    """An edit made past LangGraph is seen by the next turn, and is recorded once."""
+    with TreeringSaver(backend.store()) as saver:
+        say(chat(saver), "one")
+    with backend.store().session("t", shared=True) as session:
+        node = session.path()[0]
+        payload = {**session.get(node).payload, "content": "eins"}
+        session.amend(node, payload)
+    assert say(chat(TreeringSaver(backend.store())), "two")[0] == "eins"
+    assert len(backend.store().view("t").nodes()) == 4

@@ -1,0 +1,94 @@
+"""A plugin for the test run of LangGraph's own tests: every saver they ask for is one of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from tests import conftest_checkpointer as theirs  # type: ignore[attr-defined]  # LangGraph's tests, not ours
+
+import treering
+from treering.integrations.langgraph import TreeringSaver
+
+made = 0
+
+
+def _saver(target: str, serde: Any = None) -> TreeringSaver:
+    """A saver on a new store; its serializer makes objects of any type, as that of LangGraph's own savers does."""
+    global made  # noqa: PLW0603  # of one process
+    made += 1
+    return TreeringSaver(treering.open(target), serde=serde if serde is not None else JsonPlusSerializer())
+
+
+@contextmanager
+def memory() -> Iterator[TreeringSaver]:
+    """In memory."""
+    with _saver(f"memory://{os.urandom(8).hex()}") as saver:
+        theirs._apply_strict_msgpack(saver)
+        yield saver
+
+
+@contextmanager
+def disk() -> Iterator[TreeringSaver]:
+    """On disk."""
+    with tempfile.TemporaryDirectory() as folder, _saver(folder) as saver:
+        theirs._apply_strict_msgpack(saver)
+        yield saver
+
+
+@contextmanager
+def encrypted() -> Iterator[TreeringSaver]:
+    """On disk, with a serializer that encrypts."""
+    strict = {"serde": theirs._strict_msgpack_serde()} if theirs.STRICT_MSGPACK else {}
+    serde = EncryptedSerializer.from_pycryptodome_aes(key=b"1234567890123456", **strict)
+    with tempfile.TemporaryDirectory() as folder, _saver(folder, serde) as saver:
+        yield saver
+
+
+@asynccontextmanager
+async def awaited() -> AsyncIterator[TreeringSaver]:
+    """On disk, awaited."""
+    with disk() as saver:
+        yield saver
+
+
+theirs._checkpointer_memory = memory
+theirs._checkpointer_sqlite = disk
+theirs._checkpointer_sqlite_aes = encrypted
+theirs._checkpointer_sqlite_aio = awaited
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Where to write the results."""
+    parser.addoption("--treering-report")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave only the tests that take a saver."""
+    ours = [item for item in items if {"sync_checkpointer", "async_checkpointer"} & set(item.fixturenames)]  # type: ignore[attr-defined]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(ours)])
+    items[:] = ours
+
+
+results: dict[str, str] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Remember the outcome of each test."""
+    if report.when == "call" or report.outcome != "passed":
+        results[report.nodeid] = report.outcome
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Write what was found."""
+    path = session.config.getoption("--treering-report")
+    if path:
+        Path(path).write_text(json.dumps({"made": made, "results": results}))

@@ -1,0 +1,81 @@
+"""LangGraph's own tests pass with our saver in place of its own; so does the newest conformance suite.
+
+Which tests and how many is in `docs/reference/langgraph-tests.md`, to which this holds a run. They need LangGraph's
+repository in the folder that the environment variable TREERING_LANGGRAPH names, with what its tests import in the
+folder `site` of it; without these they are skipped.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.docs.pages import ROOT, table
+
+import treering
+
+PAGE = ROOT / "docs/reference/langgraph-tests.md"
+RUN_SECONDS_MAX = 1200
+LIBRARIES = ("langgraph", "checkpoint", "prebuilt", "checkpoint-sqlite", "checkpoint-postgres", "sdk-py")
+"""Those of the repository that its tests import, as they are there."""
+
+pytestmark = [pytest.mark.slow, pytest.mark.whole]
+
+
+@pytest.fixture(scope="module")
+def sources() -> Path:
+    """LangGraph's repository."""
+    named = os.environ.get("TREERING_LANGGRAPH")
+    if not named or not Path(named, "libs").is_dir():
+        pytest.skip("no sources of LangGraph: set TREERING_LANGGRAPH to a clone of its repository")
+    return Path(named).resolve()
+
+
+def run(command: list[str], where: Path, paths: list[Path], **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with some folders in front of what is installed."""
+    ours = Path(treering.__file__).parents[1]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": os.pathsep.join(map(str, [*paths, ours])), **variables}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *command]
+    return subprocess.run(
+        command, cwd=where, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS_MAX, check=False
+    )
+
+
+@pytest.mark.parametrize("strict", ["false", "true"])
+def test_their_own_tests_pass(sources: Path, tmp_path: Path, strict: str) -> None:
+    """Every test that takes a saver passes with one of ours: in memory, on disk, encrypted, awaited."""
+    if not (sources / "site").is_dir():
+        pytest.skip("LangGraph's tests import more: see docs/reference/langgraph-tests.md")
+    report = tmp_path / "report.json"
+    libraries = [sources / "libs" / name for name in LIBRARIES]
+    plugins = ("anyio.pytest_plugin", "pytest_mock", "syrupy", "pytest_repeat", "substitute")
+    command = ["-c", os.devnull, "--rootdir", ".", f"--treering-report={report}", f"--basetemp={tmp_path / 'their'}"]
+    done = run(
+        [*command, *(word for plugin in plugins for word in ("-p", plugin)), "tests"],
+        sources / "libs/langgraph",
+        [Path(__file__).parent, *libraries, sources / "site"],
+        NO_DOCKER="true",
+        PYTEST_DISABLE_PLUGIN_AUTOLOAD="1",
+        LANGGRAPH_STRICT_MSGPACK=strict,
+    )
+    assert report.exists(), done.stdout[-3000:] + done.stderr[-3000:]
+    found = json.loads(report.read_text())
+    wrong = [name for name, outcome in found["results"].items() if outcome == "failed"]
+    assert not wrong, f"{wrong}\n{done.stdout[-6000:]}"
+    passed = Counter(name.partition("::")[0] for name, outcome in found["results"].items() if outcome == "passed")
+    if strict == "false":
+        assert {f"`{name}`": str(count) for name, count in passed.items()} == dict(table(PAGE, "Suite"))
+    assert found["made"] >= sum(passed.values())
+
+
+def test_the_newest_conformance_suite_passes(sources: Path) -> None:
+    """The suite of the repository, which has more capabilities than the published one."""
+    suite = sources / "libs/checkpoint-conformance"
+    done = run(["tests/integrations/langgraph/test_conformance.py", "-m", "not s3"], ROOT, [suite])
+    assert done.returncode == 0, done.stdout[-3000:]
