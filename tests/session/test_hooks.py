@@ -7,14 +7,21 @@ from collections.abc import Callable, Mapping
 import pytest
 from tests.session.backends import Backend
 
-from treering import Hooks
+import treering
+from treering import Hooks, UsageError
 from treering.api.session import Session
 
 Verb = Callable[[Session, list[str], str], object]
 """Does something to a session with these nodes and this checkpoint."""
 
+ASKED = {"summary", "kept", "tokens_before", "tokens_after", "details"}
 CASES: list[tuple[Verb, str, set[str], set[str]]] = [
-    (lambda session, nodes, _: session.compact("gist", kept=nodes[1]), "compaction", {"summary", "kept"}, {"node"}),
+    (
+        lambda session, nodes, _: session.compact("gist", kept=nodes[1]),
+        "compaction",
+        ASKED,
+        {"summary", "kept", "node"},
+    ),
     (lambda session, nodes, _: session.checkout(nodes[0]), "navigation", {"kind", "head", "node"}, {"checkpoint"}),
     (lambda session, *_: session.switch("main"), "navigation", {"kind", "head", "node"}, {"checkpoint"}),
     (lambda session, *_: session.branch("b", summary="x"), "navigation", {"kind", "head", "node"}, {"checkpoint"}),
@@ -39,7 +46,7 @@ def test_hooks_are_told_the_facts(backend: Backend, verb: Verb, event: str, befo
         verb(session, nodes, made)
         assert [when for when, _ in calls] == ["before", "after"]
         assert calls[0][1].keys() == before
-        assert calls[1][1].keys() >= before | after
+        assert calls[1][1].keys() >= (after if event == "compaction" else before | after)
         if "checkpoint" in after:
             assert calls[1][1]["checkpoint"] == session.checkpoint_id
 
@@ -62,6 +69,48 @@ def test_a_raising_hook_refuses(backend: Backend, verb: Verb, event: str, before
         assert (session.node, session.head, session.context, session.state, session.heads) == stood
         session.append("on")
         assert len(session.context) == 5
+
+
+def test_a_hook_gives_another_compaction(backend: Backend) -> None:
+    """It is recorded in place of what was asked for, and the hook afterwards is told of it."""
+    told: list[Mapping[str, object]] = []
+
+    def better(facts: Mapping[str, object]) -> treering.Draft:
+        told.append(facts)
+        return treering.compaction(f"not {facts['summary']}", tokens_after=3, by="another model")
+
+    hooks = Hooks(before_compaction=better, after_compaction=told.append)
+    with backend.store().session("s", hooks=hooks) as session:
+        nodes = [session.append(text).node for text in "abc"]
+        made = session.compact("gist", kept=nodes[1], tokens_before=9, files_read=["a"], state={"n": 1})
+        assert session.get(made.node).payload == {"summary": "not gist", "by": "another model"}
+        assert len(session.context) == 1
+        assert session.state == {"n": 1}
+    facts = {"kept": nodes[1], "tokens_before": 9, "tokens_after": None, "details": {"files_read": ["a"]}}
+    assert told == [{"summary": "gist", **facts}, {"summary": "not gist", "kept": None, "node": made.node}]
+
+
+def test_a_hook_cancels_a_compaction_quietly(backend: Backend) -> None:
+    """Nothing is recorded, no other hook is called, and the caller goes on."""
+    told: list[Mapping[str, object]] = []
+    hooks = Hooks(before_compaction=lambda _: False, after_compaction=told.append)
+    with backend.store().session("s", hooks=hooks) as session:
+        session.append("a")
+        stored = backend.snapshot()
+        assert session.compact("gist", state={"n": 1}).nodes == ()
+        assert (backend.snapshot(), told, session.state) == (stored, [], {})
+        session.append("on")
+        assert len(session.context) == 2
+
+
+def test_a_hook_that_returns_anything_else_is_refused(backend: Backend) -> None:
+    """A text is no compaction: the call says so, and records nothing."""
+    hooks = Hooks(before_compaction=lambda _: "another summary")  # type: ignore[arg-type]
+    with backend.store().session("s", hooks=hooks) as session:
+        session.append("a")
+        with pytest.raises(UsageError, match="str"):
+            session.compact("gist")
+        assert len(session.context) == 1
 
 
 def test_automatic_checkpoints_call_no_hooks(backend: Backend) -> None:

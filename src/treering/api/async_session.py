@@ -167,6 +167,9 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
             state: As for `commit`.
             details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
 
+        Returns:
+            What was recorded: no nodes if a hook cancelled it.
+
         Raises:
             NotFoundError: There is no node `kept`.
         """

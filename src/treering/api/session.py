@@ -167,6 +167,9 @@ class Session(Reading[Writer], BlockingWriting):
             state: As for `commit`.
             details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
 
+        Returns:
+            What was recorded: no nodes if a hook cancelled it.
+
         Raises:
             NotFoundError: There is no node `kept`.
         """

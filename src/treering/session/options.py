@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
 from treering.errors import UsageError
+from treering.kinds import Kind
+from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
     from treering.session.redaction import Redaction
@@ -62,11 +64,21 @@ class Hook(Protocol):
     def __call__(self, facts: Mapping[str, object], /) -> None: ...
 
 
+class CompactionHook(Protocol):
+    """A function that is asked before a compaction: it may let it be, give another one, or cancel it.
+
+    `treering.compaction(...)` is recorded in place of what was asked for, for example with a summary by another model;
+    False records nothing, and the call that wanted to compact goes on; None lets it be.
+    """
+
+    def __call__(self, facts: Mapping[str, object], /) -> Draft | Literal[False] | None: ...
+
+
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """One optional function per event; each is called with the facts named here."""
 
-    before_compaction: Hook | None = None
-    """summary, kept"""
+    before_compaction: CompactionHook | None = None
+    """summary, kept, tokens_before, tokens_after, details"""
     after_compaction: Hook | None = None
     """summary, kept, node"""
     before_navigation: Hook | None = None
@@ -81,6 +93,30 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """session, node"""
     after_fork: Hook | None = None
     """session, node"""
+
+    def compaction(self, asked: Draft) -> Draft | None:
+        """Return the compaction to record: what was asked for or what the hook gives, None if the hook cancels it.
+
+        Raises:
+            UsageError: The hook returned something else.
+        """
+        if self.before_compaction is None:
+            return asked
+        brief, payload = asked.brief or {}, asked.payload
+        facts = {name: brief.get(name) for name in ("kept", "tokens_before", "tokens_after")}
+        details = {name: value for name, value in payload.items() if name != "summary"}
+        given: object = self.before_compaction({"summary": payload["summary"], **facts, "details": details})
+        if given is None:
+            return asked
+        if given is False:
+            return None
+        if isinstance(given, Draft) and given.kind == "compaction" and given.type == "node":
+            return given
+        raise UsageError(
+            f"a hook before a compaction returned a {type(given).__name__}",
+            kind=Kind.MESSAGE,
+            remedy="return treering.compaction(...), False to cancel, or None",
+        )
 
     def call(self, event: str, **facts: object) -> None:
         """Call the hook of `event`, if there is one."""

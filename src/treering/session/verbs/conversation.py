@@ -134,13 +134,21 @@ def compact(
         state: As for `commit`.
         details: Kept with the compaction, for example `files_read=[...]`, `files_changed=[...]`.
 
+    Returns:
+        What was recorded: no nodes if a hook cancelled it.
+
     Raises:
         NotFoundError: There is no node `kept`.
     """
-    writer.options.hooks.call("before_compaction", summary=summary, kept=kept)
-    draft = compaction(summary, kept=kept, tokens_before=tokens_before, tokens_after=tokens_after, **details)
+    hooks = writer.options.hooks
+    asked = compaction(summary, kept=kept, tokens_before=tokens_before, tokens_after=tokens_after, **details)
+    draft = hooks.compaction(asked)
+    if draft is None:
+        return Appended(nodes=(), head=writer.position.head)
     done = yield from record(writer, [draft], Change(state=dict(state or {})))
-    writer.options.hooks.call("after_compaction", summary=summary, kept=kept, node=done.node)
+    hooks.call(
+        "after_compaction", summary=draft.payload["summary"], kept=(draft.brief or {}).get("kept"), node=done.node
+    )
     return done
 
 
