@@ -132,6 +132,21 @@ def test_export_to_the_program_it_came_from(program: Program, tmp_path: Path) ->
     assert "left out: 1 system record" in program("export", "s-1", "--format", "pi", "-o", target, "--force").err
 
 
+def test_export_to_where_the_program_keeps_its_sessions(program: Program, tmp_path: Path) -> None:
+    """The program's own list shows it, and `discover` as well; a second time it says how to replace it."""
+    with treering.open(program.store).session("mine", cwd="/work/app") as session:
+        session.append("hello")
+    done = program("export", "mine", "--format", "pi", "--install")
+    (path,) = (tmp_path / "home").rglob("*.jsonl")
+    assert path.parent == tmp_path / "home/.pi/agent/sessions/--work-app--"
+    assert str(path) in done.err
+    assert [row["newest"] for row in program.json("discover")["folders"]] == [str(path)]
+    assert "exists already" in program("export", "mine", "--format", "pi", "--install", code=2).err
+    program("export", "mine", "--format", "pi", "--install", "--force")
+    assert "--out" in program("export", "mine", "--format", "pi", "--install", "-o", path, code=2).err
+    assert "--install" in program("export", "mine", "--install", code=2).err
+
+
 def test_export_markdown(recorded: Recorded) -> None:
     """The conversation along the branch in hand, or to a node; code is fenced so that it cannot end its fence."""
     text = recorded.program("export", "tea", "--format", "markdown").out

@@ -16,10 +16,10 @@ from treering.cli.completion import session_argument
 from treering.cli.markdown import markdown
 from treering.cli.names import find_node, find_session, open_view
 from treering.cli.output import Output, progress
-from treering.cli.settings import Settings, store_options
+from treering.cli.settings import Settings, environment, store_options
 from treering.cli.text import counted
 from treering.errors import UsageError
-from treering.exporters import export as export_file
+from treering.exporters import export as export_file, installed_path
 from treering.kinds import Kind
 from treering.programs.common.target import targets
 
@@ -31,10 +31,13 @@ FORMS: Final = ("jsonl", "markdown", *targets())
 @click.option("--format", "form", type=click.Choice(FORMS), default="jsonl", show_default=True)
 @click.option("--node", metavar="ID", help="The conversation down to this node.  [markdown; default: the head's]")
 @click.option("-o", "--out", "target", metavar="FILE", help="Write to this file.  [default: standard output]")
+@click.option("--install", is_flag=True, help="Write it where the program keeps its own sessions, so that it lists it.")
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 @store_options()
 @click.pass_obj
-def export(settings: Settings, *, session: str, form: str, node: str | None, target: str | None, force: bool) -> None:
+def export(  # options of a command
+    settings: Settings, *, session: str, form: str, node: str | None, target: str | None, install: bool, force: bool
+) -> None:
     """Write a session as JSON lines, as Markdown, or as a file of another program.
 
     JSON lines are the records as they are stored; Markdown is the conversation, for people. A file of another program
@@ -44,6 +47,12 @@ def export(settings: Settings, *, session: str, form: str, node: str | None, tar
     if form != "markdown" and node is not None:
         raise click.UsageError("--node goes with --format markdown")
     view = open_view(settings.open(), session)
+    if install and (target is not None or form not in targets()):
+        raise click.UsageError("--install goes with --format and the name of a program, and without --out")
+    if install:
+        place = installed_path(view, format=form, home=Path.home(), environ=environment())
+        place.parent.mkdir(parents=True, exist_ok=True)
+        target = str(place)
     if form in targets():
         _export_file(view, target, form, force=force)
         return
@@ -58,7 +67,7 @@ def export(settings: Settings, *, session: str, form: str, node: str | None, tar
 def _export_file(view: View, target: str | None, form: str, *, force: bool) -> None:
     """Write a file of another program, and print what it leaves out."""
     if target is None:
-        raise click.UsageError(f"--format {form} goes with --out")
+        raise click.UsageError(f"--format {form} goes with --out or --install")
     done = export_file(view, target, format=form, overwrite=force)
     out = Output()
     for left in done.left_out:

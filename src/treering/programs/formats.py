@@ -15,6 +15,7 @@ from treering.format.values import Fields
 from treering.kinds import Kind
 from treering.programs import known_programs, load_installed, part_of
 from treering.programs.common.entry import Entry
+from treering.programs.common.filing import Filed
 from treering.programs.common.folder import Folder, folder_at
 from treering.programs.common.read_file import ReadFile
 from treering.programs.common.rules import Rules
@@ -87,6 +88,19 @@ class FolderLocator(Locator, Protocol):
 
         Args:
             path: Absolute, or a URL; the file need not be there.
+        """
+
+
+class FilingLocator(Locator, Protocol):
+    """Of a program whose folders and file names are known, so that a session can be put where its list finds it."""
+
+    def place(self, filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
+        """Return the file in which the program would keep a session.
+
+        Args:
+            filed: The session.
+            home: The user's home.
+            environ: The environment, which may name other places.
         """
 
 

@@ -127,7 +127,7 @@ class _Composer:
         self._view = view
         self._claude = True
         """Whether records may be entries of Claude Code: no header is of another program."""
-        self._session = _uuid_of(view.info.id)
+        self._session = uuid_of(view.info.id)
         self._forked_from = ""
         self._before = b""
         self._entries = _Entries()
@@ -461,7 +461,7 @@ def _answer(message: Fields, name: str, model: str) -> Fields:
     return made | ended | message | {"content": blocks}
 
 
-def _uuid_of(name: str) -> str:
+def uuid_of(name: str) -> str:
     """Return the id of a session as a UUID: Claude Code opens no other."""
     try:
         return str(UUID(name))

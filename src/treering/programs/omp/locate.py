@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from treering.programs.common.filing import Filed, dashed, stamped
 from treering.programs.omp.blobs import FOLDER, find_folder
 from treering.programs.omp.breadcrumbs import Breadcrumb, find_breadcrumbs, terminal_breadcrumb
 from treering.programs.pi import locate as pi
@@ -69,3 +72,19 @@ def breadcrumbs(home: Path, environ: Mapping[str, str]) -> list[Breadcrumb]:
 def breadcrumb(home: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
     """Return what this terminal had open last; None if that is not known."""
     return terminal_breadcrumb(agent_folder(home, environ, "STATE"), environ, tty)
+
+
+def place(filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the file in which oh-my-pi would keep a session; names of folders below home are shorter."""
+    return agent_folder(home, environ) / "sessions" / _folder_of(filed.cwd, home) / stamped(filed)
+
+
+def _folder_of(cwd: str, home: Path) -> str:
+    real = os.path.realpath(cwd)
+    for prefix, root in (("-", os.path.realpath(home)), ("-tmp", os.path.realpath(tempfile.gettempdir()))):
+        relative = os.path.relpath(real, root)
+        if relative == ".":
+            return prefix
+        if not relative.startswith(".."):
+            return f"{prefix if prefix.endswith('-') else f'{prefix}-'}{dashed(relative)}"
+    return f"--{dashed(real.lstrip('/'))}--"

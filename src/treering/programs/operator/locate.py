@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from treering.programs.common.filing import Filed, stamped
 from treering.programs.common.source import find_files
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
@@ -25,3 +26,8 @@ def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:  # noqa: ARG0
     root, before = home / ".operator", home / ".operator-use"
     old = sorted([*before.glob("profiles/*/sessions"), *before.glob("workspaces/*/sessions")])
     return [root / "sessions", *sorted(root.glob("profiles/*/sessions")), *old]
+
+
+def place(filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
+    """Return a file in the one folder that Operator lists; the header tells what folder the session is about."""
+    return folders(home, environ)[0] / stamped(filed)

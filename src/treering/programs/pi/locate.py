@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from treering.programs.common.filing import Filed, dashed, stamped
 from treering.programs.common.source import find_files
 
 ENDINGS: Final = (".jsonl", ".jsonl.gz")
@@ -22,3 +23,11 @@ def folders(home: Path, environ: Mapping[str, str]) -> list[Path]:
     named, sessions = environ.get("PI_CODING_AGENT_DIR"), environ.get("PI_CODING_AGENT_SESSION_DIR")
     agent = Path(named).expanduser() if named else home / ".pi" / "agent"
     return [agent / "sessions", *([Path(sessions).expanduser()] if sessions else [])]
+
+
+def place(filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
+    """Return the file in which pi would keep a session: in a folder for each working directory, unless one is named."""
+    agent, *named = folders(home, environ)
+    if named:
+        return named[0] / stamped(filed)
+    return agent / f"--{dashed(filed.cwd.lstrip('/'))}--" / stamped(filed)
