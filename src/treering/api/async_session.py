@@ -200,9 +200,16 @@ class AsyncSession(AsyncReading[Writer], AwaitingWriting):
         """
         return await self.perform(verbs.open_calls.close_open_calls, reason)
 
-    async def set_model(self, model: str, *, provider: str | None = None) -> Appended:
-        """Record that another model answers from here on."""
-        return await self.perform(verbs.conversation.set_model, model, provider=provider)
+    async def set_model(self, model: str, *, provider: str | None = None, role: str | None = None) -> Appended:
+        """Record that another model answers from here on.
+
+        Args:
+            model: Its name.
+            provider: Who runs it.
+            role: What it is used for beside the conversation, for example `smol` or `plan`. The model that answers stays,
+                and the setting `models` has `provider/model` by role.
+        """
+        return await self.perform(verbs.conversation.set_model, model, provider=provider, role=role)
 
     async def set_thinking(self, thinking: object) -> Appended:
         """Record another thinking level; None takes it back."""

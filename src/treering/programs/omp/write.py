@@ -147,8 +147,10 @@ def _custom_message(draft: Draft, _settings: Mapping[str, object]) -> Draft:
 
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Draft:
-    """The default model joins provider and model; models for other roles have no settings here."""
+    """The default model joins provider and model; one for another role was recorded in omp's own way."""
     brief = draft.brief or {}
+    if "models" in brief:
+        return draft
     named = [brief.get(name, settings.get(name)) for name in ("provider", "model")]
     model = "/".join(part for part in named if isinstance(part, str) and part)
     return msgspec.structs.replace(draft, payload={"model": model})

@@ -146,6 +146,8 @@ def _custom_message(draft: Draft, settings: Mapping[str, object]) -> Fields:
 
 def _model_change(draft: Draft, settings: Mapping[str, object]) -> Fields:
     brief = draft.brief or {}
+    if "models" in brief and "model" not in brief:  # of another role, while no model is known
+        return _as_custom(draft, settings)
     return {"brief": {name: brief.get(name, settings.get(name)) or "" for name in ("model", "provider")}}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import UNSET, UnsetType
 
 from treering.errors import UsageError
+from treering.format.values import fields_of
 from treering.journal.merge import Merged
 from treering.session.content import ContextItem
 from treering.session.position import Wish
@@ -15,7 +16,7 @@ from treering.session.record import Appended, record
 from treering.session.recording import Change, Message, draft_of
 from treering.session.writer import Writer
 from treering.storage.requests import Steps
-from treering.transcript.node import HERE, Here, change, compaction
+from treering.transcript.node import HERE, Draft, Here, change, compaction
 
 
 def append(
@@ -152,10 +153,26 @@ def compact(
     return done
 
 
-def set_model(writer: Writer, model: str, *, provider: str | None = None) -> Steps[Appended]:
-    """Record that another model answers from here on."""
-    facts = {"model": model} | ({"provider": provider} if provider is not None else {})
-    return (yield from append(writer, change("model_change", **facts)))
+def set_model(writer: Writer, model: str, *, provider: str | None = None, role: str | None = None) -> Steps[Appended]:
+    """Record that another model answers from here on.
+
+    Args:
+        writer: The session.
+        model: Its name.
+        provider: Who runs it.
+        role: What it is used for beside the conversation, for example `smol` or `plan`. The model that answers stays,
+            and the setting `models` has `provider/model` by role.
+    """
+    if role is None or role == "default":
+        facts = {"model": model} | ({"provider": provider} if provider is not None else {})
+        return (yield from append(writer, change("model_change", **facts)))
+    name = model if provider is None else f"{provider}/{model}"
+    settings = writer.replica.state.context.settings
+    # What a change leaves out counts as unknown in most policies, so the model that answers is named again.
+    kept = {fact: settings[fact] for fact in ("model", "provider") if settings.get(fact)}
+    models = fields_of(settings.get("models")) | {role: name}
+    draft = Draft(kind="model_change", payload={"model": name, "role": role}, brief={**kept, "models": models})
+    return (yield from append(writer, draft))
 
 
 def set_thinking(writer: Writer, thinking: object) -> Steps[Appended]:
