@@ -37,7 +37,7 @@ from treering.programs import (
     load_messages as _load_messages,
     load_policies as _load_policies,
 )
-from treering.session.options import CompactionHook, Hook, Hooks, Schedule
+from treering.session.options import CompactionHook, Hook, Hooks, MessageHook, Schedule
 from treering.transcript.node import (
     HERE,
     Draft,
@@ -201,6 +201,7 @@ __all__ = [
     "LoadFacts",
     "Merged",
     "Message",
+    "MessageHook",
     "Node",
     "Nodes",
     "NotFoundError",

@@ -71,6 +71,43 @@ def test_a_raising_hook_refuses(backend: Backend, verb: Verb, event: str, before
         assert len(session.context) == 5
 
 
+def lasting(payload: dict[str, object]) -> dict[str, object]:
+    """Return a message without the fields that only a running program needs."""
+    return {name: value for name, value in payload.items() if not name.startswith("_")}
+
+
+def test_a_hook_drops_transient_fields(backend: Backend) -> None:
+    """What is stored, shown and compared is what the hook returns; the caller's message stays as it is."""
+    hooks = Hooks(before_append=lasting)
+    message = {"role": "user", "content": "a", "_partial": "b"}
+    with backend.store().session("s", hooks=hooks) as session:
+        first = session.append(message).node
+        again = treering.user("c", id="mine", _spinner=1)
+        session.commit([again, treering.compaction("gist", _note="kept")])
+        assert session.commit([again]).nodes == ("mine",)
+        assert message["_partial"] == "b"
+    view = backend.store().view("s")
+    assert view.get(first).payload == {"role": "user", "content": "a"}
+    assert view.get("mine").payload == {"role": "user", "content": "c"}
+    gist = next(node.id for node in view.nodes() if node.kind == "compaction")
+    assert view.get(gist).payload["_note"] == "kept"
+
+
+def test_a_hook_is_called_before_anything_waits(backend: Backend) -> None:
+    """A message that is buffered is stored as the hook returned it, too; one that the hook refuses is not."""
+
+    def refuse(payload: dict[str, object]) -> dict[str, object]:
+        if "secret" in payload:
+            raise PermissionError("not that")
+        return lasting(payload)
+
+    with backend.store().session("s", durability="turn", hooks=Hooks(before_append=refuse)) as session:
+        session.append({"role": "user", "content": "a", "_x": 1})
+        with pytest.raises(PermissionError):
+            session.append({"role": "user", "content": "b", "secret": 1})
+    assert [item.message for item in backend.store().view("s").context] == [{"role": "user", "content": "a"}]
+
+
 def test_a_hook_gives_another_compaction(backend: Backend) -> None:
     """It is recorded in place of what was asked for, and the hook afterwards is told of it."""
     told: list[Mapping[str, object]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
@@ -74,9 +74,21 @@ class CompactionHook(Protocol):
     def __call__(self, facts: Mapping[str, object], /) -> Draft | Literal[False] | None: ...
 
 
+class MessageHook(Protocol):
+    """A function from the payload of a message to what is stored of it, for example without transient fields.
+
+    It must not change what it is given, and must return the same for the same message: one that is sent again is told
+    by its contents.
+    """
+
+    def __call__(self, payload: Any, /) -> Any: ...
+
+
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """One optional function per event; each is called with the facts named here."""
 
+    before_append: MessageHook | None = None
+    """Not facts, but the payload of each message that `append` and `commit` are given."""
     before_compaction: CompactionHook | None = None
     """summary, kept, tokens_before, tokens_after, details"""
     after_compaction: Hook | None = None
@@ -93,6 +105,12 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """session, node"""
     after_fork: Hook | None = None
     """session, node"""
+
+    def stored(self, draft: Draft) -> Draft:
+        """Return a draft as it is to be stored."""
+        if self.before_append is None or (draft.type, draft.kind) != ("node", "message"):
+            return draft
+        return msgspec.structs.replace(draft, payload=self.before_append(draft.payload))
 
     def compaction(self, asked: Draft) -> Draft | None:
         """Return the compaction to record: what was asked for or what the hook gives, None if the hook cancels it.

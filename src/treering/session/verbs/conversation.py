@@ -44,6 +44,8 @@ def append(
     if not messages:
         raise UsageError("nothing to record: pass at least one message")
     drafts = [draft_of(message) for message in messages]
+    if writer.options.hooks.before_append is not None:
+        drafts = [*map(writer.options.hooks.stored, drafts)]
     return (yield from record(writer, drafts, wish=Wish(head, expect), new_ids=new_ids))
 
 
@@ -104,6 +106,8 @@ def commit(  # noqa: PLR0913  # what a turn may change; all by keyword
         metadata=dict(metadata or {}),
     )
     drafts = [draft_of(message) for message in messages]
+    if writer.options.hooks.before_append is not None:
+        drafts = [*map(writer.options.hooks.stored, drafts)]
     wish = Wish(expect=expect, expect_checkpoint=expect_checkpoint, merge=merge)
     done = yield from record(writer, drafts, changed, wish, new_ids=new_ids)
     if explicit:
