@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Literal
 
 import pytest
@@ -285,3 +286,73 @@ def test_a_new_id_again_after_a_lost_answer_is_recorded_once(*, sealed: bool) ->
         seal_twice(session)
     assert session.append(draft, new_ids=True).node == "i"
     require_one_node(backend, "i", "aside")
+
+
+# notes
+
+
+def note_of(text: str = "x", *, target: str | None = None, kind: str = "remark") -> Draft:
+    """A note with an id that the caller chose."""
+    return Draft(type="note", kind=kind, id="mine", target=target, brief={"tone": text}, payload={"said": text})
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+@pytest.mark.parametrize("sealed", [False, True])
+@pytest.mark.parametrize("everything", [False, True])
+def test_the_same_note_again_is_recorded_once(
+    backend: Backend, durability: Literal["sync", "turn"], *, sealed: bool, everything: bool
+) -> None:
+    """A call that is repeated after it had no answer, by another handle or by the same one."""
+    with backend.store().session("s", durability=durability) as session:
+        node = session.append("a").node
+        session.append(note_of(target=node))
+        session.append(note_of(target=node))
+        if sealed:
+            session.flush()
+            seal_twice(session)
+    with backend.store().session("s", durability=durability) as session:
+        if everything:
+            assert session.leaves()  # reads the index
+        session.append(note_of(target=node))
+    assert [note.id for note in backend.store().view("s").notes("remark")] == ["mine"]
+
+
+@pytest.mark.parametrize("durability", ["sync", "turn"])
+@pytest.mark.parametrize("sealed", [False, True])
+def test_another_note_of_an_id_is_refused(
+    backend: Backend, durability: Literal["sync", "turn"], *, sealed: bool
+) -> None:
+    """Of another kind, about another node, or with other content; and so is a node, even with the same payload."""
+    with backend.store().session("s", durability=durability) as session:
+        node, other = session.append("a", "b").nodes
+        session.append(note_of(target=node))
+        if sealed:
+            session.flush()
+            seal_twice(session)
+        same = Draft(kind="message", role="user", id="mine", payload={"said": "x"})
+        for draft in (note_of("y", target=node), note_of(target=other), note_of(target=node, kind="other"), same):
+            assert "note exists already" in str(refused(partial(session.append, draft)))
+    assert len(backend.store().view("s").notes("remark")) == 1
+
+
+def test_a_note_does_not_take_the_id_of_a_node(backend: Backend) -> None:
+    """Not even with the payload of the node; a note may be erased and come again."""
+    with backend.store().session("s") as session:
+        session.append(Draft(kind="message", role="user", id="mine", payload={"said": "x"}))
+        refused(lambda: session.append(note_of()))
+    with backend.store().session("t") as session:
+        node = session.append("a").node
+        session.append(note_of(target=node))
+        session.erase("mine")
+        session.append(note_of(target=node))
+        refused(lambda: session.append(note_of("y", target=node)))
+        assert len(session.notes("remark")) == 1
+
+
+def test_what_a_message_refers_to_is_no_note(backend: Backend) -> None:
+    """A parent with the id of a note does not exist."""
+    with backend.store().session("s") as session:
+        session.append("a")
+        session.append(note_of())
+        with pytest.raises(NotFoundError):
+            session.append(user("b", parent="mine"))

@@ -618,6 +618,12 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         seed=3499,
     ),
     Rule(
+        "one-id-one-record",
+        "An id names one node, note or edit; the same note again is recorded already.",
+        value("{}"),
+        test="tests/session/test_chosen_ids.py",
+    ),
+    Rule(
         "create-under-new-life",
         "Every try to create is a life of its own.",
         only_if("not self._lives"),

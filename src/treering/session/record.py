@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -12,7 +12,7 @@ from msgspec import UNSET
 from treering.errors import NotFoundError, UsageError
 from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
-from treering.format.record import Skeleton, decode_record
+from treering.format.record import Record, Skeleton, decode_record
 from treering.kinds import Kind
 from treering.session.appender import Buffered, Deed
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
@@ -276,7 +276,7 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     """Refuse references to missing nodes, and ids that are taken; return the ids that are recorded already.
 
     A draft with an id of its own may come a second time, after a call with an unknown outcome: if the node of that id
-    has the same payload, the draft counts as recorded.
+    has the same payload, the draft counts as recorded; so does a note that says the same of the same node.
     """
     if writer.options.redaction is not None:  # as it would be recorded
         chosen = [writer.options.redaction.draft(draft) for draft in chosen]
@@ -284,7 +284,8 @@ def _require_sound(writer: Writer, chosen: Sequence[Draft], named: set[str]) -> 
     put_off = {draft.id or "" for draft in chosen if draft.id in waiting}
     for draft in chosen:
         if draft.id in put_off:
-            _require_same(draft, bytes(encode_payload(waiting[draft.id or ""])[0]))
+            put_off_there = waiting[draft.id or ""]
+            _require_same(draft, _Said.by_draft(put_off_there), bytes(encode_payload(put_off_there)[0]))
     named = named.difference((draft.id or "" for draft in chosen), waiting)
     chosen = [draft for draft in chosen if draft.id not in put_off]
     if not writer.replica.exists:
@@ -316,34 +317,62 @@ def _added(
     lines = yield from writer.replica.lines_at(row.at for row in recorded.values())
     for draft in chosen:
         if draft.id in recorded:
-            _require_same(draft, bytes(decode_record(lines[recorded[draft.id].at]).body), remedy)
+            record = decode_record(lines[recorded[draft.id].at])
+            _require_same(draft, _Said.by_record(record), bytes(record.body), remedy)
     return set(recorded)
 
 
 def _recorded(look: Lookup, ids: Collection[str], named: Collection[str], remedy: str) -> Steps[dict[str, Skeleton]]:
-    """The nodes with some ids that exist, after all of `named` were found: nodes or checkpoints.
+    """The nodes, notes and edits with some ids that exist, after all of `named` were found: nodes or checkpoints.
 
     Raises:
         NotFoundError: One of `named` was not found.
         UsageError: A checkpoint has one of the ids.
     """
     found = yield from look.nodes([*ids, *named])
+    others = [name for name in ids if name not in found]
+    taken = (yield from look.records(others)) if others else {}  # rule: one-id-one-record
+    found |= taken
     for name in ids:
         # A label and an edit name their target by its id alone, and so would tell of both.
         if name not in found and (yield from look.is_checkpoint(name)):
             raise UsageError(f"id is that of a checkpoint. id={name!r}", kind=Kind.DUPLICATE_ID, remedy=remedy)
-    for name in sorted(name for name in named if name not in found):
+    for name in sorted(name for name in named if name not in found or name in taken):
         if not (yield from look.is_checkpoint(name)):
             yield from look.node(name)
     return {name: found[name] for name in ids if name in found}
 
 
-def _require_same(draft: Draft, body: bytes, remedy: str = "") -> None:
-    if not _says(body, draft):
+class _Said(NamedTuple):
+    """What besides a payload makes a note or an edit the one that it is. Of a node, only the payload counts."""
+
+    type: str
+    kind: str = ""
+    target: str | None = None
+    brief: bytes = b"{}"
+
+    @classmethod
+    def by_draft(cls, draft: Draft) -> _Said:
+        if draft.type == "node":
+            return cls(draft.type)
+        return cls(draft.type, draft.kind, draft.target, values.encode(draft.brief) if draft.brief else b"{}")
+
+    @classmethod
+    def by_record(cls, record: Record) -> _Said:
+        if record.type == "node":
+            return cls(record.type)
+        return cls(record.type, record.kind, record.target, bytes(record.brief))
+
+
+def _require_same(draft: Draft, said: _Said, body: bytes, remedy: str = "") -> None:
+    wanted = _Said.by_draft(draft)
+    if is_erased(body):  # so is a part of its brief
+        said, wanted = said._replace(brief=b""), wanted._replace(brief=b"")
+    if said != wanted or not _says(body, draft):
         raise UsageError(
-            f"node exists already and is another one. node={draft.id!r}",
+            f"{said.type} exists already and is another one. {said.type}={draft.id!r}",
             kind=Kind.DUPLICATE_ID,
-            remedy=remedy or "amend it, or leave the id open",
+            remedy=remedy or ("amend it, or leave the id open" if said.type == "node" else "leave the id open"),
         )
 
 
