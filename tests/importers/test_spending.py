@@ -122,6 +122,25 @@ def test_an_answer_of_claude_code_is_counted_once(store: treering.Store, tmp_pat
     assert view.info.model == "claude-opus-5"
 
 
+def test_a_log_of_strands_tells_the_usage_in_its_metadata(store: treering.Store, tmp_path: Path) -> None:
+    """Strands keeps it beside the content of a message."""
+    agent = tmp_path / "session_x" / "agents" / "agent_default"
+    (agent / "messages").mkdir(parents=True)
+    times = {"created_at": "2026-01-01T00:00:00+00:00", "updated_at": "2026-01-01T00:00:00+00:00"}
+    manager = {"__name__": "SlidingWindowConversationManager", "removed_message_count": 0}
+    facts = {"agent_id": "default", "state": {}, "conversation_manager_state": manager}
+    (agent / "agent.json").write_text(json.dumps(facts | times))
+    usage = {"inputTokens": 11, "outputTokens": 7, "totalTokens": 18, "cacheReadInputTokens": 3}
+    said: list[dict[str, Any]] = [{"role": "user"}, {"role": "assistant", "metadata": {"usage": usage}}]
+    for number, more in enumerate(said):
+        message = {"content": [{"text": "t"}], "tracking_id": f"id{number}", **more}
+        document = {"message": message, "message_id": number, **times}
+        (agent / "messages" / f"message_{number}.json").write_text(json.dumps(document))
+    session = FileImporter(store).load(agent).session
+    expected = {"input": 11, "output": 7, "total": 18, "cache_read": 3}
+    assert store.view(session).usage == store.view(session).last_usage == expected
+
+
 def test_the_large_session_of_pi_costs_what_its_messages_say(
     store: treering.Store, shared: Path, tmp_path: Path
 ) -> None:
