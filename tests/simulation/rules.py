@@ -136,7 +136,7 @@ RULES = (
     ),
     Rule(
         "doubt-is-told",
-        "A writer that cannot read back says that the outcome is unknown.",
+        "A writer that may not read back says that the outcome is unknown.",
         instead("raise"),
         test="tests/session/test_faults.py",
     ),

@@ -25,15 +25,7 @@ import msgspec
 from msgspec import UNSET
 
 from treering import journal
-from treering.errors import (
-    AccessError,
-    CorruptError,
-    FormatVersionError,
-    PoisonedError,
-    TreeringError,
-    UnavailableError,
-    UsageError,
-)
+from treering.errors import AccessError, FormatVersionError, PoisonedError, TreeringError, UnavailableError, UsageError
 from treering.format import register as registers
 from treering.format.frames import compress
 from treering.format.paths import SessionKeys
@@ -88,6 +80,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str, lease:
         SessionDeletedError: The session was deleted meanwhile.
         UnavailableError: The store did not answer, or what it answered tells nothing of the outcome; the records may be
             in the journal now, later, or never.
+        CorruptError: The session is damaged.
     """
     if view.tail_version == ABSENT:
         yield from TailRegister(view.keys).put_tombstone(nonce)
@@ -105,7 +98,7 @@ def append(view: View, records: Sequence[Record], *, by: str, nonce: str, lease:
         return Landed(view.with_tail(tail, outcome.version), first, outcome.sent_bytes, stamped, lines)
     try:
         return (yield from _settle(view, by, outcome.sent_bytes, nonce))
-    except (AccessError, CorruptError, FormatVersionError) as error:
+    except (AccessError, FormatVersionError) as error:
         raise _unknown(view.keys, error) from error  # rule: doubt-is-told
 
 
