@@ -661,13 +661,6 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         without(),
         test="tests/session/test_room.py",
     ),
-    Rule(
-        "new-index",
-        "Who creates a session knows nothing of what a life before it held.",
-        instead("self.known_view = view"),
-        SESSION,
-        test="tests/session/test_rare_meetings.py",
-    ),
     # leases
     Rule(
         "take-by-swap",

@@ -184,14 +184,13 @@ class Replica:
     def begin(self, view: View) -> None:
         """Replace everything in memory by what `view` holds."""
         self.is_sound = False
-        # rule: new-index
         self.known_view, self._index = view, None  # the index may be of a generation that was deleted meanwhile
         self.state = self.decoded(view)
         self.absorb(view)
 
     def forget(self, card: Card) -> None:
         """Drop everything in memory: the session does not exist yet and will begin with this card."""
-        self.known_view = None
+        self.known_view = self._index = None
         self.state = self._empty_state(card)
 
     def catch_up(self) -> Steps[bool]:
