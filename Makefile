@@ -97,7 +97,7 @@ bench-quick: $(PEERS)
 
 # Strict: links and headings that are not there, and docstrings that cannot be read, end it. Not quiet: that hides them.
 docs: $(SITE_TOOLS)
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --strict --config-file .mkdocs.yml
 
 clean:
 	rm -rf $(VENV) $(BENCH) $(SITE) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""What the site has beside the pages in `docs`. MkDocs calls it, as `mkdocs.yml` says.
+"""What the site has beside the pages in `docs`. MkDocs calls it, as `.mkdocs.yml` says.
 
 - Pages that lie elsewhere in the repository, such as decisions and the changelog. Links are changed to lead to them;
   a link to a file that is no page becomes text.
