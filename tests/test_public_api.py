@@ -106,7 +106,7 @@ def strays(text: str) -> Iterator[str]:
         yield from (line for line in section.splitlines() if re.match(r" {4}\S", line) and not _entry.match(line))
 
 
-_entry = re.compile(r" {4}\*{0,2}\w+(, \w+)*: ")
+_entry = re.compile(r" {4}\*{0,2}[\w.]+(, [\w.]+)*: ")
 
 
 def test_a_line_that_is_not_indented_is_noticed() -> None:

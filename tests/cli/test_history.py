@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 from tests.cli.conftest import Recorded
 
 import treering
@@ -75,6 +77,22 @@ def test_show_session(recorded: Recorded) -> None:
     assert document["session"]["title"] == "Too much tea"
     assert document["heads"]["other"] == recorded.second
     assert document["state"] == {"step": 2}
+
+
+def test_show_who_has_the_lease(recorded: Recorded) -> None:
+    """A session shows which worker has it for itself; a command that would record something beside it is refused."""
+    assert recorded.program.json("show", "tea")["lease"] is None
+    store = treering.open(recorded.program.store)
+    session = store.session("tea", claim=90)
+    session._holds.pop().release()  # as on another computer, which this one's lock does not keep out
+    facts = dict(recorded.program("show", "tea").rows)
+    assert facts["lease"].startswith(f"1: pid {os.getpid()} on ")
+    assert facts["lease"].endswith("free after 90 s without a sign of life")
+    assert recorded.program.json("show", "tea")["lease"]["ttl"] == 90
+    done = recorded.program("branch", "tea", "beside", code=4)
+    assert "has the lease" in done.err
+    session.close()
+    assert recorded.program.json("show", "tea")["lease"] is None
 
 
 def test_show_node(recorded: Recorded) -> None:

@@ -16,6 +16,7 @@ from treering.format.register import (
     CARD_BYTES_MAX,
     FIRST_PROMPT_BYTES_MAX,
     Card,
+    Lease,
     Tail,
     TailHeader,
     decode_card,
@@ -48,6 +49,23 @@ def log_of(sizes: list[int]) -> tuple[bytes, list[list[bytes]]]:
         at += size
     lines = tuple(line for group in groups for line in group)
     return encode_tail(Tail(header=HEADER, lines=lines), compressed=False), groups
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_the_lease_of_a_tail(*, compressed: bool) -> None:
+    """It comes back as it was written; without one the header has no such field, and a wrong one is damage."""
+    lease = Lease(number=3, by="w0", holder="pid 1 on \ud800", ttl=30_000, renewed=2)
+    for each in (lease, Lease(number=3)):
+        data = encode_tail(Tail(header=replace(HEADER, lease=each)), compressed=compressed)
+        assert decode_tail(data, key="k", compressed=compressed).header.lease == each
+    plain = encode_tail(Tail(header=HEADER), compressed=False)
+    assert b"lease" not in plain
+    assert b'"lease":{"number":3}' in encode_tail(Tail(header=replace(HEADER, lease=Lease(number=3))), compressed=False)
+    body = plain.rpartition(b',"_c":')[0]
+    for wrong in (b"3", b'{"number":"3"}', b'{"number":1,"by":null}', b"[]"):
+        line = close_line(body + b',"lease":' + wrong + b"}")
+        with pytest.raises(CorruptError):
+            decode_tail(line, key="k", compressed=False)
 
 
 @pytest.mark.parametrize("compressed", [False, True])

@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -643,3 +644,55 @@ def test_written_answers_are_all_that_is_needed() -> None:
         session.release()
         assert counting.counts == {"Put": 3}
         assert set(backend.snapshot()) == before
+
+
+@pytest.mark.parametrize("how", ["lost", "unanswered", "interrupted"])
+@pytest.mark.parametrize("again", [True, False])
+def test_a_lease_that_is_taken_again_without_an_answer_is_not_lost(failing: Failing, how: str, *, again: bool) -> None:
+    """It may have another number by then; it is the lease of the same handle all the same."""
+    session = Store(Place(failing)).session("s", claim=30)
+    session.append("a")
+    failing.how = how
+    with pytest.raises((UnavailableError, KeyboardInterrupt)):
+        session.claim(ttl=40)
+    if again:
+        session.claim(ttl=50)
+    session.append("b")
+    session.renew()
+    session.release()
+    assert Store(Place(failing)).view("s").lease is None
+
+
+@pytest.mark.parametrize("how", ["unanswered", "interrupted"])
+@pytest.mark.parametrize("call", [Session.renew, Session.claim])
+def test_who_asked_for_less_time_counts_on_less(failing: Failing, how: str, call: Callable[..., None]) -> None:
+    """Whatever became of it: `until` is when nobody can have taken it over."""
+    session = Store(Place(failing)).session("s", claim=300)
+    session.append("a")
+    failing.how = how
+    with pytest.raises((UnavailableError, KeyboardInterrupt)):
+        call(session, ttl=1)
+    lease = session.lease
+    assert lease is not None
+    assert lease.until is not None
+    assert lease.until < datetime.now(UTC) + timedelta(seconds=2)
+
+
+def test_who_waits_for_a_lock_looks_now_and_then(tmp_path: Path) -> None:
+    """Also when the time of the lease is over, as its holder may work on without a sign of life."""
+    looks = Counting(local_backend(tmp_path).driver())
+    with treering.open(str(tmp_path)).session("s", claim=0.1) as session:
+        session.append("a")
+        with pytest.raises(SessionHeldError):
+            Store(Place(looks)).session("s", claim=0.1, wait=1)
+    assert looks.count < 60
+
+
+class Counting(PassingDriver):
+    """Counts batches."""
+
+    count = 0
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        self.count += 1
+        return self.inner.execute(batch)

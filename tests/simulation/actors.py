@@ -197,7 +197,7 @@ class Actors:
             if self.strict:
                 raise
             view = yield from resume(self.keys)  # and give back what it does not have any more
-        return (yield from self._released(view, nonce, number)) if self.strict or self.rng.random() < 0.7 else None
+        return (yield from self._released(view, nonce)) if self.strict or self.rng.random() < 0.7 else None
 
     def _renewed(self, view: View, nonce: str, number: int) -> Steps[View]:
         while True:
@@ -207,9 +207,9 @@ class Actors:
                 return now
             view = yield from resume(self.keys)
 
-    def _released(self, view: View, nonce: str, number: int) -> Steps[View]:
+    def _released(self, view: View, nonce: str) -> Steps[View]:
         while True:
-            now = yield from leases.release(view, number, by=nonce, nonce=f"{nonce}.{new_nonce()}")
+            now = yield from leases.release(view, by=nonce, nonce=f"{nonce}.{new_nonce()}")
             if now is not None:
                 return now
             view = yield from resume(self.keys)

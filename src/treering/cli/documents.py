@@ -15,6 +15,7 @@ from treering.checkpoint.checkpoint import CheckpointInfo
 from treering.cli.output import raw
 from treering.format.erasure import Erased
 from treering.session.content import ContextItem
+from treering.session.lease import Lease
 from treering.session.verbs.reading import CheckpointView, HistoryRow
 from treering.store.info import SessionInfo
 from treering.transcript.node import Node
@@ -35,6 +36,7 @@ def of_standing(view: View) -> Document:
         "node": view.node,
         "heads": dict(view.heads),
         "checkpoint": view.checkpoint_id,
+        "lease": _lease(view.lease),
         "settings": raw(dict(view.settings)),
         "usage": dict(view.usage),
         "last_usage": dict(view.last_usage),
@@ -43,6 +45,10 @@ def of_standing(view: View) -> Document:
         "erased_state": of_erased(view.erased_state),
         "open_calls": [raw(msgspec.structs.asdict(each)) for each in view.open_calls()],
     }
+
+
+def _lease(lease: Lease | None) -> Document | None:
+    return None if lease is None else {"number": lease.number, "holder": lease.holder, "ttl": lease.ttl}
 
 
 def of_node(node: Node) -> Document:

@@ -162,6 +162,7 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
             ("messages", str(info.messages)),
             ("checkpoints", str(info.checkpoints)),
             ("parent", info.parent_session or ""),
+            ("lease", _holder(view)),
             ("head", view.head),
             ("node", id_cell(view.node)),
             ("checkpoint", id_cell(view.checkpoint_id)),
@@ -174,6 +175,12 @@ def _show_session(out: Output, view: View, *, as_json: bool) -> None:
             *((f"head {name}", id_cell(node)) for name, node in view.heads.items() if name != view.head),
         )
     )
+
+
+def _holder(view: View) -> str:
+    if (lease := view.lease) is None:
+        return ""
+    return f"{lease.number}: {one_line(lease.holder)}; free after {lease.ttl:g} s without a sign of life"
 
 
 def _value(value: object) -> str:

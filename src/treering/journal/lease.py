@@ -33,7 +33,7 @@ from treering.kinds import Kind
 from treering.storage.requests import ABSENT, Steps
 
 HOLDER_CHARS_MAX = 200
-SEEN_MAX = 1000  # sessions whose signs of life are remembered at once
+SEEN_MAX = 10_000  # sessions whose signs of life are remembered at once
 
 
 class _Sign(NamedTuple):
@@ -109,11 +109,11 @@ def renew(view: View, number: int, *, by: str, ttl_ms: int, nonce: str) -> Steps
     )
 
 
-def release(view: View, number: int, *, by: str, nonce: str) -> Steps[View | None]:
+def release(view: View, *, by: str, nonce: str) -> Steps[View | None]:
     """Give a lease back, so that another worker can take it at once: one PUT; none if it is lost. See `take`."""
-    if not _has(view, number, by=by):  # rule: release-own
+    if view.lease.by != by:  # rule: release-own
         return view
-    return (yield from _swap(view, Lease(number=number), nonce))
+    return (yield from _swap(view, Lease(number=view.lease.number), nonce))
 
 
 def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
@@ -128,10 +128,6 @@ def _swap(view: View, lease: Lease, nonce: str) -> Steps[View | None]:
     return view.with_tail(tail, outcome.version) if isinstance(outcome, Swapped) else None
 
 
-def _has(view: View, number: int, *, by: str) -> bool:
-    return view.lease.number == number and view.lease.by == by
-
-
 def require(view: View, number: int, *, by: str) -> None:
     """Check that a writer may append: it has the lease, or took none and nobody else has it.
 
@@ -144,9 +140,11 @@ def require(view: View, number: int, *, by: str) -> None:
         LeaseLostError: It had the lease, and another worker took it.
         SessionHeldError: Another worker has the lease.
     """
-    if number and not _has(view, number, by=by):
+    if view.lease.by == by:  # also under a number that it does not know, if it was taken without an answer
+        return
+    if number:
         raise lost(view, number)
-    if not number and view.lease.by not in ("", by):  # its own if it was taken without an answer
+    if view.lease.by:
         raise held(view)
 
 

@@ -28,7 +28,7 @@ def lease_of(replica: Replica) -> Lease | None:
     if replica.known_view is None or not (there := replica.known_view.lease).by:
         return None
     own, until = replica.claim, None
-    if own is not None and (own.number, replica.nonce) == (there.number, there.by):
+    if own is not None and there.by == replica.nonce:
         left_ms = own.ttl_ms - (uptime() - own.since) * 1000
         until = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=now_ms() + left_ms)
     return Lease(number=there.number, holder=there.holder, ttl=there.ttl / 1000, until=until)

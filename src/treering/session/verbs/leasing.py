@@ -6,6 +6,8 @@ all that was recorded until it took the lease, and stops when it loses it.
 
 from __future__ import annotations
 
+import msgspec
+
 from treering import journal
 from treering.errors import ConflictError, SessionHeldError, TreeringError, UsageError
 from treering.ids import new_nonce, uptime
@@ -58,9 +60,7 @@ def claim(writer: Writer, *, ttl: float, wait: float = 0.0) -> Job[None]:
         else:
             return
         if looked:
-            yield Wait(
-                _pause(writer, detector, min(max(ttl / LOOKS_PER_TTL, LOOK_SECONDS_MIN), LOOK_SECONDS_MAX, left))
-            )
+            yield Wait(min(left, _pause(writer, detector, ttl)))
         looked = True  # what is in memory may be old
         yield from _look_again(writer)
 
@@ -83,6 +83,7 @@ def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
     if own is None:
         raise UsageError("this handle has no lease", kind=Kind.LEASE, remedy="take it with `claim(ttl=...)`")
     ttl_ms = own.ttl_ms if ttl is None else _milliseconds(ttl)
+    _count_on_less(writer, ttl_ms)
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
         yield from writer.appender.begin()
@@ -92,33 +93,30 @@ def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
         )
         if view is not None:
             writer.replica.note(view)
-            writer.replica.claim = Claim(own.number, ttl_ms, began)
+            writer.replica.claim = Claim(view.lease.number, ttl_ms, began)
             return
         yield from writer.replica.catch_up()
 
 
 def release(writer: Writer) -> Steps[None]:
     """Give the lease back, so that another worker can take it at once; nothing if this handle has none, or lost it."""
-    number = claimed(writer)
-    if not number:
+    if not _may_have(writer):
         return
     writer.replica.claim = None  # also if there is no answer: it must not be taken for lost then
     writer.save()
     attempts = Attempts(writer.keys.tail)
     while attempts.another():
-        view = yield from journal.lease.release(writer.replica.view, number, by=writer.replica.nonce, nonce=new_nonce())
+        view = yield from journal.lease.release(writer.replica.view, by=writer.replica.nonce, nonce=new_nonce())
         if view is not None:
             writer.replica.note(view)
             return
         yield from writer.replica.catch_up()
 
 
-def claimed(writer: Writer) -> int:
-    """Return the number of the lease that a handle took, perhaps without an answer; 0 if it has none."""
-    if writer.replica.claim is not None:
-        return writer.replica.claim.number
+def _may_have(writer: Writer) -> bool:
+    """Whether a handle took the lease, perhaps without an answer, and was not told that it lost it."""
     view = writer.replica.known_view
-    return view.lease.number if view is not None and view.lease.by == writer.replica.nonce else 0
+    return writer.replica.claim is not None or (view is not None and view.lease.by == writer.replica.nonce)
 
 
 def give_back(writer: Writer) -> Steps[None]:
@@ -131,6 +129,7 @@ def give_back(writer: Writer) -> Steps[None]:
 
 def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) -> Steps[None]:
     attempts = Attempts(writer.keys.tail)
+    _count_on_less(writer, ttl_ms)
     while attempts.another():
         yield from _begin(writer)
         began = uptime()
@@ -150,6 +149,14 @@ def _take(writer: Writer, ttl_ms: int, detector: journal.lease.FailureDetector) 
         yield from writer.refresh()
 
 
+def _count_on_less(writer: Writer, ttl_ms: int) -> None:
+    """Count on the shorter time from now on: it may be in force although there is no answer."""
+    own = writer.replica.claim
+    if own is not None and ttl_ms < own.ttl_ms:
+        writer.replica.claim = msgspec.structs.replace(own, ttl_ms=ttl_ms)
+        writer.save()
+
+
 def _begin(writer: Writer) -> Steps[None]:
     """Create the session, or open the one that another worker created meanwhile."""
     if writer.replica.exists:
@@ -165,10 +172,12 @@ def _begin(writer: Writer) -> Steps[None]:
         yield from writer.appender.begin()
 
 
-def _pause(writer: Writer, detector: journal.lease.FailureDetector, seconds: float) -> float:
-    """Return how long to wait before the next look: not longer than the holder has left."""
-    view = writer.replica.known_view
-    return min(seconds, detector.seconds_left(view)) if view is not None and view.lease.by else seconds
+def _pause(writer: Writer, detector: journal.lease.FailureDetector, ttl: float) -> float:
+    """Return how long to wait before the next look: about as long as the holder has left, if that is known."""
+    seconds, view = min(ttl / LOOKS_PER_TTL, LOOK_SECONDS_MAX), writer.replica.known_view
+    if view is not None and view.lease.by:
+        seconds = min(seconds, detector.seconds_left(view))
+    return max(seconds, LOOK_SECONDS_MIN)  # its time may be over while its process still has the lock
 
 
 def _look_again(writer: Writer) -> Steps[None]:
