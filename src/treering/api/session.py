@@ -131,7 +131,7 @@ class Session(Reading[Writer], BlockingWriting):
     def discard(self, *ids: str) -> tuple[Draft, ...]:
         """Let go of buffered drafts, so that no later call records them.
 
-        If `flush` or `commit` is refused because an id is taken by now, take out that draft, or all of them, and append
+        If `flush` or `commit` is refused because an id is taken by now, remove that draft, or all of them, and append
         them again as you see fit; drafts behind it may name it.
 
         Args:

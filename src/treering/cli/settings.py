@@ -98,7 +98,7 @@ def store_options(*, variable: str | None = None) -> Callable[[F], F]:
         ),
         click.option(
             "--single-writer", is_flag=True, expose_value=False, callback=_keep,
-            help="Promise that no other process writes; needed for stores that cannot swap.",
+            help="Promise that no other process writes; needed for stores without conditional writes.",
         ),
         click.option(
             "--debug", is_flag=True, expose_value=False, callback=_keep,
