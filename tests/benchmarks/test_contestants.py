@@ -11,7 +11,11 @@ from benchmarks import workload
 from benchmarks.table import CONTESTANTS
 
 COUNT = 60
-NEEDS = {"strands": "strands", "langgraph": "langgraph", "openai": "agents"}
+NEEDS = {
+    "strands": ["strands"],
+    "langgraph": ["langgraph", "langgraph.checkpoint.sqlite", "langgraph_checkpoint_objectstorage"],
+    "openai": ["agents"],
+}
 KEEPERS = [name for name, entry in CONTESTANTS.items() if entry.disk and entry.module != "limits"]
 
 
@@ -19,9 +23,9 @@ KEEPERS = [name for name, entry in CONTESTANTS.items() if entry.disk and entry.m
 def contestant(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """Everyone who keeps sessions on a disk and is installed here, with a session of 60 messages."""
     entry = CONTESTANTS[request.param]
-    needed = NEEDS.get(entry.module)
-    if needed and not find_spec(needed):
-        pytest.skip(f"not installed here: {needed}; `make bench` has it")
+    for needed in NEEDS.get(entry.module, []):
+        if not find_spec(needed):
+            pytest.skip(f"not installed here: {needed}; `make bench` has it")
     found = entry.start(str(tmp_path), 10)
     found.write(f"s-{COUNT}", messages())
     return found

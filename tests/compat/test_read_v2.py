@@ -10,6 +10,7 @@ from tests.compat.make_v2 import long_lines, told
 
 from treering.format.index import SegmentIndex
 from treering.format.record import skeleton_of
+from treering.format.references import MASK_ALL, MASK_FIRST
 from treering.format.segment import read_footer, read_segment, skeletons_of
 
 FOLDER = Path(__file__).parent / "data" / "v2"
@@ -25,6 +26,7 @@ def test_segment(name: str, made: Any) -> None:
     index = read_footer(data, len(data), key="k")
     assert isinstance(index, SegmentIndex)
     assert (index.version, index.end) == (2, len(written))
+    assert all(span.mask & ~MASK_FIRST == MASK_ALL & ~MASK_FIRST for span in index.chunks)  # its writer did not know
     assert skeletons_of(data, index) == [skeleton_of(line) for line in written]
     found = json.loads(json.dumps(told(data)))
     assert found == expected

@@ -361,7 +361,7 @@ def installed(disk: Disk) -> Iterator[Disk]:
     """Let the local driver use this disk for the block."""
     with pytest.MonkeyPatch.context() as patch:
         for name, module in list(sys.modules.items()):
-            if name.startswith("treering.storage.local") and hasattr(module, "os"):
+            if name.startswith("treering.storage.") and hasattr(module, "os"):
                 patch.setattr(module, "os", disk)
         yield disk
 
