@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Iterable
+from hashlib import sha256
 from typing import Any, Literal, NamedTuple
 
 from treering.api.session import Session
@@ -234,6 +235,7 @@ READING: dict[str, Verb] = {
     "view": Verb(lambda call: [str(item.message)[:60] for item in call.view.context]),
     "refresh": Verb(lambda call: call.session.refresh()),
     "get": Verb(lambda call: _of_nodes([call.view.get(call.there.large)])),
+    "blob": Verb(lambda call: call.view.blob(sha256(LARGE).hexdigest()).media_type),
     "original": Verb(lambda call: call.view.original(call.there.nodes[0])),
     "history": Verb(lambda call: _of_nodes(row.node for row in call.view.history().rows)),
     "at": Verb(lambda call: call.view.at(3).path()),

@@ -11,7 +11,6 @@ from treering.api.view import View
 from treering.errors import TreeringError, UsageError
 from treering.format.values import fields_of
 from treering.kinds import Kind
-from treering.programs.claude.write import uuid_of
 from treering.programs.common.filing import Filed, safe
 from treering.programs.common.stored import header_in, is_fork, stored_drafts
 from treering.programs.formats import FilingLocator, Locator, find_format, find_locator
@@ -53,7 +52,7 @@ def installed_path(
     else:
         header = {}
     filed = Filed(
-        session=str(header.get("session_id") or (uuid_of(view.info.id) if format == "claude" else view.info.id)),
+        session=str(header.get("session_id") or view.info.id),
         cwd=str(header.get("cwd") or view.info.cwd),
         created_ms=int(header.get("created_ms") or view.info.created_ms),
     )

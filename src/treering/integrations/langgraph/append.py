@@ -18,7 +18,7 @@ from treering.checkpoint.context import Context, Item
 from treering.format import values
 from treering.integrations.langgraph import names
 from treering.integrations.langgraph.codec import message_from
-from treering.integrations.langgraph.kept import Put, Spoken
+from treering.integrations.langgraph.kept import NewCheckpoint, Spoken
 from treering.session.recording import Change, Recording
 from treering.transcript.node import Draft
 
@@ -32,7 +32,7 @@ class Base(NamedTuple):
     """Of the messages of the items."""
 
 
-class Append(Recording):
+class ThreadAppend(Recording):
     """The records of one append."""
 
     digests: tuple[bytes, ...] = ()
@@ -43,7 +43,7 @@ class Append(Recording):
         """The state of the session after the records so far."""
         return self.checkpoint.state if self.checkpoint is not None else {}
 
-    def put(self, put: Put, base: Base) -> None:
+    def put(self, put: NewCheckpoint, base: Base) -> None:
         """Record a checkpoint as the newest of its namespace."""
         self._go_to(base.node)
         items: Sequence[Item] = base.items
@@ -84,7 +84,7 @@ class Append(Recording):
     def _changed(self, keys: Mapping[str, bytes]) -> dict[str, object]:
         return {key: values.decode(raw) for key, raw in keys.items() if self.keys.get(key) != raw}
 
-    def _items(self, spoken: Sequence[Spoken] | None, base: Base, put: Put) -> list[Item]:
+    def _items(self, spoken: Sequence[Spoken] | None, base: Base, put: NewCheckpoint) -> list[Item]:
         """The items of a list of messages; those that are no nodes yet are recorded."""
         there: dict[bytes, deque[Item]] = {}
         for item, digest in zip(base.items, base.digests, strict=True):
@@ -99,7 +99,7 @@ class Append(Recording):
         return items
 
 
-def _outdated(keys: Mapping[str, bytes], put: Put) -> list[str]:
+def _outdated(keys: Mapping[str, bytes], put: NewCheckpoint) -> list[str]:
     """The keys of the namespace that a new checkpoint does not have; writes of later ones may be there already."""
     start = names.prefix_of(put.ns)
     gone = []

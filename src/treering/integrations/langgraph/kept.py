@@ -43,7 +43,7 @@ class Spoken(NamedTuple):
     """None: a node was known to hold this message."""
 
 
-class Put(NamedTuple):
+class NewCheckpoint(NamedTuple):
     """A checkpoint to be stored."""
 
     ns: str
@@ -178,7 +178,7 @@ def config_of(thread: object, ns: str, checkpoint: str) -> RunnableConfig:
 def put_of(
     config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata, *, codec: Codec, listed: str,
     known: Collection[bytes], expected: bool,
-) -> Put:  # fmt: skip
+) -> NewCheckpoint:  # fmt: skip
     """Encode what a saver is given.
 
     Args:
@@ -188,7 +188,7 @@ def put_of(
         codec: Encodes values.
         listed: The channel whose messages are kept as nodes.
         known: Digests of messages that are nodes already.
-        expected: As in `Put`.
+        expected: As in `NewCheckpoint`.
     """
     there = config["configurable"]
     ns, parent = there.get("checkpoint_ns", ""), there.get("checkpoint_id")
@@ -209,7 +209,7 @@ def put_of(
         told |= {} if step is None else {"step": step}
         step = None
     brief = _brief({"put": checkpoint["id"], "ns": names.short(ns), "parent": parent}, told, whole=codec.is_plain)
-    return Put(ns, checkpoint["id"], parent, keys, spoken, brief, step, codec, expected)
+    return NewCheckpoint(ns, checkpoint["id"], parent, keys, spoken, brief, step, codec, expected)
 
 
 def writes_of(config: RunnableConfig, writes: Sequence[tuple[str, Any]], task: str, path: str, codec: Codec) -> Writes:

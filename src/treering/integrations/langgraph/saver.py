@@ -32,7 +32,7 @@ from treering.api.store import Store
 from treering.errors import NotFoundError, UsageError
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
 from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
-from treering.integrations.langgraph.kept import Kept, Put, Writes, config_of, put_of, writes_of
+from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
 from treering.integrations.langgraph.names import ID_BYTES_MAX, MARK
 from treering.integrations.langgraph.thread import Thread
 from treering.integrations.langgraph.threads import OPEN_MAX, Threads
@@ -302,7 +302,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads.workers, partial(function, *args, **kwargs))
 
-    def _encoded(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> Put:
+    def _encoded(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewCheckpoint:
         if len(checkpoint["id"].encode("utf-8", "surrogatepass")) > ID_BYTES_MAX:
             raise UsageError(f"the id of a checkpoint is too long. max={ID_BYTES_MAX}, got={checkpoint['id']!r}")
         thread, there = _thread_of(config), config["configurable"]
@@ -316,7 +316,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
             known=opened.known if opened is not None else (), expected=expected,
         )  # fmt: skip
 
-    def _put(self, thread: str, config: RunnableConfig, put: Put) -> RunnableConfig:
+    def _put(self, thread: str, config: RunnableConfig, put: NewCheckpoint) -> RunnableConfig:
         self._threads.use(thread, partial(_put, put=put))
         self._threads.told.add(thread, put.ns, put.id)
         return config_of(config["configurable"]["thread_id"], put.ns, put.id)
@@ -365,7 +365,7 @@ def _get(thread: Thread, *, ns: str, checkpoint: str | None) -> Steps[tuple[Kept
     return (yield from thread.find(ns, checkpoint)) if checkpoint else thread.newest(ns), newest
 
 
-def _put(thread: Thread, *, put: Put) -> Steps[None]:
+def _put(thread: Thread, *, put: NewCheckpoint) -> Steps[None]:
     yield from thread.put(put)
 
 

@@ -16,9 +16,9 @@ from treering.errors import HeadMovedError, NotFoundError, TreeringError, UsageE
 from treering.format import values
 from treering.format.values import fields_of
 from treering.integrations.langgraph import names
-from treering.integrations.langgraph.append import Append, Base
+from treering.integrations.langgraph.append import Base, ThreadAppend
 from treering.integrations.langgraph.codec import Codec, sameness_of
-from treering.integrations.langgraph.kept import Kept, Put, Writes, digest_of, facts_in, kept_in, writes_in
+from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, digest_of, facts_in, kept_in, writes_in
 from treering.integrations.langgraph.names import WriteName
 from treering.kinds import Kind
 from treering.session.content import Restored
@@ -209,7 +209,7 @@ class Thread:
 
     # record
 
-    def put(self, put: Put) -> Steps[None]:
+    def put(self, put: NewCheckpoint) -> Steps[None]:
         """Record a checkpoint: durable when it returns.
 
         Raises:
@@ -261,7 +261,7 @@ class Thread:
         if not self.writer.position.is_known:
             yield from self.writer.position.ensure_context()
 
-    def _plan_put(self, put: Put) -> Steps[Append]:
+    def _plan_put(self, put: NewCheckpoint) -> Steps[ThreadAppend]:
         yield from self._stand()
         newest = self.newest_id(put.ns)
         if put.expected and newest not in (put.parent, put.id):
@@ -274,16 +274,16 @@ class Thread:
         base = here
         if not put.ns and newest is not None and put.parent not in (None, newest) and put.id != newest:
             base = (yield from self._base_at(put.parent or "", put.codec)) or here
-        append = Append(self.writer)
+        append = ThreadAppend(self.writer)
         before = dict(self._keys)
         append.put(put, base)
         if newest is not None and put.id < newest:
             append.put_back(before, here)
         return append
 
-    def _plan_writes(self, writes: Writes) -> Steps[Append]:
+    def _plan_writes(self, writes: Writes) -> Steps[ThreadAppend]:
         yield from self._stand()
-        append = Append(self.writer)
+        append = ThreadAppend(self.writer)
         new = {
             key: raw
             for key, raw in writes.keys.items()
@@ -338,9 +338,9 @@ class Thread:
             yield from self.writer.appender.write(partial(self._plan_folds, folds))
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, labelled=False, heads=()))
 
-    def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[Append]:
+    def _plan_folds(self, folds: Mapping[str, bytes]) -> Steps[ThreadAppend]:
         yield from self._stand()
-        append = Append(self.writer)
+        append = ThreadAppend(self.writer)
         append.add(folds, {"fold": True})
         return append
 
@@ -352,7 +352,7 @@ class Thread:
         kept = [info.id for info in (yield from self._infos()) if info.id not in removed]
         yield from pruning.prune(self.writer, KeepCheckpoints(last=1, ids=kept, heads=()))
 
-    def _plan_drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[Append]:
+    def _plan_drop(self, gone: Collection[tuple[str, str]], codec: Codec) -> Steps[ThreadAppend]:
         yield from self._stand()
         base = yield from self._here(codec)
         back = yield from self._before(gone)
@@ -364,7 +364,7 @@ class Thread:
             if not entry.ns and entry.put is not None:
                 [found] = yield from self.writer.content.load_checkpoints([entry.put])
                 base = yield from self._base_of(found, codec)
-        append = Append(self.writer)
+        append = ThreadAppend(self.writer)
         append.put_back(state, base)
         return append
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from treering.errors import UsageError
 from treering.kinds import Kind
+from treering.programs.claude.session_id import uuid_of
 from treering.programs.common.filing import Filed
 from treering.programs.common.source import find_files
 
@@ -42,4 +43,4 @@ def place(filed: Filed, home: Path, environ: Mapping[str, str]) -> Path:
             kind=Kind.FILE,
             remedy="start Claude Code there once, and export to a file in the folder that it makes",
         )
-    return folders(home, environ)[0] / folder / f"{filed.session}.jsonl"
+    return folders(home, environ)[0] / folder / f"{uuid_of(filed.session)}.jsonl"

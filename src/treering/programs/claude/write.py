@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import Final
-from uuid import NAMESPACE_URL, UUID, uuid5
+from uuid import NAMESPACE_URL, uuid5
 
 from treering.api.view import View
 from treering.checkpoint.policy import Seen, render
@@ -26,6 +26,7 @@ from treering.programs.claude.course import Course
 from treering.programs.claude.entries import LINKED, is_unlinked, texts_of, write_entry
 from treering.programs.claude.policy import BRANCH_SUMMARY, SUMMARY, in_claude
 from treering.programs.claude.read import NAME, Ids, encode
+from treering.programs.claude.session_id import uuid_of
 from treering.programs.claude.unsent import unsent
 from treering.programs.common.composition import record_bytes
 from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
@@ -459,11 +460,3 @@ def _answer(message: Fields, name: str, model: str) -> Fields:
     usage = {"input_tokens": 0, "output_tokens": 0}
     ended = {"stop_reason": "tool_use" if calls else "end_turn", "stop_sequence": None, "usage": usage}
     return made | ended | message | {"content": blocks}
-
-
-def uuid_of(name: str) -> str:
-    """Return the id of a session as a UUID: Claude Code opens no other."""
-    try:
-        return str(UUID(name))
-    except ValueError:
-        return str(uuid5(NAMESPACE_URL, name))
