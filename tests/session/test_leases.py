@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -233,6 +235,22 @@ def test_to_give_back_what_one_lost_does_nothing(workers: Workers) -> None:
     assert texts(workers.store().view("s").context) == ["a"]
 
 
+def test_who_gives_back_what_it_lost_is_stopped(workers: Workers) -> None:
+    """Also if the other worker gave it back and recorded nothing: its next call that records says that it was lost."""
+    slow, other = workers.store().session("s", claim=30), workers.store()
+    slow.append("a")
+    with pytest.raises(SessionHeldError):
+        other.session("s", claim=30)
+    workers.time.now += 31
+    other.session("s", claim=30).close()
+    slow.release()
+    for call in (lambda: slow.append("late"), lambda: slow.claim(ttl=30)):
+        with pytest.raises(LeaseLostError, match="given back since"):
+            call()
+    slow.close()
+    assert texts(workers.store().view("s").context) == ["a"]
+
+
 def test_who_is_late_goes_on_if_nobody_came(workers: Workers) -> None:
     """A lease whose time is over stays with its holder until another worker takes it."""
     with workers.store().session("s", claim=30) as session:
@@ -364,6 +382,28 @@ def test_a_process_remembers_of_few_sessions_when_it_saw_them() -> None:
     detector._seen = {str(number): detector._seen[next(iter(detector._seen))] for number in range(SEEN_MAX)}
     assert detector.seconds_left(views[1]) == 30
     assert len(detector._seen) == SEEN_MAX
+
+
+def test_threads_may_see_signs_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All workers of a process ask one memory of signs, also while old ones are dropped from it."""
+    monkeypatch.setattr("treering.journal.lease.SEEN_MAX", 20)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    store = memory_backend().store()
+    sessions = [store.session(str(number), claim=30) for number in range(60)]
+    views = [session._reader.replica.view for session in sessions]
+    detector = FailureDetector()
+
+    def ask(number: int) -> None:
+        for turn in range(10_000):
+            assert detector.seconds_left(views[(turn + 7 * number) % len(views)]) > 0
+
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(ask, range(8)))
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(detector._seen) == 20
 
 
 # answers that are lost, and interrupts

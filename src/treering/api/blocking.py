@@ -134,7 +134,7 @@ class BlockingWriting(BlockingSession[Writer]):
     def release(self) -> None:
         """Unlock the session for others and give its lease back, though this handle stays open.
 
-        A writer that comes second gets an error.
+        A writer that comes second gets an error; so does this one, if another worker had taken its lease by then.
 
         Raises:
             UnavailableError: The store did not answer; the lease ends by itself after its time.

@@ -19,6 +19,7 @@ long ago its time was over. Each append changes the tail, so it renews the lease
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -46,7 +47,7 @@ class _Sign(NamedTuple):
 
 
 class FailureDetector:
-    """When this process first saw the newest sign of life of each holder.
+    """When this process first saw the newest sign of life of each holder. For several threads.
 
     Args:
         clock: Seconds that pass evenly; see `treering.ids.uptime`.
@@ -55,17 +56,20 @@ class FailureDetector:
     def __init__(self, clock: Callable[[], float] = uptime) -> None:
         self.clock = clock
         self._seen: dict[str, tuple[_Sign, float]] = {}
+        self._lock = Lock()
 
     def seconds_left(self, view: View) -> float:
         """Return how long the holder of a lease may still be alive for all that this process knows; 0: it is over."""
-        lease, key, now = view.lease, view.keys.tail, self.clock()
+        lease, key = view.lease, view.keys.tail
         sign = _Sign(view.life, lease.number, lease.renewed, view.end)  # rule: sign-of-holder
-        known = self._seen.get(key)
-        if known is None or known[0] != sign:
-            self._seen.pop(key, None)  # so that the oldest one comes first
-            known = self._seen[key] = sign, now
-            if len(self._seen) > SEEN_MAX:
-                del self._seen[next(iter(self._seen))]
+        with self._lock:
+            now = self.clock()
+            known = self._seen.get(key)
+            if known is None or known[0] != sign:
+                self._seen.pop(key, None)  # so that the oldest one comes first
+                known = self._seen[key] = sign, now
+                if len(self._seen) > SEEN_MAX:
+                    del self._seen[next(iter(self._seen))]
         return max(0.0, known[1] + lease.ttl / 1000 - now)
 
 

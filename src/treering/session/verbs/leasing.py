@@ -99,8 +99,12 @@ def renew(writer: Writer, *, ttl: float | None = None) -> Steps[None]:
 
 
 def release(writer: Writer) -> Steps[None]:
-    """Give the lease back, so that another worker can take it at once; nothing if this handle has none, or lost it."""
-    if not _may_have(writer):
+    """Give the lease back, so that another worker can take it at once; nothing if this handle has none.
+
+    A handle that lost it stops: its next call that records anything raises `LeaseLostError`.
+    """
+    number = _last_number(writer)
+    if not number:
         return
     writer.replica.claim = None  # also if there is no answer: it must not be taken for lost then
     writer.save()
@@ -109,14 +113,19 @@ def release(writer: Writer) -> Steps[None]:
         view = yield from journal.lease.release(writer.replica.view, by=writer.replica.nonce, nonce=new_nonce())
         if view is not None:
             writer.replica.note(view)
+            if view.lease.number > number:
+                writer.replica.stop(journal.lease.lost(view, number))
             return
         yield from writer.replica.catch_up()
+        number = _last_number(writer) or number
 
 
-def _may_have(writer: Writer) -> bool:
-    """Whether a handle took the lease, perhaps without an answer, and was not told that it lost it."""
-    view = writer.replica.known_view
-    return writer.replica.claim is not None or (view is not None and view.lease.by == writer.replica.nonce)
+def _last_number(writer: Writer) -> int:
+    """Return the number of the lease that a handle took last, perhaps without an answer; 0 if it has none."""
+    view, claim = writer.replica.known_view, writer.replica.claim
+    if view is not None and view.lease.by == writer.replica.nonce:
+        return view.lease.number
+    return claim.number if claim is not None else 0
 
 
 def give_back(writer: Writer) -> Steps[None]:
