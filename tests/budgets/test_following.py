@@ -8,11 +8,13 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import NamedTuple
 
 import pytest
 from tests.servers import S3Server
 from tests.session.backends import kill
+from tests.storage.processes import wait_until
 
 import treering
 from treering.api.store import Store
@@ -60,6 +62,10 @@ def check_looks(bucket: Bucket, seconds: float) -> None:
     assert counts["Get"] + counts["List"] - len(looks) <= 2
 
 
+def _is_longer(told: list[str], than: int) -> bool:
+    return len(told) > than
+
+
 def test_threads_look_together(bucket: Bucket) -> None:
     """Thirty threads, each with a view of its own, beside a writer that also seals; killed, and gone on with."""
     session = Store(Place(bucket.writes)).session("s", shared=True)
@@ -84,7 +90,7 @@ def test_threads_look_together(bucket: Bucket) -> None:
         session.append(f"m{number}")
         if number == 5:
             session.seal()
-        time.sleep(0.1)
+        assert wait_until(partial(_is_longer, told[0], number))
     for thread in threads:
         thread.join(20)
     check_looks(bucket, time.monotonic() - began)

@@ -134,11 +134,11 @@ def test_export_to_the_program_it_came_from(program: Program, tmp_path: Path) ->
 
 def test_export_to_where_the_program_keeps_its_sessions(program: Program, tmp_path: Path) -> None:
     """The program's own list shows it, and `discover` as well; a second time it says how to replace it."""
-    with treering.open(program.store).session("mine", cwd="/work/app") as session:
+    with treering.open(program.store).session("mine", cwd="/repos/app") as session:
         session.append("hello")
     done = program("export", "mine", "--format", "pi", "--install")
     (path,) = (tmp_path / "home").rglob("*.jsonl")
-    assert path.parent == tmp_path / "home/.pi/agent/sessions/--work-app--"
+    assert path.parent == tmp_path / "home/.pi/agent/sessions/--repos-app--"
     assert str(path) in done.err
     assert [row["newest"] for row in program.json("discover")["folders"]] == [str(path)]
     assert "exists already" in program("export", "mine", "--format", "pi", "--install", code=2).err

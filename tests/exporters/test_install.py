@@ -15,7 +15,7 @@ from treering.ids import new_nonce
 from treering.importers import FileImporter, recent
 from treering.store.options import LoadFacts
 
-FACTS: LoadFacts = {"cwd": "/work/my_app", "created_ms": 1767600000123}
+FACTS: LoadFacts = {"cwd": "/repos/my_app", "created_ms": 1767600000123}
 UUID = "11111111-2222-4333-8444-555555555555"
 
 
@@ -31,11 +31,11 @@ def store() -> Iterator[treering.Store]:
 @pytest.mark.parametrize(
     ("program", "environ", "expected"),
     [
-        ("pi", {}, ".pi/agent/sessions/--work-my_app--/2026-01-05T08-00-00-123Z_ours.jsonl"),
+        ("pi", {}, ".pi/agent/sessions/--repos-my_app--/2026-01-05T08-00-00-123Z_ours.jsonl"),
         ("pi", {"PI_CODING_AGENT_SESSION_DIR": "{home}/own"}, "own/2026-01-05T08-00-00-123Z_ours.jsonl"),
-        ("omp", {}, ".omp/agent/sessions/--work-my_app--/2026-01-05T08-00-00-123Z_ours.jsonl"),
+        ("omp", {}, ".omp/agent/sessions/--repos-my_app--/2026-01-05T08-00-00-123Z_ours.jsonl"),
         ("operator", {}, ".operator/sessions/2026-01-05T08-00-00-123Z_ours.jsonl"),
-        ("claude", {}, ".claude/projects/-work-my-app/2a6b8f55-3ecb-5cfa-a4b6-a4dcd9e5e2ea.jsonl"),
+        ("claude", {}, ".claude/projects/-repos-my-app/2a6b8f55-3ecb-5cfa-a4b6-a4dcd9e5e2ea.jsonl"),
     ],
 )
 def test_a_session_made_here_gets_the_programs_name(
@@ -81,7 +81,7 @@ def test_an_installed_session_is_the_last_one_of_its_folder(store: treering.Stor
     path = installed_path(store.view("ours"), format="pi", home=tmp_path, environ={})
     path.parent.mkdir(parents=True)
     export(store.view("ours"), path, format="pi")
-    found = recent(Path("/work/my_app"), tmp_path, {})
+    found = recent(Path("/repos/my_app"), tmp_path, {})
     assert found is not None
     assert (found.program, found.path, found.session) == ("pi", str(path), "ours")
 
@@ -90,9 +90,9 @@ def test_a_folder_whose_name_is_not_known_is_learnt_from_a_session_there(store: 
     """Evva and kit name folders in ways that their own sessions show; without one the error says what to do."""
     with pytest.raises(UsageError, match="evva"):
         installed_path(store.view("ours"), format="evva", home=tmp_path, environ={})
-    folder = tmp_path / ".evva" / "sessions" / "work-my_app"
+    folder = tmp_path / ".evva" / "sessions" / "repos-my_app"
     folder.mkdir(parents=True)
-    document = {"version": 1, "session_id": "e", "workdir": "/work/my_app", "session": {"messages": []}}
+    document = {"version": 1, "session_id": "e", "workdir": "/repos/my_app", "session": {"messages": []}}
     (folder / "e.json").write_text(json.dumps(document))
     path = installed_path(store.view("ours"), format="evva", home=tmp_path, environ={})
     assert path == folder / "ours.json"

@@ -7,12 +7,14 @@ import itertools
 import random
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from tests.session.backends import Backend, backend_of, kill
+from tests.storage.processes import wait_until
 
 import treering
 from treering import Edit, ErasureInfo, Event, EventType, HeadMove
@@ -411,6 +413,10 @@ class Counting(DriverWrapper):
         return await self.inner.aexecute(batch)
 
 
+def _is_longer(told: list[str], than: int) -> bool:
+    return len(told) > than
+
+
 def test_threads_share_their_looks(tmp_path: Path) -> None:
     """Thirty threads look as often as one, and all are told everything, soon."""
     backend = backend_of("memory", tmp_path)
@@ -434,7 +440,7 @@ def test_threads_share_their_looks(tmp_path: Path) -> None:
         thread.start()
     for number in range(10):
         session.append(f"m{number}")
-        time.sleep(0.03)
+        assert wait_until(partial(_is_longer, told[0], number))
     for thread in threads:
         thread.join(10)
     seconds = time.monotonic() - began

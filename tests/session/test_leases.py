@@ -602,12 +602,12 @@ async def test_a_task_renews_while_the_model_answers() -> None:
 # processes
 
 WORKER = """
-import time, treering
+import treering
 store = treering.open(sys.argv[1], storage_options=eval(sys.argv[2]))
 with store.session("s", claim=float(sys.argv[3])) as session:
     session.append("recorded")
     print("ready", flush=True)
-    time.sleep(600)
+    sys.stdin.read()  # until it is killed
 """
 
 

@@ -273,7 +273,7 @@ def discard(writer: Writer, *ids: str) -> Steps[tuple[Draft, ...]]:
 def close(writer: Writer) -> Steps[None]:
     """Record buffered drafts, and write `latest` so that it covers everything."""
     try:
-        if writer.unrecorded and (writer.options.first_write != "assistant" or writer.replica.exists):
+        if writer.unrecorded and not writer.appender.waits_for_answer:
             yield from flush(writer)
         yield from writer.close()
     except TreeringError:

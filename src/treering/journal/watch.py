@@ -177,10 +177,12 @@ class Watch:
                 told.happen()
 
     def _look(self, number: int) -> Steps[bool]:
+        """Look, and return whether anything is new."""
         before, _ = self.known()
         (answer,) = yield (Get(self.keys.tail, unless=before.version if before else None, register=True),)
         if isinstance(answer, Unchanged):
-            return self._put(before and msgspec.structs.replace(before, look=number), number)
+            self._put(before and msgspec.structs.replace(before, look=number), number)
+            return False
         try:
             tail, version = yield from self._tail_in(answer)
             missed: Sequence[bytes] = ()
@@ -194,11 +196,10 @@ class Watch:
         self._put(self._joined(before, missed, tail, version, number), number)
         return True
 
-    def _put(self, recent: _Recent | None, number: int) -> bool:
+    def _put(self, recent: _Recent | None, number: int) -> None:
         with self._lock:
             if self._recent is None or self._recent.look < number:  # else a later look was faster
                 self._recent = recent
-        return False
 
     def _tail_in(self, answer: Answer) -> Steps[tuple[Tail, Version]]:
         """The tail that an answer holds, and its version.

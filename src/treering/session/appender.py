@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from treering.journal.append import Landed, Overtaken
 
 
-class Deed(msgspec.Struct, frozen=True):
+class BufferedCall(msgspec.Struct, frozen=True):
     """What a buffered call does besides recording drafts: it ends a turn, or begins the conversation again."""
 
     perform: Callable[[Any], None]
@@ -54,11 +54,11 @@ class Buffered(msgspec.Struct, frozen=True):
     """A draft that a later append records."""
 
     draft: Draft
-    """A deed has an empty one, with an id of its own."""
+    """A call has an empty one, with an id of its own."""
     free_at: int | None = None
     """How many records the session had when none of them had the id that the caller chose; None: nobody chose it, or
     the caller knows that no other node gets it."""
-    deed: Deed | None = None
+    call: BufferedCall | None = None
 
 
 class Planned(Protocol):
@@ -136,19 +136,19 @@ class Appender:
     @property
     def unrecorded(self) -> tuple[Draft, ...]:
         """Drafts not known to be recorded: buffered, or part of an append whose outcome is unknown."""
-        return tuple([each.draft for each in self._waiting if each.deed is None])
+        return tuple([each.draft for each in self._waiting if each.call is None])
 
     @property
     def unrecorded_here(self) -> tuple[Draft, ...]:
         """Those of them that the session will stand behind."""
         waiting = self._waiting
-        again = [at for at, each in enumerate(waiting) if each.deed is not None and each.deed.starts_over]
-        return tuple([each.draft for each in waiting[(again or [-1])[-1] + 1 :] if each.deed is None])
+        again = [at for at, each in enumerate(waiting) if each.call is not None and each.call.starts_over]
+        return tuple([each.draft for each in waiting[(again or [-1])[-1] + 1 :] if each.call is None])
 
     @property
-    def deeds(self) -> tuple[Deed, ...]:
+    def calls(self) -> tuple[BufferedCall, ...]:
         """What buffered calls will do besides."""
-        return tuple([each.deed for each in self._waiting if each.deed is not None])
+        return tuple([each.call for each in self._waiting if each.call is not None])
 
     @property
     def _waiting(self) -> tuple[Buffered, ...]:
@@ -346,7 +346,7 @@ class Appender:
         own = self._replica.own
         late = {record.id for record in news.records if record.by.startswith(own)}  # rule: drop-own-late
         self.buffered = tuple(
-            [each for each in self.buffered if each.draft.id not in late and not (late and each.deed is not None)]
+            [each for each in self.buffered if each.draft.id not in late and not (late and each.call is not None)]
         )
         return news.foreign
 
@@ -354,8 +354,7 @@ class Appender:
         """Whether the options of this session have `drafts` buffered for now."""
         if self._options.durability == "turn" and not ends_turn:
             return True
-        waits = self._options.first_write == "assistant" and not self._replica.exists
-        return waits and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
+        return self.waits_for_answer and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
 
     @property
     def waits_for_answer(self) -> bool:

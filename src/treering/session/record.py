@@ -14,7 +14,7 @@ from treering.format import values
 from treering.format.erasure import digest_of, erased_of, is_erased
 from treering.format.record import Record, Skeleton, decode_record
 from treering.kinds import Kind
-from treering.session.appender import Buffered, Deed
+from treering.session.appender import Buffered, BufferedCall
 from treering.session.context_changes import chosen_context, compacted, in_order, node_of
 from treering.session.payload import blobs_in, encode_payload
 from treering.session.position import ANYWHERE, Wish
@@ -118,21 +118,21 @@ def _held_back(
         Buffered(draft, free_at) if draft.id else Buffered(msgspec.structs.replace(draft, id=new_id()))
         for draft in drafts
     ]
-    deed = _deed_of(changed) if changed is not None and changed.says_something else None
+    call = _call_of(changed) if changed is not None and changed.says_something else None
     writer.appender.buffered += tuple([each for each in held if each.draft.id not in known])
-    if deed is not None:
-        hold_back(writer, deed)
+    if call is not None:
+        hold_back(writer, call)
     drafts = [each.draft for each in held]
     return (yield from _added_before(writer, drafts))
 
 
-def hold_back(writer: Writer, deed: Deed) -> None:
-    """Buffer a deed behind the drafts before it."""
+def hold_back(writer: Writer, call: BufferedCall) -> None:
+    """Buffer a call behind the drafts before it."""
     stands_for_it = Draft(type="", id=writer.replica.state.clock.new())
-    writer.appender.buffered += (Buffered(stands_for_it, deed=deed),)
+    writer.appender.buffered += (Buffered(stands_for_it, call=call),)
 
 
-def _deed_of(changed: Change) -> Deed:
+def _call_of(changed: Change) -> BufferedCall:
     """The end of a turn, which makes its checkpoint when the drafts before it are recorded.
 
     Raises:
@@ -140,7 +140,9 @@ def _deed_of(changed: Change) -> Deed:
     """
     manager = UNSET if changed.manager is UNSET else values.encode(changed.manager)
     state = encode_state_values(changed.state)
-    return Deed(lambda recording: recording.end(changed), state=state, drop=tuple(changed.drop), manager=manager)
+    return BufferedCall(
+        lambda recording: recording.end(changed), state=state, drop=tuple(changed.drop), manager=manager
+    )
 
 
 def _added_before(writer: Writer, drafts: Sequence[Draft]) -> Steps[Appended]:
@@ -182,7 +184,7 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
     buffered = writer.appender.buffered[:put_off]
     added = (yield from _added_meanwhile(writer, buffered)) if buffered else _NONE  # rule: put-off-id-anew
     due = [each for each in buffered if each.draft.id not in added]
-    waiting = [each.draft for each in due if each.deed is None]
+    waiting = [each.draft for each in due if each.call is None]
     ends = changed is not None or writer.options.schedule.watches_appends
     place = yield from writer.position.find_place(
         wish,
@@ -216,10 +218,10 @@ def _plan(  # noqa: PLR0913  # what one call records; most by keyword
 def _take_up(recording: Recording, buffered: Sequence[Buffered]) -> None:
     """Record what was buffered, in its order."""
     for each in buffered:
-        if each.deed is None:
+        if each.call is None:
             recording.draft(each.draft)
         else:
-            each.deed.perform(recording)
+            each.call.perform(recording)
 
 
 def _is_untold(writer: Writer, recording: Recording) -> Steps[bool]:
@@ -248,7 +250,7 @@ def discard(writer: Writer, ids: Collection[str]) -> Steps[tuple[Draft, ...]]:
     if missing := sorted(set(ids) - {each.draft.id for each in held}):
         raise NotFoundError(f"no such draft is buffered. id={missing[0]!r}", kind=Kind.NODE)
     writer.appender.buffered = tuple([each for each in held if ids and each.draft.id not in ids])
-    return tuple([each.draft for each in held if each.deed is None and (not ids or each.draft.id in ids)])
+    return tuple([each.draft for each in held if each.call is None and (not ids or each.draft.id in ids)])
 
 
 def _known(writer: Writer, drafts: Sequence[Draft], *, new_ids: bool) -> Steps[Collection[str | None]]:

@@ -114,18 +114,18 @@ class Writer:
     def state_values(self) -> Mapping[str, bytes]:
         """The agent's state, encoded, by key: that of the checkpoint, with what buffered commits change."""
         values: dict[str, bytes] = dict(self.checkpoint.state) if self.checkpoint else {}
-        for deed in self.appender.deeds:
-            kept = {} if deed.starts_over else values
-            values = {key: value for key, value in kept.items() if key not in deed.drop} | dict(deed.state)
+        for call in self.appender.calls:
+            kept = {} if call.starts_over else values
+            values = {key: value for key, value in kept.items() if key not in call.drop} | dict(call.state)
         return values
 
     @property
     def manager_value(self) -> bytes | None:
         """State of the conversation manager, likewise."""
         manager = self.checkpoint.manager if self.checkpoint else None
-        for deed in self.appender.deeds:
-            manager = None if deed.starts_over else manager
-            manager = manager if isinstance(deed.manager, UnsetType) else deed.manager
+        for call in self.appender.calls:
+            manager = None if call.starts_over else manager
+            manager = manager if isinstance(call.manager, UnsetType) else call.manager
         return manager
 
     def open(self) -> Steps[None]:

@@ -45,6 +45,7 @@ from treering.storage.requests import (
     Unchanged,
     Version,
     Written,
+    key_of,
 )
 from treering.storage.threads import in_thread
 
@@ -113,7 +114,7 @@ class GenericDriver:
         if refused := self._refusal(request):
             return refused
         try:
-            with self._explained(_key_of(request)):
+            with self._explained(key_of(request)):
                 return self._answer(request)
         except TreeringError as error:
             return error
@@ -142,7 +143,7 @@ class GenericDriver:
 
     @staticmethod
     def _refusal(request: Request) -> UsageError | None:
-        keys = request.keys if isinstance(request, Delete) else (_key_of(request),)
+        keys = request.keys if isinstance(request, Delete) else (key_of(request),)
         for key in keys:
             if key.endswith(slots.ENDINGS):
                 return UsageError("key has an ending that is used for slots", kind=Kind.KEY, key=key)
@@ -279,16 +280,6 @@ class GenericDriver:
 
     def _lock_of(self, key: str) -> threading.Lock:
         return _LOCKS[hash(self._path(key)) % len(_LOCKS)]
-
-
-def _key_of(request: Request) -> str:
-    match request:
-        case List():
-            return request.prefix
-        case Delete():
-            return request.keys[0] if request.keys else ""
-        case _:
-            return request.key
 
 
 def _found(get: Get, data: bytes, version: Version) -> Answer:

@@ -47,6 +47,7 @@ from treering.storage.requests import (
     Unchanged,
     Version,
     Written,
+    key_of,
 )
 
 # Folders known to be durable, remembered to save syncs; forgetting them costs only time.
@@ -299,15 +300,9 @@ class LocalDriver:
 
 
 def _explain(error: OSError, request: Request) -> TreeringError:
-    match request:
-        case List():
-            return local_disk.explain(error, request.prefix)
-        case Delete():
-            return local_disk.explain(error, request.keys[0])
-        case Put() if isinstance(error, FileNotFoundError):
-            return UnavailableError("the folder was removed meanwhile", kind=Kind.VANISHED, key=request.key)
-        case _:
-            return local_disk.explain(error, request.key)
+    if isinstance(request, Put) and isinstance(error, FileNotFoundError):
+        return UnavailableError("the folder was removed meanwhile", kind=Kind.VANISHED, key=request.key)
+    return local_disk.explain(error, key_of(request))
 
 
 def _by_folder(keys: tuple[str, ...]) -> list[list[str]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 import msgspec
 
 from treering.errors import TreeringError
-from treering.storage.requests import Answer, Append, Batch, Delete, Driver, Found, List, Put, Request
+from treering.storage.requests import Answer, Append, Batch, Driver, Found, Put, Request, key_of
 from treering.storage.wrapper import DriverWrapper
 
 
@@ -86,21 +86,11 @@ class ObservedDriver(DriverWrapper):
 def _info(request: Request, answer: Answer) -> RequestInfo:
     return RequestInfo(
         type=type(request).__name__,
-        key=_key(request),
+        key=key_of(request),
         bytes_up=len(request.data) if isinstance(request, Put | Append) else 0,
         bytes_down=len(answer.data) if isinstance(answer, Found) else 0,
         error=str(answer.kind) if isinstance(answer, TreeringError) else "",
     )
-
-
-def _key(request: Request) -> str:
-    match request:
-        case List():
-            return request.prefix
-        case Delete():
-            return request.keys[0] if request.keys else ""
-        case _:
-            return request.key
 
 
 def observed(driver: Driver, observer: Observer) -> Driver:

@@ -136,6 +136,15 @@ Steps: TypeAlias = Generator[Batch, tuple[Answer, ...], T]
 """A protocol without I/O: yields batches, receives their answers in order, returns T."""
 
 
+def key_of(request: Request) -> str:
+    """What a request is about: its key; of a list the prefix, of a deletion the first key."""
+    if isinstance(request, List):
+        return request.prefix
+    if isinstance(request, Delete):
+        return request.keys[0] if request.keys else ""
+    return request.key
+
+
 class Hold(Protocol):
     """A lock on a session, held by this process until released."""
 

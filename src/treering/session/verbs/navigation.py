@@ -15,7 +15,7 @@ from treering.checkpoint.policy import extend_all
 from treering.errors import NotFoundError, UsageError
 from treering.format.record import Skeleton, skeleton_of
 from treering.kinds import Kind
-from treering.session.appender import Deed
+from treering.session.appender import BufferedCall
 from treering.session.content import Restored
 from treering.session.record import flush, hold_back
 from treering.session.recording import Change, Recording
@@ -56,11 +56,11 @@ def _begin_again(writer: Writer, *, keep_state: bool) -> None:
         recording.checkpoint = recording.checkpoint if keep_state else None
         recording.keep(Change(navigated=True))
 
-    if writer.unrecorded or writer.appender.deeds:
-        deed = Deed(perform, starts_over=True)
+    if writer.unrecorded or writer.appender.calls:
+        call = BufferedCall(perform, starts_over=True)
         if keep_state:
-            deed = msgspec.structs.replace(deed, state=writer.state_values, manager=writer.manager_value)
-        hold_back(writer, deed)
+            call = msgspec.structs.replace(call, state=writer.state_values, manager=writer.manager_value)
+        hold_back(writer, call)
     writer.options.hooks.call("after_navigation", **facts, checkpoint=None)
 
 
