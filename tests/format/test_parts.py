@@ -14,7 +14,8 @@ from treering.format import parts
 from treering.format.frames import compress, decompress
 from treering.format.index import FrameSpan, SegmentIndex, hash_of
 from treering.format.integers import pack_differences, pack_integers
-from treering.format.parts import check, pack_parts, read_chunk, read_foreign, read_outside, spans_of
+from treering.format.part_lists import spans_of
+from treering.format.parts import check, pack_parts, read_chunk, read_foreign, read_outside
 from treering.format.record import Skeleton
 from treering.format.references import mask_of
 from treering.ids import time_of

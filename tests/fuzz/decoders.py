@@ -28,6 +28,7 @@ from treering.format.chunk import Chunk
 from treering.format.index import SegmentIndex
 from treering.format.line import close_line, split_lines
 from treering.format.parcel import decode_header, decode_parcel
+from treering.format.part_lists import Span
 from treering.format.paths import decode_id, encode_id, parcel_of, parse_segment, session_of_latest, session_of_tail
 from treering.format.record import Record, decode_record, skeleton_of, skeleton_of_record
 from treering.format.register import decode_card, decode_latest, decode_tail
@@ -121,7 +122,7 @@ def segment_2() -> tuple[bytes, SegmentIndex]:
     return data, footer
 
 
-def parts_2() -> tuple[tuple[Callable[..., object], parts.Span], ...]:
+def parts_2() -> tuple[tuple[Callable[..., object], Span], ...]:
     """One part of each kind, and what reads it."""
     footer = segment_2()[1]
     return (

@@ -16,8 +16,7 @@ from __future__ import annotations
 import zlib
 from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate, pairwise
-from typing import Annotated, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,18 +24,10 @@ from treering.errors import CorruptError
 from treering.format.chunk import CONTRADICTIONS, Back, Chunk, Outside, PackedReferred, Referred
 from treering.format.columns import Columns, Rows, pack
 from treering.format.frames import check_size, compress, decompress_frame, frame_at
-from treering.format.id_column import IdColumn, Ids, decode_text, encode_text, pack_ids
-from treering.format.index import (
-    FENCE_CHARACTERS,
-    HASH_MAX,
-    TIME_MAX,
-    ChunkSpan,
-    ForeignSpan,
-    OutsideSpan,
-    SegmentIndex,
-    hash_of,
-)
+from treering.format.id_column import IdColumn, Ids, encode_text, pack_ids
+from treering.format.index import FENCE_CHARACTERS, HASH_MAX, ChunkSpan, ForeignSpan, OutsideSpan, SegmentIndex, hash_of
 from treering.format.integers import pack_differences, pack_integers, unpack_differences, unpack_integers
+from treering.format.part_lists import ChunkEntry, ForeignEntry, Lists, OutsideEntry, Span
 from treering.format.record import RECORD_BYTES_MAX, Skeleton
 from treering.format.references import CHILD, CODES, HAS_INLINE, MASK_FIRST, code_of, mask_of, rows_meant
 from treering.ids import time_of
@@ -51,50 +42,7 @@ TEXT_MAX: Final = 1024 * 1024
 PART_BYTES_MAX: Final = 2 * RECORD_BYTES_MAX
 """Most content of a part: that many characters, and a record that is longer than all of them."""
 
-_Bytes = Annotated[int, msgspec.Meta(ge=1, le=2**32)]
-_Count = Annotated[int, msgspec.Meta(ge=1, le=2**32)]
-_Crc = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
-_Time = Annotated[int, msgspec.Meta(ge=-1, le=TIME_MAX)]
-
 T = TypeVar("T")
-Span: TypeAlias = ChunkSpan | OutsideSpan | ForeignSpan
-
-
-class ChunkEntry(NamedTuple):
-    """A chunk as the index lists it."""
-
-    size: _Bytes
-    crc: _Crc
-    rows: _Count
-    least: _Time
-    greatest: _Time
-    mask: Annotated[int, msgspec.Meta(ge=0)]
-
-
-class OutsideEntry(NamedTuple):
-    """A block of references outside as the index lists it."""
-
-    size: _Bytes
-    crc: _Crc
-    entries: _Count
-    first: bytes
-
-
-class ForeignEntry(NamedTuple):
-    """A block of foreign ids as the index lists it."""
-
-    size: _Bytes
-    crc: _Crc
-    entries: _Count
-    first: Annotated[int, msgspec.Meta(ge=0, le=HASH_MAX)]
-
-
-class Lists(NamedTuple):
-    """What the index lists of all parts."""
-
-    chunks: list[ChunkEntry]
-    outside: list[OutsideEntry]
-    foreign: list[ForeignEntry]
 
 
 class _Chunk(msgspec.Struct, frozen=True):
@@ -266,9 +214,13 @@ def repack_chunk(
     Raises:
         CorruptError: Damage, or the columns contradict each other.
     """
-    stored = _unpack(data, span, index, _chunk_decoder)
-    skeletons = [changed.get(row.at, row) for row in read_chunk(data, span, index).skeletons()]
-    content = msgspec.structs.replace(stored, columns=pack(skeletons))
+    try:
+        content = _unpack(data, span, index, _chunk_decoder)
+        chunk = _chunk_of(content, span, index)
+    except CONTRADICTIONS as error:
+        raise _contradiction(error, index, span.start) from error
+    skeletons = [changed.get(row.at, row) for row in chunk.skeletons()]
+    content = msgspec.structs.replace(content, columns=pack(skeletons))
     has_inline = bool(span.mask & HAS_INLINE) or any(row.at in inline for row in skeletons)
     return _packed_chunk(content, skeletons, has_inline=has_inline)
 
@@ -306,42 +258,6 @@ def _pack(content: msgspec.Struct) -> tuple[bytes, int]:
     return data, zlib.crc32(data)
 
 
-class Spans(NamedTuple):
-    """Where all parts lie."""
-
-    chunks: tuple[ChunkSpan, ...]
-    outside: tuple[OutsideSpan, ...]
-    foreign: tuple[ForeignSpan, ...]
-
-
-def spans_of(lists: Lists, start: int) -> Spans:
-    """Return where the parts lie, the first of them at the offset `start`.
-
-    Raises:
-        ValueError: What is listed is impossible.
-    """
-    listed: list[ChunkEntry | OutsideEntry | ForeignEntry] = [*lists.chunks, *lists.outside, *lists.foreign]
-    ends = accumulate((entry.size for entry in listed), initial=start)
-    places = iter(pairwise(ends))
-    rows = [0, *accumulate(entry.rows for entry in lists.chunks)]
-    chunks = tuple(
-        [
-            ChunkSpan(*next(places), row, entry.rows, entry.least, entry.greatest, entry.mask, entry.crc)
-            for entry, row in zip(lists.chunks, rows, strict=False)
-        ]
-    )
-    outside = tuple(
-        [OutsideSpan(*next(places), entry.entries, decode_text(entry.first), entry.crc) for entry in lists.outside]
-    )
-    foreign = tuple([ForeignSpan(*next(places), entry.entries, entry.first, entry.crc) for entry in lists.foreign])
-    if any((span.least < 0) != (span.greatest < 0) or span.least > span.greatest for span in chunks):
-        raise ValueError("times of a chunk are impossible")
-    fences = [span.first for span in outside], [span.first for span in foreign]
-    if any(each != sorted(each) for each in fences):
-        raise ValueError("blocks are out of order")
-    return Spans(chunks, outside, foreign)
-
-
 def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
     """Decode one chunk.
 
@@ -354,9 +270,25 @@ def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
         CorruptError: Damage, or the columns contradict each other.
     """
     try:
-        rows, back, referred = _whole(data, span, index, index.columns) if index.columns else _stored(data, span, index)
+        if index.columns:
+            _require_size(data, span, index)
+            return _chunk(Rows(index.columns, span.rows), None, None, span, index)
+        return _chunk_of(_unpack(data, span, index, _chunk_decoder), span, index)
     except CONTRADICTIONS as error:
         raise _contradiction(error, index, span.start) from error
+
+
+def _chunk_of(content: _Chunk, span: ChunkSpan, index: SegmentIndex) -> Chunk:
+    rows = Rows(content.columns, span.rows)
+    if rows.ids.bounds != (span.least, span.greatest):
+        raise ValueError("times of a chunk are not as listed")
+    return _chunk(rows, Back(content.parents, content.targets), content.referred, span, index)
+
+
+def _chunk(
+    rows: Rows, back: Back | None, referred: PackedReferred | None, span: ChunkSpan, index: SegmentIndex
+) -> Chunk:
+    """The chunk with these rows; version 1 has neither `back` nor `referred`."""
     return Chunk(
         rows,
         first_row=span.first_row,
@@ -367,20 +299,6 @@ def read_chunk(data: bytes, span: ChunkSpan, index: SegmentIndex) -> Chunk:
         key=index.key,
         offset=span.start,
     )
-
-
-def _stored(data: bytes, span: ChunkSpan, index: SegmentIndex) -> tuple[Rows, Back, PackedReferred]:
-    stored = _unpack(data, span, index, _chunk_decoder)
-    rows = Rows(stored.columns, span.rows)
-    if rows.ids.bounds != (span.least, span.greatest):
-        raise ValueError("times of a chunk are not as listed")
-    return rows, Back(stored.parents, stored.targets), stored.referred
-
-
-def _whole(data: bytes, span: ChunkSpan, index: SegmentIndex, columns: Columns) -> tuple[Rows, None, None]:
-    """Decode the columns of version 1, in which no reference has a row outside of its chunk."""
-    _require_size(data, span, index)
-    return Rows(columns, span.rows), None, None
 
 
 def read_outside(data: bytes, span: OutsideSpan, index: SegmentIndex) -> list[Outside]:
@@ -473,19 +391,6 @@ def _require_size(data: bytes, span: Span, index: SegmentIndex) -> None:
 
 def _contradiction(problem: object, index: SegmentIndex, offset: int) -> CorruptError:
     return CorruptError(f"index contradicts itself: {problem}", kind=Kind.INDEX, key=index.key, offset=offset)
-
-
-def lists_of(index: SegmentIndex) -> Lists:
-    """Return what an index of version 2 lists of its parts."""
-    return Lists(
-        [ChunkEntry(_size(s), s.crc, s.rows, s.least, s.greatest, s.mask) for s in index.chunks],
-        [OutsideEntry(_size(s), s.crc, s.entries, encode_text(s.first)) for s in index.outside],
-        [ForeignEntry(_size(s), s.crc, s.entries, s.first) for s in index.foreign],
-    )
-
-
-def _size(span: Span) -> int:
-    return span.end - span.start
 
 
 def check(data: bytes, index: SegmentIndex, skeletons: Sequence[Skeleton], inline: Sequence[int] = ()) -> None:

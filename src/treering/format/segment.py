@@ -41,19 +41,8 @@ from treering.format.frames import (
 )
 from treering.format.index import TIME_MAX, ChunkSpan, ForeignSpan, FrameSpan, OutsideSpan, SegmentIndex
 from treering.format.line import split_lines
-from treering.format.parts import (
-    ChunkEntry,
-    ForeignEntry,
-    Lists,
-    OutsideEntry,
-    Span,
-    check,
-    lists_of,
-    pack_parts,
-    read_chunk,
-    repack_chunk,
-    spans_of,
-)
+from treering.format.part_lists import ChunkEntry, ForeignEntry, Lists, OutsideEntry, Span, lists_of, spans_of
+from treering.format.parts import check, pack_parts, read_chunk, repack_chunk
 from treering.format.paths import owner_of, require_owner
 from treering.format.record import RECORD_BYTES_MAX, Skeleton, decode_record, skeleton_of_record
 from treering.format.references import MASK_ALL, MASK_FIRST
