@@ -187,13 +187,18 @@ def test_what_others_do_is_no_sign_of_life(workers: Workers) -> None:
     other.session("s", claim=30).append("b")
 
 
+def wait_out_lease(workers: Workers, other: Store) -> None:
+    """Have `other` ask for the session in vain, and let the time of the lease pass."""
+    with pytest.raises(SessionHeldError):
+        other.session("s", claim=30)
+    workers.time.now += 31
+
+
 def test_who_lost_its_lease_is_told_and_stops(workers: Workers) -> None:
     """Nothing of it is recorded from then on, and each call says why; what it recorded before stays."""
     slow, other = workers.store().session("s", claim=30), workers.store()
     slow.append("a")
-    with pytest.raises(SessionHeldError):
-        other.session("s", claim=30)
-    workers.time.now += 31
+    wait_out_lease(workers, other)
     with other.session("s", claim=30) as session:
         session.append("b")
         for call in (lambda: slow.append("late"), lambda: slow.commit(state={"n": 1}), slow.renew):
@@ -210,9 +215,7 @@ def test_who_lost_its_lease_does_not_get_it_back_by_itself(workers: Workers) -> 
     """Also when the other worker recorded nothing, and gave it back: that one may have done the work elsewhere."""
     slow, other = workers.store().session("s", claim=30, durability="turn"), workers.store()
     slow.append("waits")
-    with pytest.raises(SessionHeldError):
-        other.session("s", claim=30)
-    workers.time.now += 31
+    wait_out_lease(workers, other)
     session = other.session("s", claim=30)
     session.close()
     with pytest.raises(LeaseLostError):
@@ -225,9 +228,7 @@ def test_who_lost_its_lease_does_not_get_it_back_by_itself(workers: Workers) -> 
 def test_to_give_back_what_one_lost_does_nothing(workers: Workers) -> None:
     """The other worker keeps it."""
     slow, other = workers.store().session("s", claim=30), workers.store()
-    with pytest.raises(SessionHeldError):
-        other.session("s", claim=30)
-    workers.time.now += 31
+    wait_out_lease(workers, other)
     with other.session("s", claim=30) as session:
         slow.release()
         slow.close()
@@ -239,9 +240,7 @@ def test_who_gives_back_what_it_lost_is_stopped(workers: Workers) -> None:
     """Also if the other worker gave it back and recorded nothing: its next call that records says that it was lost."""
     slow, other = workers.store().session("s", claim=30), workers.store()
     slow.append("a")
-    with pytest.raises(SessionHeldError):
-        other.session("s", claim=30)
-    workers.time.now += 31
+    wait_out_lease(workers, other)
     other.session("s", claim=30).close()
     slow.release()
     for call in (lambda: slow.append("late"), lambda: slow.claim(ttl=30)):
@@ -525,9 +524,7 @@ def test_an_append_without_an_answer_before_the_lease_was_lost(failing: Failing,
     with pytest.raises(UnavailableError):
         slow.append("b")
     other = workers.store()
-    with pytest.raises(SessionHeldError):
-        other.session("s", claim=30)
-    workers.time.now += 31
+    wait_out_lease(workers, other)
     with other.session("s", claim=30) as session:
         there = texts(session.context)
         with pytest.raises(LeaseLostError):

@@ -28,12 +28,12 @@ from treering.programs.claude.policy import BRANCH_SUMMARY, SUMMARY, in_claude
 from treering.programs.claude.read import NAME, Ids, encode
 from treering.programs.claude.session_id import uuid_of
 from treering.programs.claude.unsent import unsent
-from treering.programs.common.composition import record_bytes
 from treering.programs.common.entry import BEFORE, RAW, as_bytes, framed
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
 from treering.programs.common.lines import decode
 from treering.programs.common.reader import text_of
+from treering.programs.common.source_record import record_bytes
 from treering.programs.common.stored import is_circular, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut
 from treering.programs.common.times import write_time

@@ -1,10 +1,10 @@
 """Write a session as a file of lines: a header, then one entry per line.
 
-Theory of operation ------------------- Imported records are written with their own bytes, in their order, so an
-unchanged session gives the file of which it was made. Nodes recorded here follow in their order, translated to the
-program's format. Labels, titles and usage recorded here come last: in these programs they are entries of the tree,
-descendants of the session's head. That also sets the leaf, since the programs continue at the last entry of the file.
-If there are none and the last entry is on another branch, an entry is added that only repeats a known fact.
+Imported records are written with their own bytes, in their order, so an unchanged session gives the file of which it
+was made. Nodes recorded here follow in their order, translated to the program's format. Labels, titles and usage
+recorded here come last: in these programs they are entries of the tree, descendants of the session's head. That also
+sets the leaf, since the programs continue at the last entry of the file. If there are none and the last entry is on
+another branch, an entry is added that only repeats a known fact.
 
 Old files without ids are written unchanged if the session is unchanged, otherwise in the newest version.
 """
@@ -21,13 +21,13 @@ import msgspec
 from treering.api.view import View
 from treering.format.values import Fields, fields_of
 from treering.ids import new_id, time_of
-from treering.programs.common.entry import FRAMING, ORDER, PIECE, RAW, Encode, as_bytes, framed
+from treering.programs.common.entry import PIECE, RAW, Encode, as_bytes, framed
 from treering.programs.common.hidden import EDITS, hidden
 from treering.programs.common.in_force import InForce
 from treering.programs.common.line_buffer import LineBuffer, broken
-from treering.programs.common.lines import decode
 from treering.programs.common.reader import text_of
 from treering.programs.common.rules import Rules
+from treering.programs.common.source_record import numbered_record, object_in, own_id, record_bytes
 from treering.programs.common.stored import Stored, is_circular, is_fork, let_index_go, stored_drafts
 from treering.programs.common.target import Composed, LeftOut, LineExporter
 from treering.programs.formats import Format, find_format
@@ -164,7 +164,7 @@ class _Composer:
             if not each.imported:
                 self._look_at_own(draft)
                 continue
-            self._there.add(own := _own_id(draft))
+            self._there.add(own := own_id(draft))
             self._renamed |= {str(draft.id): own} if own != draft.id else {}
             if (above := (draft.links or {}).get("source_parent")) is not None:
                 named.append((above, str(draft.id), draft.type == "node", draft.parent))
@@ -191,7 +191,7 @@ class _Composer:
             self._header = self._encode(self._target.header(self._view.info, None)) + b"\n"
             return
         self._old = payload.get("version", 1)
-        record = _object(raw)
+        record = object_in(raw)
         named, right = bool(text_of(record.get("id"))), self._format.RULES.header
         typed = right is None or record.get("type") == right
         if self._forked:
@@ -336,7 +336,7 @@ class _Composer:
             return named or parent
         if draft.type == "node":
             return parent
-        self._adrift.add(_own_id(draft))
+        self._adrift.add(own_id(draft))
         return self._last
 
     def _is_elsewhere(self, draft: Draft, named: object) -> bool:
@@ -351,7 +351,7 @@ class _Composer:
         kept, source = (draft.brief or {}).get("kept"), draft.source or {}
         if kept is None or (kept not in self._there and kept not in self._nodes_here):
             return False
-        record = _object(as_bytes(source[RAW])) if RAW in source else source
+        record = object_in(as_bytes(source[RAW])) if RAW in source else source
         named = [record[name] for name in _KEPT if name in record]
         return any(name not in self._back and self._is_elsewhere(draft, name) for name in named)
 
@@ -360,7 +360,7 @@ class _Composer:
         for line in self._held:
             self._lines.append(line)
         self._held.clear()
-        name, own = draft.id or "", _own_id(draft)
+        name, own = draft.id or "", own_id(draft)
         above = self._last if follows else self._meant.get(parent or "", parent)
         anew = self._numbers_anew or (follows and self._old >= _WITH_IDS)  # the latter: by an earlier export, too
         if follows:
@@ -370,7 +370,7 @@ class _Composer:
         moved = moved or (self._renews and draft.role in _ROLES_RENEWED)
         renumber = anew or moved or (self._changed and self._is_renamed(draft))
         linear = not self._has_ids and not anew
-        record = _numbered(draft, parent, self._format) if renumber else None
+        record = numbered_record(draft, parent, self._format) if renumber else None
         encoded = self._encode(record) if record is not None else None
         self._lines.append(framed(draft, encoded or record_bytes(draft, parent, self._format, self._encode)))
         if draft.kind not in self._format.RULES.outside:
@@ -419,7 +419,7 @@ def _reunited(records: Iterable[Stored], names: set[str]) -> Iterator[Stored]:
     held: Stored | None = None
     for each in records:
         last = held.draft if held is not None else None
-        if last is not None and (last.brief or {}).get("stand_in") and each.imported and _own_id(each.draft) == last.id:
+        if last is not None and (last.brief or {}).get("stand_in") and each.imported and own_id(each.draft) == last.id:
             held = each._replace(draft=msgspec.structs.replace(each.draft, id=last.id))
             names.add(str(last.id))
             continue
@@ -447,48 +447,6 @@ def _is_json(damage: Draft) -> bool:
     return isinstance(damage.payload, dict) and damage.payload.get("kind") in ("null", "no_object")
 
 
-def _own_id(draft: Draft) -> str | None:
-    """The id of an entry in the file."""
-    source = draft.source or {}
-    if RAW in source:
-        own = _object(as_bytes(source[RAW])).get("id")
-    elif ORDER in source and "id" not in source[ORDER]:  # type: ignore[operator]  # a list
-        own = None
-    else:
-        own = source.get("id", draft.id)
-    return own if isinstance(own, str) and own else None
-
-
-def _object(raw: bytes) -> Fields:
-    return fields_of(decode(raw)[0])
-
-
-def record_bytes(draft: Draft, parent: str | None, found: Format, encode: Encode) -> bytes:
-    """Return the line of an imported draft without the line break: its original bytes if they are kept.
-
-    Args:
-        draft: As an importer made it.
-        parent: What its record names as its parent.
-        found: The format.
-        encode: Writes a record.
-    """
-    source = draft.source or {}
-    if RAW in source:
-        return as_bytes(source[RAW])
-    record = found.to_record(_bare(draft), parent)
-    order = source.get(ORDER)
-    return encode({name: record[name] for name in order} if isinstance(order, list) else record)
-
-
-def _numbered(draft: Draft, parent: str | None, found: Format) -> Fields:
-    """Return the record of an entry with other ids in it than it had in its file."""
-    source = draft.source or {}
-    record = _object(as_bytes(source[RAW])) if RAW in source else found.to_record(_bare(draft), parent)
-    now = found.to_record(msgspec.structs.replace(draft, source=None), parent)
-    times = {name: record[name] for name in ("timestamp",) if name in record}  # ours are milliseconds
-    return {name: value for name, value in (record | now | times).items() if name != "firstKeptEntryIndex"}
-
-
 def _legible(line: bytes, rules: Rules) -> bytes:
     """Return a line with the same JSON that the program reads as one line: some programs end lines inside texts."""
     if not rules.ends or line.isascii():
@@ -497,8 +455,3 @@ def _legible(line: bytes, rules: Rules) -> bytes:
     for end in rules.ends:
         text = text.replace(end, f"\\u{ord(end):04x}")
     return text.encode()
-
-
-def _bare(draft: Draft) -> Draft:
-    left = {name: value for name, value in (draft.source or {}).items() if name != ORDER and name not in FRAMING}
-    return msgspec.structs.replace(draft, source=left or None)
