@@ -340,19 +340,23 @@ class _Walk:
         if not self._on_disk:
             self._ready, self._waiting = self._ready + self._waiting, []
             return
-        while unread := [marked for marked in self._ready[:count] if marked.listing.unread] or self._may_precede(count):
-            if unread[0].listing.unread:
-                self._ready = [marked for marked in self._ready[:count] if not marked.listing.unread] + self._ready[
-                    count:
-                ]
+        while True:
+            if unread := [marked for marked in self._ready[:count] if marked.listing.unread]:
+                rest = [marked for marked in self._ready[:count] if not marked.listing.unread]
+                self._ready = rest + self._ready[count:]
                 read = yield from _asked(with_heads, unread)
+            elif next_ones := self._may_precede(count):
+                self._waiting = self._waiting[len(next_ones) :]
+                read = yield from self._ask_logs(next_ones)
             else:
-                self._waiting = self._waiting[len(unread) :]
-                read = yield from _asked(with_logs, unread)
-                early = [marked for marked in read if not self._is_behind(marked)]  # a log may look younger than it is
-                read = [marked for marked in read if self._is_behind(marked)]
-                read += yield from _asked(with_heads, [marked for marked in early if marked.listing.unread])
+                return
             self._ready = sorted([*self._ready, *filter(self._is_behind, read)], key=lambda marked: marked.order)
+
+    def _ask_logs(self, part: Sequence[Marked]) -> Steps[list[Marked]]:
+        """Ask for logs; a log without a record looks younger than it is, so its session may come now after all."""
+        read = yield from _asked(with_logs, part)
+        early = [marked for marked in read if not self._is_behind(marked) and marked.listing.unread]
+        return [*filter(self._is_behind, read), *(yield from _asked(with_heads, early))]
 
     def _may_precede(self, count: int) -> list[Marked]:
         """The first of those that wait, as far as they may come before the last one to be shown."""
