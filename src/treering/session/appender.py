@@ -354,7 +354,8 @@ class Appender:
         """Whether the options of this session have `drafts` buffered for now."""
         if self._options.durability == "turn" and not ends_turn:
             return True
-        return self.waits_for_answer and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
+        waits = self._options.first_write == "assistant" and not self._replica.exists  # as below; every append asks
+        return waits and all(draft.role != "assistant" for draft in (*self.unrecorded, *drafts))
 
     @property
     def waits_for_answer(self) -> bool:
