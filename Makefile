@@ -60,6 +60,7 @@ check: $(DEV)
 	$(BIN)/mypy src tests
 	$(BIN)/lint-imports
 	$(BIN)/python -m tests.facades --check
+	$(BIN)/python -m tests.docs.reference --check
 
 mutants: $(DEV)
 	$(BIN)/python -m tests.simulation.mutants

@@ -1,46 +1,42 @@
-"""The Python reference names everything public, and nothing else."""
+"""The tables of the Python reference are those of the code, and every public name is in one of them."""
 
 from __future__ import annotations
 
-import inspect
 import re
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 import pytest
 from strands.session import SessionManager
-from tests.docs.pages import ROOT, table
+from tests.docs import reference
+from tests.docs.docstrings import attributes, paragraph, raised
+from tests.docs.pages import ROOT, prose, table
+from tests.docs.reference import PAGE
 
 import treering
-from treering import errors, importers, search
-from treering.checkpoint.checkpoint import CheckpointInfo
-from treering.checkpoint.prune import PrunePlan
-from treering.erasure.erasing import Receipt
-from treering.format.erasure import Erased
+from treering import errors, exporters, importers, search
 from treering.integrations.strands import TreeringSessionManager
-from treering.journal.merge import Merged
-from treering.maintenance.reindexing import Reindexed
-from treering.maintenance.repair import Repair
-from treering.maintenance.salvage import RepairLoss
-from treering.maintenance.verify import Finding
-from treering.session.record import Appended
-from treering.session.verbs.pruning import Pruned
-from treering.session.verbs.reading import CheckpointView, History, HistoryRow, Note, SessionSize
-from treering.store.catalogue import Sessions
-from treering.store.options import OpenOptions
-from treering.transcript.graph import GraphProblem
-from treering.transcript.tree import OutlineRow
 
-PAGE = ROOT / "docs/reference/python.md"
 ERRORS = ROOT / "docs/how-to/errors.md"
+STRUCTS = [
+    kind
+    for module in (treering, search)
+    for kind in (getattr(module, name) for name in module.__all__)
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+]
 
 _name = re.compile(r"`(\w+)")
 
 
-def names(rows: Iterable[list[str]]) -> list[str]:
+def names(rows: Iterable[Iterable[str]]) -> list[str]:
     """The name in the first cell of each row."""
-    return [match[1] for row in rows if (match := _name.match(row[0]))]
+    return [match[1] for row in rows if (match := _name.match(next(iter(row))))]
+
+
+def shown(*tables: str) -> list[str]:
+    """The names in tables of the page."""
+    return [name for each in tables for name in names(reference.TABLES[each]()[1])]
 
 
 def public(kind: type) -> set[str]:
@@ -48,82 +44,51 @@ def public(kind: type) -> set[str]:
     return {name for name in dir(kind) if not name.startswith("_")}
 
 
-def members(first: str, last: str) -> list[list[str]]:
-    """The rows of the table of members that begins and ends with these."""
-    rows = table(PAGE, "Member")
-    every = names(rows)
-    return rows[every.index(first) : every.index(last) + 1]
+def test_the_page_is_what_the_code_says() -> None:
+    """`python -m tests.docs.reference` writes it, each table once."""
+    text = PAGE.read_text()
+    assert text == reference.page(text)
+    assert sorted(reference.tables(text)) == sorted(reference.TABLES)
 
 
-def test_every_public_name_is_documented() -> None:
-    """The first table holds `treering.__all__`, each name once."""
-    assert sorted(names(table(PAGE, "Name"))) == sorted(treering.__all__)
+def test_every_public_name_stands_on_the_page() -> None:
+    """Each name of the package is in one table; so are the names of the modules beside it."""
+    assert sorted(shown("treering", "returned", "taken", "others", "errors")) == sorted(treering.__all__)
+    assert sorted(shown("treering.search", "search types")) == sorted(search.__all__)
+    assert sorted(shown("treering.importers", "import types")) == sorted(importers.__all__)
+    assert sorted(shown("treering.exporters", "export types")) == sorted(exporters.__all__)
 
 
-def test_every_method_of_a_store_is_documented() -> None:
-    """So are the methods of both stores."""
-    every = set(names(table(PAGE, "Method")))
-    assert every == public(treering.Store) == public(treering.AsyncStore)
-
-
-def test_every_member_of_a_view_is_documented() -> None:
-    """So are the members of both views."""
-    every = set(names(members("id", "perform")))
-    assert every == public(treering.View) == public(treering.AsyncView)
-
-
-def test_every_member_of_a_session_is_documented() -> None:
+def test_every_member_stands_on_the_page() -> None:
     """What a session has beside a view is in its own table; closing it does more."""
-    every = set(names(members("append", "close")))
-    assert every == public(treering.Session) - public(treering.View) | {"close"}
-    assert every == public(treering.AsyncSession) - public(treering.AsyncView) | {"close"}
+    assert set(shown("Store")) == public(treering.Store) | {"place"}
+    assert set(shown("View")) == public(treering.View)
+    assert set(shown("Session")) == public(treering.Session) - public(treering.View) | {"close"}
+    assert set(shown("Index")) == public(search.Index) | {"path"}
+    assert set(shown("FileImporter")) == public(importers.FileImporter)
+    assert set(shown("SessionFile")) == public(importers.SessionFile) | {"entries", "header", "problems"}
 
 
-def test_every_option_of_a_session_is_documented() -> None:
-    """The options are those of `Store.session`."""
-    assert names(table(PAGE, "Option")) == list(OpenOptions.__annotations__)
+def test_what_strands_calls_is_named() -> None:
+    """Everything else that is public in its session manager has a row."""
+    ours = {name for name in public(TreeringSessionManager) if not hasattr(SessionManager, name)}
+    assert set(shown("TreeringSessionManager")) == ours | {"session_id"}
+    theirs = public(SessionManager) & {*vars(TreeringSessionManager)}
+    assert [name for name in sorted(theirs) if f"`{name}`" not in prose(PAGE)] == []
 
 
-TYPES = (
-    treering.SessionInfo, Sessions, treering.ContextItem, treering.OpenCall, treering.Node, treering.Draft, Appended,
-    History, HistoryRow, treering.Siblings, OutlineRow, GraphProblem, CheckpointInfo, CheckpointView, Note, SessionSize,
-    Merged, Pruned, Receipt, Erased, PrunePlan, Finding, Repair, RepairLoss, treering.Retained, treering.RetainedRow,
-    treering.Retention, treering.Schedule, treering.KeepCheckpoints, treering.Hooks, treering.Backup,
-    treering.BackedUp, Reindexed, treering.Blob, treering.BlobRef,
-    treering.Event, treering.Edit, treering.HeadMove, treering.ErasureInfo,
-    treering.Diff, treering.Changed, treering.ValueChanges, treering.ContextChanges,
-    treering.RequestBatch, treering.RequestInfo,
-)  # fmt: skip
+def test_each_page_that_says_more_is_linked() -> None:
+    """No link is left for a name that is gone."""
+    assert [link for link in reference.SEE.values() if link not in PAGE.read_text()] == []
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=lambda kind: str(kind.__name__))
-def test_every_field_is_documented(kind: type) -> None:
-    """The fields of what is returned and taken stand in their order."""
-    rows = {name: row[-1] for row in table(PAGE, "Type") for name in names([row])}
+@pytest.mark.parametrize("kind", STRUCTS, ids=lambda kind: str(kind.__name__))
+def test_what_is_returned_and_taken_cannot_be_changed(kind: type) -> None:
+    """Its fields are named, so that new ones may stand anywhere, and fixed, so that it can be handed on."""
     assert issubclass(kind, msgspec.Struct)
     assert kind.__struct_config__.frozen
     with pytest.raises(TypeError, match="positional"):
         kind("by position")
-    assert re.findall(r"`(\w+)`", rows[kind.__name__]) == list(kind.__struct_fields__)
-
-
-@pytest.mark.parametrize("kind", [search.Filters, search.Hit, search.Updated], ids=lambda kind: str(kind.__name__))
-def test_every_field_of_the_search_is_documented(kind: type) -> None:
-    """So do the fields of what searching takes and returns."""
-    (row,) = (row for row in table(PAGE, "What") if names([row]) == [kind.__name__])
-    assert re.findall(r"`(\w+)`", row[-1]) == list(kind.__annotations__)
-
-
-def test_every_name_of_the_search_is_documented() -> None:
-    """Everything public in `treering.search` stands on the page."""
-    functions = set(names(table(PAGE, "Function")))
-    assert functions | set(names(table(PAGE, "What"))) | {"Index", "UpdateProgress"} == set(search.__all__)
-    assert set(names(table(PAGE, "In an index"))) - {"path"} == public(search.Index)
-
-
-def test_every_type_is_looked_at() -> None:
-    """No type in the tables is left out of the test above."""
-    assert sorted(names(table(PAGE, "Type"))) == sorted(kind.__name__ for kind in TYPES)
 
 
 def test_every_column_of_nodes_is_documented() -> None:
@@ -143,41 +108,64 @@ def test_every_error_says_what_to_do() -> None:
         assert row[3], name
 
 
-def test_every_verb_of_the_session_manager_for_strands_is_documented() -> None:
-    """What Strands calls is named; everything else that is public has a row."""
-    every = set(names(table(PAGE, "Of a `TreeringSessionManager`")))
-    ours = {name for name in public(TreeringSessionManager) if not hasattr(SessionManager, name)}
-    assert every == ours | {"session_id"}
+class Example:
+    """What the tests below read."""
+
+    def __init__(self) -> None:
+        self.size: int | None = None
+        """In bytes."""
+
+    def find(self, name: str, *others: str, limit: int = 5, here: object = treering.HERE, **more: str) -> str | None:
+        """Find it.
+
+        More of it.
+
+        Raises:
+            NotFoundError: It is not
+                there: see NotHere.
+            UsageError: There is no name. Further errors are those
+                of `open`.
+
+        Examples:
+            Nothing: is raised here.
+        """
+
+    def close(self, in_time: bool, /, how: str = "well", *, late: object = print) -> None:  # noqa: FBT001
+        """End it."""
 
 
-SIGNED: tuple[tuple[str, Any], ...] = (
-    ("Name", treering), ("Method", treering.Store), ("Member", treering.Session), ("Function", search),
-    ("In an index", search.Index), ("Of a `SessionFile`", importers.SessionFile),
-    ("Of a `TreeringSessionManager`", TreeringSessionManager),
-)  # fmt: skip
-"""The tables that show how something is called, and where it is found."""
+def test_a_call_is_shown_with_defaults_and_errors() -> None:
+    """What must be named stands behind a star; the first paragraph and the errors are those of the docstring."""
+    size, find, close = reference.members(Example)
+    assert size == ("`size`", "`int or None`", "In bytes.")
+    assert find.shown == "`find(name, *others, limit=5, here=HERE, **more)`"
+    assert find.returns == "`str or None`"
+    assert find.said == "Find it. Raises `NotFoundError`, `UsageError`, what `open` raises."
+    assert close == ("`close(in_time, how='well', *, late=...)`", "`None`", "End it.")
 
 
-@pytest.mark.parametrize(("header", "owner"), SIGNED, ids=lambda each: str(getattr(each, "__name__", each)))
-def test_every_call_is_shown_as_it_is_written(header: str, owner: Any) -> None:
-    """Each parameter stands in the table, under its name, and none that does not exist."""
-    rows = [row[0] for row in table(PAGE, header) if "(" in row[0]]
-    assert rows
-    assert rows == [f"`{called(name, getattr(owner, name))}`" for name in names([row] for row in rows)]
+def test_what_would_break_a_table_is_noticed() -> None:
+    """A public name says something, and without the sign that parts cells; lines of one paragraph become one."""
+    assert (
+        paragraph("""Two
+        lines.
+
+        More.""")
+        == "Two lines."
+    )
+    assert raised("Nothing can fail.") == ""
+    assert attributes(Example) == {"size": ("int | None", "In bytes.")}
+    for docstring in (None, "", "one | two"):
+        with pytest.raises(AssertionError):
+            paragraph(docstring)
 
 
-def called(name: str, function: Callable[..., object]) -> str:
-    """A call with all parameters: `name=` is one to be named, `name=None` one that may also stand in its place."""
-    shown = []
-    for each in inspect.signature(function).parameters.values():
-        if each.kind is each.KEYWORD_ONLY:
-            shown.append(f"{each.name}=")
-        elif each.kind is each.VAR_POSITIONAL:
-            shown.append(f"*{each.name}")
-        elif each.kind is each.VAR_KEYWORD:
-            shown.append(f"**{each.name}")
-        elif each.default is not each.empty:
-            shown.append(f"{each.name}={each.default!r}")
-        elif each.name != "self":
-            shown.append(each.name)
-    return f"{name}({', '.join(shown)})"
+def test_a_page_that_is_behind_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`--check` writes nothing and fails; without it the page is written."""
+    page = tmp_path / "python.md"
+    behind = PAGE.read_text().replace("keep_state=False", "keep=False", 1)
+    page.write_text(behind)
+    monkeypatch.setattr(reference, "PAGE", page)
+    monkeypatch.setattr(reference, "ROOT", tmp_path)
+    assert (reference.main(["--check"]), page.read_text()) == (1, behind)
+    assert (reference.main([]), page.read_text()) == (0, PAGE.read_text())

@@ -120,7 +120,9 @@ class Session(Reading[Writer], BlockingWriting):
         )
 
     def flush(self) -> None:
-        """Record the buffered drafts, durable when it returns: in one append, or in several if one is too small.
+        """Record what is buffered, by `durability="turn"` or `first_write="assistant"`; durable when it returns.
+
+        In one append, or in several if one is too small.
 
         Raises:
             UsageError: Another writer recorded another node under an id that you chose for one of them (`duplicate_id`).

@@ -249,7 +249,7 @@ class Reading(BlockingSession[R]):
         return self.perform(verbs.reading.notes, kind, on_path=on_path)
 
     def extensions(self, extension: str | None = None, *, on_path: bool = True) -> tuple[Note, ...]:
-        """The notes of an extension, oldest first.
+        """The notes of an extension, or of all, oldest first.
 
         Args:
             extension: Its name; by default all extensions. `Note.brief` names them.
@@ -266,7 +266,7 @@ class Reading(BlockingSession[R]):
         return self.perform(verbs.open_calls.open_calls)
 
     def last_compaction(self) -> str | None:
-        """The newest compaction on the path of the head."""
+        """The newest compaction on the path of the head; None if there is none."""
         return self.perform(verbs.conversation.last_compaction)
 
     def stored(self) -> SessionSize:

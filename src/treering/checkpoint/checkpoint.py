@@ -207,7 +207,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint as lists show it: the facts in its skeleton."""
+    """A checkpoint as lists show it, without state and context."""
 
     id: str
     parent: str | None

@@ -18,7 +18,7 @@ from treering.errors import UsageError
 
 
 class KeepCheckpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """What to keep; a checkpoint is kept if any of the rules keeps it."""
+    """Which checkpoints a prune keeps: all that any of the rules keeps."""
 
     last: int = 1
     """The newest so many, at least 1."""
@@ -42,7 +42,7 @@ class KeepCheckpoints(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PrunePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to prune. All lists are in the order of positions."""
+    """Which checkpoints a prune keeps and removes. All lists are in the order of positions."""
 
     kept: tuple[str, ...]
     pruned: tuple[str, ...]

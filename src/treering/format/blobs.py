@@ -56,7 +56,7 @@ _data_url = r"data:[^,]{0,100};base64,"
 
 
 class BlobRef(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference to a blob inside a value."""
+    """A reference to a blob inside a value: what stands for a large image or text that was not read along."""
 
     sha256: str
     form: str

@@ -32,7 +32,7 @@ DELETES_MAX = 1000  # what one S3 DeleteObjects takes
 
 
 class Merged(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of one round of merging."""
+    """Which segments were merged, and into which."""
 
     inputs: int
     outputs: int

@@ -30,7 +30,7 @@ Action = Literal["copied", "unchanged", "kept", "deleted", "failed"]
 
 
 class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one session, or one parcel."""
+    """What a backup did to one session, or one parcel."""
 
     name: str
     namespace: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Backup(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a backup."""
+    """The result of a backup: what it did to each session."""
 
     rows: tuple[BackedUp, ...]
 

@@ -48,7 +48,7 @@ _at = re.compile(rb'\{"at":[0-9]+,')
 
 
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a repair."""
+    """The result of a repair: what was salvaged, and what was lost."""
 
     session: str
     """The damaged session."""

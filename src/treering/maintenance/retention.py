@@ -72,7 +72,7 @@ class Choice(NamedTuple):
 
 
 class RetainedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for a session; in a dry run, the planned one."""
+    """What a policy did to one session; in a dry run, what it would do."""
 
     session: str
     namespace: tuple[str, ...] = ()

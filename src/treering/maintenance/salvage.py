@@ -40,7 +40,7 @@ NEWEST = 1 << 62
 
 
 class RepairLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that could not be salvaged."""
+    """Something that a repair could not salvage."""
 
     kind: Kind
     """`object`: damaged or missing, though other copies may have replaced it. `records`: positions that no object

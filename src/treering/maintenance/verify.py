@@ -40,7 +40,7 @@ DAMAGE, ODDITY = "damage", "oddity"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One defect."""
+    """One defect or oddity that verifying found."""
 
     severity: str
     """`damage`: stored content is lost or unreadable. `oddity`: unusual, but nothing is lost."""

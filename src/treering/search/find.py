@@ -42,7 +42,7 @@ class Filters(TypedDict, total=False):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A found text."""
+    """A text that was found, and where."""
 
     session: str
     title: str

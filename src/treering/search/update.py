@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class Updated(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of an update."""
+    """What an update of the index read."""
 
     sessions: int
     """Sessions in the store, deleted ones with a tombstone included."""

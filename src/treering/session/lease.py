@@ -11,7 +11,7 @@ from treering.session.replica import Replica
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
-    """A session is held by one worker, see `Session.claim`."""
+    """Who has a session for itself, and how long: see `Session.claim`."""
 
     number: int
     """Greater than that of every lease of this session before: a fencing token for other systems."""

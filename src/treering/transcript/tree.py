@@ -21,7 +21,7 @@ _TURNING_POINTS = frozenset({"compaction", "branch_summary"})
 
 
 class OutlineRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: one marked node, or a run of consecutive nodes."""
+    """A row of a tree: one marked node, or a run of consecutive nodes."""
 
     level: int
     """How often a path from a root turns aside to get there; 0 for the line to the current head, and for roots."""

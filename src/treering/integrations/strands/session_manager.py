@@ -113,7 +113,8 @@ class TreeringSessionManager(SessionManager[LocalAgent]):
     def __init__(
         self, store: Store | AsyncStore, session_id: str, *, title: str = "", project: str = "", cwd: str = ""
     ) -> None:
-        self.session_id = require_session_id(session_id)
+        self.session_id: str = require_session_id(session_id)
+        """Names the conversation."""
         self._store = store if isinstance(store, Store) else Store(store.place)
         self._options: OpenOptions = {"title": title, "project": project or session_id, "cwd": cwd, "hold": False}
         self._agents: dict[str, _Attached] = {}

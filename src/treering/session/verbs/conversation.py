@@ -205,5 +205,5 @@ def optimize(writer: Writer, *, everything: bool = False) -> Steps[Merged]:
 
 
 def last_compaction(reader: Readable) -> Steps[str | None]:
-    """The newest compaction on the path of the head."""
+    """The newest compaction on the path of the head; None if there is none."""
     return (yield from reader.replica.ask(lambda look: look.last_compaction(reader.replica.state.tip)))

@@ -23,7 +23,7 @@ RECORDS_AT_ONCE = 500  # marks of one append
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """The pruned checkpoints."""
+    """What a prune removed, or in a dry run would remove."""
 
     plan: PrunePlan
     merged: Merged | None

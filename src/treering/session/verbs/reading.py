@@ -65,7 +65,7 @@ class Siblings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
-    """One checkpoint, whole."""
+    """One checkpoint with its state and context."""
 
     info: CheckpointInfo
     context: tuple[ContextItem, ...]
@@ -78,7 +78,7 @@ class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """One note."""
+    """One note: something recorded beside the conversation, which no model sees."""
 
     id: str
     kind: str
@@ -405,7 +405,7 @@ def notes(reader: Readable, kind: str | None = None, *, on_path: bool = False) -
 
 
 def extensions(reader: Readable, extension: str | None = None, *, on_path: bool = True) -> Steps[tuple[Note, ...]]:
-    """The notes of an extension, oldest first.
+    """The notes of an extension, or of all, oldest first.
 
     Args:
         reader: The session.
