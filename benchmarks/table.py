@@ -17,6 +17,7 @@ JSONL = "JSONL, rewritten"
 OPENAI = "OpenAI SQLiteSession"
 LANGGRAPH = "LangGraph SqliteSaver"
 LANGGRAPH_OBJECTS = "LangGraph objectstorage"
+LANGGRAPH_OURS = "LangGraph TreeringSaver"
 STRANDS_FILES = "Strands FileSessionManager"
 STRANDS_S3 = "Strands S3SessionManager"
 STRANDS_SNAPSHOTS = "Strands SnapshotSessionManager"
@@ -62,4 +63,5 @@ CONTESTANTS = {
     STRANDS_EACH: Entry("strands", "SnapshotEachMessage", largest=1_000, s3=True, special=True),
     LANGGRAPH: Entry("langgraph", "Sqlite", largest=1_000, history=200),
     LANGGRAPH_OBJECTS: Entry("langgraph", "Objects", largest=1_000, history=200, s3=True),
+    LANGGRAPH_OURS: Entry("langgraph", "Treering", largest=10_000, history=1_000, s3=True),
 }

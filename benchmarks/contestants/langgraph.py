@@ -1,4 +1,4 @@
-"""LangGraph: a graph with a list of messages, and its savers for SQLite and object stores.
+"""LangGraph: a graph with a list of messages, its savers for SQLite and object stores, and ours.
 
 Each turn is one `update_state`, so one checkpoint, where a graph that runs makes three. Messages are kept in one
 channel by `add_messages`, as in its prebuilt agents: every checkpoint has them all.
@@ -15,7 +15,9 @@ from langgraph.graph import START, StateGraph, add_messages
 from langgraph_checkpoint_objectstorage import ObjectStorageSaver
 from typing_extensions import TypedDict
 
+import treering
 from benchmarks.contestants.contestant import Contestant
+from treering.integrations.langgraph import TreeringSaver
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,6 +91,23 @@ class Sqlite(_Graph):
     def saver(self) -> SqliteSaver:
         connection = sqlite3.connect(f"{self.place}/langgraph.sqlite", check_same_thread=False)
         return SqliteSaver(connection)
+
+
+class Treering(_Graph):
+    """`TreeringSaver`."""
+
+    each_turn_up_to = 1_000
+
+    def saver(self) -> TreeringSaver:
+        return TreeringSaver(treering.open(f"{self.place}/treering-langgraph"))
+
+    def end(self) -> None:
+        """Write what was put off, a card for lists, and forget the thread."""
+        self.graph.checkpointer.close()
+
+    def resume(self, session: str) -> Sequence[str]:
+        self.end()  # else it would know the thread
+        return super().resume(session)
 
 
 class Objects(_Graph):
