@@ -19,6 +19,7 @@ import treering.importers
 import treering.integrations.claude
 import treering.integrations.strands
 import treering.search
+import treering.terminals
 from treering import integrations
 
 PAIRS = [
@@ -26,7 +27,10 @@ PAIRS = [
     (treering.View, treering.AsyncView),
     (treering.Store, treering.AsyncStore),
 ]
-PUBLIC = (treering, treering.search, treering.importers, treering.exporters, integrations.claude, integrations.strands)
+PUBLIC = (
+    treering, treering.search, treering.terminals, treering.importers, treering.exporters, integrations.claude,
+    integrations.strands,
+)  # fmt: skip
 """The modules whose names are public."""
 HANDED_ON = {"Looks", "StoredFolder"}
 """What callers only hand from one function to another; what its methods take is nothing to them."""

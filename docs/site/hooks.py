@@ -48,6 +48,7 @@ API = {
 """Pages of the API and the public names on them; errors have a page, and what is left is on the page of types."""
 MODULES = {
     "treering.search": (),
+    "treering.terminals": (),
     "treering.importers": (),
     "treering.exporters": (),
     "treering.integrations.strands": (),

@@ -20,6 +20,9 @@ from click.testing import CliRunner
 import treering
 from treering.cli import main
 
+TERMINAL_VARIABLES = (
+    "CMUX_SURFACE_ID", "KITTY_WINDOW_ID", "TERM_SESSION_ID", "TMUX_PANE", "WEZTERM_PANE", "WT_SESSION", "ZELLIJ_PANE_ID"
+)  # fmt: skip
 SOURCES = str(Path(treering.__file__).parents[1])
 
 
@@ -105,7 +108,7 @@ def environment() -> dict[str, str]:
 def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home without sessions of other programs: `continue` would find those of whoever runs the tests."""
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for name in ("PI_CODING_AGENT_DIR", "PI_CONFIG_DIR", "EVVA_HOME"):
+    for name in ("PI_CODING_AGENT_DIR", "PI_CONFIG_DIR", "EVVA_HOME", "XDG_STATE_HOME", *TERMINAL_VARIABLES):
         monkeypatch.delenv(name, raising=False)
 
 

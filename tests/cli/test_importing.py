@@ -19,9 +19,9 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def pi_file(home: Path, name: str, cwd: Path, *entries: dict[str, object], at: int = 0) -> Path:
+def pi_file(home: Path, name: str, cwd: Path, *entries: dict[str, object], at: int = 0, program: str = ".pi") -> Path:
     """Write a session where pi keeps its own, so many seconds from now."""
-    folder = home / ".pi" / "agent" / "sessions" / "--x--"
+    folder = home / program / "agent" / "sessions" / "--x--"
     folder.mkdir(parents=True, exist_ok=True)
     path = write_pi(folder / f"t_{name}.jsonl", name, *entries)
     text = path.read_text().replace('"/repo"', json.dumps(str(cwd)))
@@ -220,3 +220,45 @@ def test_continue_with_a_file_that_fails(program: Program, tmp_path: Path, home:
     done = program("continue", "--cwd", tmp_path)
     assert "not imported: file was rewritten" in done.err
     assert ["session", "one"] in done.rows
+
+
+def test_continue_in_a_terminal_beside_other_programs(
+    program: Program, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file of another program is taken if the terminal's session came from it; of others it is said that they are."""
+    monkeypatch.setenv("KITTY_WINDOW_ID", "7")
+    with treering.open(program.store).session("mine", cwd=str(tmp_path)) as session:
+        session.append("hello")
+    program("continue", "mine")
+    path = pi_file(home, "one", tmp_path, at=60)
+    done = program("continue", "--cwd", tmp_path)
+    assert ["session", "mine"] in done.rows
+    assert f"since then pi wrote here: {path}" in done.err
+    assert program.json("continue", "--cwd", tmp_path, "--dry-run") == {
+        "session": "mine", "namespace": [], "file": None
+    }  # fmt: skip
+    assert program.json("continue", "--cwd", tmp_path, "--any-terminal")["session"]["id"] == "one"
+    program("continue", "one")
+    pi_file(home, "one", tmp_path, pi_message("z", None, "user", "more"), at=120)
+    done = program("continue", "--cwd", tmp_path, code=None)
+    assert str(path) in done.err
+    assert "since then" not in done.err
+
+
+def test_continue_where_a_terminal_noted_a_session_of_another_program(
+    program: Program, tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the terminal used last counts, whichever program noted it."""
+    monkeypatch.setenv("KITTY_WINDOW_ID", "7")
+    with treering.open(program.store).session("mine", cwd=str(tmp_path)) as session:
+        session.append("hello")
+    path = pi_file(home, "one", tmp_path, at=-30, program=".omp")
+    crumb = home / ".omp" / "agent" / "terminal-sessions" / "kitty-7"
+    crumb.parent.mkdir(parents=True)
+    crumb.write_text(f"{tmp_path}\n{path}\n")
+    assert program.json("continue", "--cwd", tmp_path, "--dry-run")["session"] == "mine"
+    program("continue", "mine")
+    assert program.json("continue", "--cwd", tmp_path, "--dry-run")["session"] == "mine"
+    os.utime(path, (os.stat(path).st_mtime + 90,) * 2)
+    found = program.json("continue", "--cwd", tmp_path, "--dry-run")
+    assert (found["session"], found["file"]["breadcrumb"]) == (None, True)

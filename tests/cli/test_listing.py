@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.cli.conftest import Program, Recorded
 
 import treering
@@ -129,3 +130,47 @@ def test_continue_by_project(recorded: Recorded) -> None:
     """With a project the folder does not matter."""
     assert "session\ttea\n" in recorded.program("continue", "--project", "shop").out
     recorded.program("continue", "--project", "bar", code=3)
+
+
+@pytest.fixture
+def two(recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorded:
+    """In the terminal `kitty-7`, with a second session about the folder, which was active later."""
+    monkeypatch.setenv("KITTY_WINDOW_ID", "7")
+    with recorded.store.session("coffee", cwd=str(tmp_path), project="bar") as session:
+        while (
+            session.info.updated_ms <= recorded.store.view("tea").info.updated_ms + 8
+        ):  # clocks of disks tick every 4 ms
+            session.append(treering.user("black"))
+    return recorded
+
+
+def test_continue_in_a_terminal(two: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session that was chosen or written to in this terminal comes first; one that was looked at does not."""
+
+    def shown(*arguments: object) -> str:
+        return str(two.program.json("continue", "--cwd", tmp_path, *arguments)["session"]["id"])
+
+    assert shown() == "coffee"
+    assert list(tmp_path.glob("home/.local/state/treering/terminals/*")) == []
+    two.program("continue", "tea", "--dry-run")
+    assert shown() == "coffee"
+    two.program("continue", "tea")
+    assert shown() == "tea"
+    done = two.program("continue", "--cwd", tmp_path)
+    assert "last used in this terminal; --any-terminal" in done.err
+    assert shown("--any-terminal") == "coffee"
+    assert two.program("continue", "--project", "bar").rows[0] == ["session", "coffee"]
+    two.program("continue", "--cwd", "/", code=3)
+    monkeypatch.setenv("KITTY_WINDOW_ID", "8")
+    assert shown() == "coffee"
+    assert shown("--message", "white") == "coffee"
+    with two.store.session("tea") as session:
+        session.append(treering.user("green"))
+    assert shown() == "coffee"
+    two.store.delete("coffee")
+    assert shown() == "tea"
+
+
+def test_continue_in_a_terminal_or_by_name(two: Recorded) -> None:
+    """Options that choose the last of many go without a name."""
+    assert "--any-terminal choose" in two.program("continue", "tea", "--any-terminal", code=2).err

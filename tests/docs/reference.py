@@ -23,7 +23,7 @@ from tests.docs.docstrings import attributes, below, paragraph, raised
 from tests.docs.pages import ROOT
 
 import treering
-from treering import exporters, importers, search
+from treering import exporters, importers, search, terminals
 from treering.integrations.strands import TreeringSessionManager
 
 PAGE = ROOT / "docs/reference/python.md"
@@ -254,6 +254,8 @@ TABLES: dict[str, Callable[[], tuple[list[str], Iterable[Iterable[str]]]]] = {
     "Index": lambda: (["In an index", *CALLS[1:]], members(search.Index)),
     "Filters": lambda: (["Filter", "Type", "Meaning"], _keywords(search.Filters)),
     "search types": lambda: (TYPES, offered(search)),
+    "treering.terminals": lambda: (["Function", *CALLS[1:]], functions(terminals)),
+    "terminal types": lambda: (TYPES, offered(terminals)),
     "import types": lambda: (TYPES, offered(importers)),
     "export types": lambda: (TYPES, offered(exporters)),
     "treering.importers": lambda: (["Function", *CALLS[1:]], functions(importers)),

@@ -15,13 +15,13 @@ from tests.docs.pages import ROOT, prose, table
 from tests.docs.reference import PAGE
 
 import treering
-from treering import errors, exporters, importers, search
+from treering import errors, exporters, importers, search, terminals
 from treering.integrations.strands import TreeringSessionManager
 
 ERRORS = ROOT / "docs/how-to/errors.md"
 STRUCTS = [
     kind
-    for module in (treering, search)
+    for module in (treering, search, terminals)
     for kind in (getattr(module, name) for name in module.__all__)
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
 ]
@@ -55,6 +55,7 @@ def test_every_public_name_stands_on_the_page() -> None:
     """Each name of the package is in one table; so are the names of the modules beside it."""
     assert sorted(shown("treering", "returned", "taken", "others", "errors")) == sorted(treering.__all__)
     assert sorted(shown("treering.search", "search types")) == sorted(search.__all__)
+    assert sorted(shown("treering.terminals", "terminal types")) == sorted(terminals.__all__)
     assert sorted(shown("treering.importers", "import types")) == sorted(importers.__all__)
     assert sorted(shown("treering.exporters", "export types")) == sorted(exporters.__all__)
 

@@ -12,7 +12,7 @@ import pytest
 from treering.importers import discovery
 from treering.importers.discovery import Recent, breadcrumbs, discover, recent
 from treering.programs.omp import locate as omp
-from treering.programs.omp.breadcrumbs import terminal_name
+from treering.terminals.terminal import terminal_name
 
 TIME = "2026-01-05T08:00:00.000Z"
 NOW_S = 1_767_700_000

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from treering import terminals
 from treering.api.store import Store
 from treering.api.view import View
 from treering.cli import documents, exits
@@ -24,9 +25,12 @@ from treering.errors import NotFoundError, TreeringError
 from treering.format.paths import namespace_prefix, prefix_of
 from treering.importers.discovery import Recent, recent
 from treering.importers.file_importer import FileImporter
+from treering.importers.origin import origin_of
 from treering.kinds import Kind
 from treering.session.content import ContextItem
 from treering.store.info import SessionInfo
+from treering.terminals import Terminal, leave_breadcrumb, this_terminal
+from treering.terminals.breadcrumb import breadcrumbs
 
 CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 
@@ -38,6 +42,7 @@ CONTINUE_ITEMS = 4  # of the context, shown by `continue`
 @click.option("--project", metavar="NAME", help="Only sessions of this project, about any folder.")
 @click.option("-m", "--message", metavar="TEXT", help="Record this message from the user first.")
 @click.option("--here", is_flag=True, help="Only sessions of this store, not those of other programs.")
+@click.option("--any-terminal", is_flag=True, help="The last one of all, not the last one of this terminal.")
 @click.option("--dry-run", is_flag=True, help="Only say which session it would be; import and record nothing.")
 @store_options()
 @click.pass_obj
@@ -50,22 +55,25 @@ def continue_(
     project: str | None,
     message: str | None,
     here: bool,
+    any_terminal: bool,
     dry_run: bool,
 ) -> None:
-    """Show SESSION, or the last session about this folder.
+    """Show SESSION, or the last session about this folder: of this terminal, else of all.
 
     Its name, where it stands, and the end of what the model would see.
 
-    If another program was active in the folder since, its session is imported first, or brought up to date.
+    If another program was active in the folder since, its session is imported first, or brought up to date; if this
+    terminal has a session, only if it is the same one, or the program noted it for this terminal.
 
     With --message the message is recorded first; whoever resumes the session finds it at the end of the context.
     """
-    store, out = settings.open(), Output()
+    store, out, terminal = settings.open(), Output(), this_terminal(environment())
     others = _Others(store)
     if session is None:
-        found, other = _last_about(store, others, cwd or os.curdir, project, here=here)
-    elif cwd is not None or project is not None or here:
-        raise click.UsageError("SESSION names one; --cwd, --project and --here choose the last of many")
+        at = None if any_terminal else terminal
+        found, other = _last_about(out, store, others, cwd or os.curdir, project, here=here, terminal=at)
+    elif cwd is not None or project is not None or here or any_terminal:
+        raise click.UsageError("SESSION names one; --cwd, --project, --here and --any-terminal choose the last of many")
     else:
         place, exact = find_session(store, session)
         found, other = place.view(exact).info, None
@@ -79,6 +87,8 @@ def continue_(
         with store.session(name, create=False) as writer:
             writer.append(message)
     view = store.view(name or "")
+    if session is not None or message is not None:  # who only looks at the last one did not choose it
+        leave_breadcrumb(store, view, terminal)
     if as_json:
         out.document(documents.of_standing(view) | {"context": documents.of_items(view.context)})
         return
@@ -86,15 +96,42 @@ def continue_(
 
 
 def _last_about(
-    store: Store, others: _Others, cwd: str, project: str | None, *, here: bool
+    out: Output, store: Store, others: _Others, cwd: str, project: str | None, *, here: bool, terminal: Terminal | None
 ) -> tuple[SessionInfo | None, Recent | None]:
     """Return the session last active about a folder, and the file of another program that was written after that."""
-    found = store.recent(project=project, cwd=cwd if project is None else None, below=True)
+    folder = cwd if project is None else None
+    ours = terminals.recent(store, terminal, project=project, cwd=folder)
+    found = ours or store.recent(project=project, cwd=folder, below=True)
     other = None if here or project is not None else others.last_about(cwd, found)
     if found is None and other is None:
         where = f"of project {project!r}" if project is not None else f"about {os.path.abspath(cwd)!r}"
         raise NotFoundError(f"no session {where}", kind=Kind.SESSION, remedy="`treering ls` lists all sessions")
-    return found, other
+    if ours is None:
+        return found, other
+    out.say("last used in this terminal; --any-terminal shows the last one of all")
+    if other is None or _is_of_terminal(other, ours, _used_ms(store, ours, terminal)):
+        return ours, other
+    out.say(f"since then {other.program} wrote here: {other.path}")
+    return ours, None
+
+
+def _is_of_terminal(other: Recent, ours: SessionInfo, used_ms: int) -> bool:
+    """Whether the file of another program is what is to be continued in a terminal that used a session of ours.
+
+    Our session was imported from it; or the program noted it for the terminal, and wrote it after our session was used.
+    """
+    origin = origin_of(ours)
+    if origin is not None and origin.path == other.path:
+        return True
+    return other.breadcrumb and other.modified_ms > used_ms
+
+
+def _used_ms(store: Store, info: SessionInfo, terminal: Terminal | None) -> int:
+    """When the terminal used a session last."""
+    used = breadcrumbs(store.place.address, terminal)
+    return max(
+        (each.time_ms for each in used if (each.namespace, each.session) == (info.namespace, info.id)), default=0
+    )
 
 
 class _Others:

@@ -16,19 +16,11 @@ from typing import Final
 import msgspec
 
 from treering.programs.common.source import is_special
+from treering.terminals.terminal import terminal_name
 
 BREADCRUMB_BYTES_MAX: Final = 64 * 1024
 """A breadcrumb is two paths; a larger file is something else."""
 FOLDER: Final = "terminal-sessions"
-_TERMINALS: Final = {
-    "TMUX_PANE": "tmux",
-    "CMUX_SURFACE_ID": "cmux",
-    "KITTY_WINDOW_ID": "kitty",
-    "WEZTERM_PANE": "wezterm",
-    "TERM_SESSION_ID": "apple",
-    "WT_SESSION": "wt",
-}
-"""Variables that name a terminal, the innermost first, and what oh-my-pi puts before their value."""
 _LINES_MIN: Final = 2
 _DEPTH_MAX: Final = 8
 """Subagents of subagents that oh-my-pi follows."""
@@ -112,21 +104,6 @@ def find_breadcrumbs(folder: Path) -> list[Breadcrumb]:
         return []
     crumbs = [(path.stat().st_mtime_ns, crumb) for path in paths if (crumb := read_breadcrumb(path))]
     return [crumb for _, crumb in sorted(crumbs, key=lambda pair: -pair[0])]
-
-
-def terminal_name(environ: Mapping[str, str], tty: str | None) -> str | None:
-    """Return the name of this terminal's breadcrumb; None if the terminal is not known.
-
-    Args:
-        environ: The environment.
-        tty: Path of the terminal's device, for example `/dev/pts/3`; None if standard input is none.
-    """
-    if tty and tty.startswith("/dev/"):
-        return tty.removeprefix("/dev/").replace("/", "-")
-    if pane := environ.get("ZELLIJ_PANE_ID"):
-        session = environ.get("ZELLIJ_SESSION_NAME", "").replace("/", "-").replace("\\", "-")
-        return "-".join(["zellij", *([session] if session else []), pane])
-    return next((f"{word}-{environ[name]}" for name, word in _TERMINALS.items() if environ.get(name)), None)
 
 
 def terminal_breadcrumb(folder: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
