@@ -33,7 +33,15 @@ def test_s3(bucket: str, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) ->
     place = f"{bucket}/agents"
     assert run("ls", "--store", place).out == ""
     run("copy", "tea", place)
-    for arguments in (("rewind", "tea", "green"), ("branch", "tea", "third"), ("seal", "tea"), ("verify",), ("stats",)):
+    for arguments in (
+        ("rewind", "tea", "green"),
+        ("branch", "tea", "third"),
+        ("seal", "tea"),
+        ("verify",),
+        ("stats",),
+        ("show", "tea", "--as-of", "3"),
+        ("follow", "tea", "--first", "0", "--limit", "2"),
+    ):
         run(*arguments, "--store", place)
     assert run("log", "tea", "--store", place).rows[-1][0] == recorded.answer
     assert run("rm", "tea", "--yes", "--store", place).code == 0

@@ -23,6 +23,7 @@ from treering.cli import (
     erasing,
     exits,
     exporting,
+    following,
     history,
     importing,
     listing,
@@ -102,8 +103,8 @@ def report(error: Exception) -> None:
 
 SECTIONS: Final[Mapping[str, Sequence[click.Command]]] = {
     "Inspect": (
-        listing.ls, searching.search, history.show, history.log, tree.tree, history.context, checkpoints.checkpoints,
-        checkpoints.diff, checking.stats,
+        listing.ls, searching.search, history.show, history.log, following.follow, tree.tree, history.context,
+        checkpoints.checkpoints, checkpoints.diff, checking.stats,
     ),
     "Continue and branch": (continuing.continue_, changes.branch, changes.rewind, changes.fork),
     "Import, export, copy": (

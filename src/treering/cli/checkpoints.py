@@ -10,7 +10,7 @@ from treering.cli.completion import session_argument
 from treering.cli.message import first_line
 from treering.cli.names import find_point, open_view
 from treering.cli.output import Cell, Field, Output, id_cell, raw
-from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.settings import Settings, as_of_option, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, short_id, size_text
 from treering.format import values
 from treering.session.verbs.comparing import ContextChanges, ValueChanges
@@ -22,13 +22,15 @@ from treering.session.verbs.comparing import ContextChanges, ValueChanges
 @click.option("--head", metavar="NAME", help="Only those made on this head.")
 @click.option("--labelled", is_flag=True, help="Only those with a label.")
 @click.option("-n", "--limit", type=click.IntRange(1), help="Only the newest ones.")
+@as_of_option
 @store_options()
 @click.pass_obj
 def checkpoints(
-    settings: Settings, *, as_json: bool, session: str, head: str | None, labelled: bool, limit: int | None
-) -> None:
+    settings: Settings, *, as_json: bool, session: str, head: str | None, labelled: bool, limit: int | None,
+    as_of: str | None,
+) -> None:  # fmt: skip
     """List checkpoints, the newest last."""
-    view, out = open_view(settings.open(), session), Output()
+    view, out = open_view(settings.open(), session, as_of), Output()
     entries = [
         entry for entry in view.checkpoints() if (head is None or entry.head == head) and (entry.label or not labelled)
     ][-(limit or 0) :]

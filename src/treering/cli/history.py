@@ -13,7 +13,7 @@ from treering.cli.conversation import open_call, print_items, print_message, rol
 from treering.cli.message import headline, role_of
 from treering.cli.names import find_node, find_point, namespace_cell, open_view
 from treering.cli.output import Cell, Field, Output, Span, id_cell
-from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.settings import Settings, as_of_option, json_option, store_options
 from treering.cli.text import counted, iso_time, local_time, one_line
 from treering.format import values
 from treering.format.erasure import Erased
@@ -34,14 +34,15 @@ from treering.transcript.node import Node
 @click.option("-n", "--limit", type=click.IntRange(1), default=30, show_default=True, help="At most this many nodes.")
 @click.option("--full", is_flag=True, help="Whole messages, not their first line.")
 @click.option("--retracted", is_flag=True, help="Also what was retracted.")
+@as_of_option
 @store_options()
 @click.pass_obj
 def log(
     settings: Settings, *, as_json: bool, session: str, head: str | None, node: str | None, before: str | None,
-    limit: int, full: bool, retracted: bool,
+    limit: int, full: bool, retracted: bool, as_of: str | None,
 ) -> None:  # fmt: skip
     """Print a page of the conversation, the newest message last."""
-    view, out = open_view(settings.open(), session), Output()
+    view, out = open_view(settings.open(), session, as_of), Output()
     start = find_node(view, node) if node is not None else None
     cursor = find_node(view, before) if before is not None else None
     page = view.history(head=head, node=start, before=cursor, limit=limit, retracted=retracted)
@@ -92,11 +93,14 @@ def _body(node: Node) -> object:
 @session_argument()
 @click.option("--at", metavar="ID", help="At this node or checkpoint instead of now.")
 @click.option("--recorded", is_flag=True, help="Also what is not sent: calls without a result, results without a call.")
+@as_of_option
 @store_options()
 @click.pass_obj
-def context(settings: Settings, *, as_json: bool, session: str, at: str | None, recorded: bool) -> None:
+def context(
+    settings: Settings, *, as_json: bool, session: str, at: str | None, recorded: bool, as_of: str | None
+) -> None:
     """Print what the model sees, message by message."""
-    view, out = open_view(settings.open(), session), Output()
+    view, out = open_view(settings.open(), session, as_of), Output()
     items = _context_at(view, at)
     items = items if recorded else view.perform(_sent, items)
     if as_json:
@@ -126,11 +130,12 @@ def _sent(reader: Readable, items: Sequence[ContextItem]) -> Steps[tuple[Context
 @json_option
 @session_argument()
 @click.argument("point", metavar="[NODE|CHECKPOINT]", required=False)
+@as_of_option
 @store_options()
 @click.pass_obj
-def show(settings: Settings, *, as_json: bool, session: str, point: str | None) -> None:
+def show(settings: Settings, *, as_json: bool, session: str, point: str | None, as_of: str | None) -> None:
     """Show a session, or a node or checkpoint of it, whole."""
-    view, out = open_view(settings.open(), session), Output()
+    view, out = open_view(settings.open(), session, as_of), Output()
     found = find_point(view, point) if point is not None else None
     with out.paged():
         if found is None:

@@ -38,9 +38,31 @@ class Point(NamedTuple):
     id: str
 
 
-def open_view(store: Store, name: str) -> View:
-    """Open a session for reading, by its name or a part of it."""
-    return _by_name(store, name, Store.view)
+def open_view(store: Store, name: str, as_of: str | None = None) -> View:
+    """Open a session for reading, by its name or a part of it.
+
+    Args:
+        store: The store.
+        name: The name.
+        as_of: As it was when it had so many records, or when this node or checkpoint was recorded; None: as it is.
+
+    Raises:
+        NotFoundError: There is no such session, node or checkpoint, or the state of that time was pruned.
+        UsageError: Several have the name, or there are not so many records.
+    """
+    view = _by_name(store, name, Store.view)
+    return view if as_of is None else view.at(_position_of(view, as_of))
+
+
+def _position_of(view: View, text: str) -> int:
+    """The position behind a node or checkpoint; a number is one."""
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    point = find_point(view, text)
+    if point.kind == "node":
+        nodes = view.nodes()
+        return nodes.positions[nodes.ids.index(point.id)] + 1
+    return next(entry.at for entry in view.checkpoints() if entry.id == point.id) + 1
 
 
 def open_session(store: Store, name: str, *, below: bool = True) -> Session:

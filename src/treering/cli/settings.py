@@ -115,3 +115,9 @@ def store_options(*, variable: str | None = None) -> Callable[[F], F]:
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document, for programs.")
+as_of_option = click.option(
+    "--as-of",
+    metavar="POINT",
+    help="The session as it was when it had so many records, or got this node or checkpoint.",
+)
+"""`--at`, which other commands have, is a place in the session of today."""

@@ -17,7 +17,7 @@ from treering.cli.completion import session_argument
 from treering.cli.message import headline
 from treering.cli.names import open_view
 from treering.cli.output import Output, Span
-from treering.cli.settings import Settings, json_option, store_options
+from treering.cli.settings import Settings, as_of_option, json_option, store_options
 from treering.cli.text import counted, short_id
 from treering.transcript.tree import OutlineRow
 
@@ -35,14 +35,15 @@ class Line(NamedTuple):
 @json_option
 @session_argument()
 @click.option("--text", is_flag=True, help="Read and show the beginning of each row's first message.")
+@as_of_option
 @store_options()
 @click.pass_obj
-def tree(settings: Settings, *, as_json: bool, session: str, text: bool) -> None:
+def tree(settings: Settings, *, as_json: bool, session: str, text: bool, as_of: str | None) -> None:
     """Draw a session with all its branches.
 
     Straight runs are folded into one row.
     """
-    view, out = open_view(settings.open(), session), Output()
+    view, out = open_view(settings.open(), session, as_of), Output()
     rows, nodes = tuple(view.tree()), view.nodes()
     parents = dict(zip(nodes.ids, nodes.parents, strict=True))
     if as_json:

@@ -75,7 +75,11 @@ def at(reader: Readable, position: int) -> Steps[Reader]:
     """
     view = reader.replica.view
     if not 0 <= position <= view.end:
-        raise UsageError(f"no such position. position={position}, end={view.end}", kind=Kind.POSITION)
+        raise UsageError(
+            f"no such position. position={position}, end={view.end}",
+            kind=Kind.POSITION,
+            remedy="give one from 0, before the first record, to the end",
+        )
     today = yield from reader.replica.index()
     _, skeletons = yield from read.skeletons(reader.keys, view.life, end=position)
     if len(skeletons) < position:

@@ -1,0 +1,100 @@
+"""`follow`: what happens in a session, as it happens."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import click
+
+from treering.api.encoding import to_json
+from treering.checkpoint.checkpoint import CheckpointInfo
+from treering.cli.completion import session_argument
+from treering.cli.conversation import role_style
+from treering.cli.message import first_line, headline, role_of
+from treering.cli.names import open_view, typed
+from treering.cli.output import Cell, Field, Output, id_cell
+from treering.cli.settings import Settings, store_options
+from treering.cli.text import iso_time, local_time
+from treering.format import values
+from treering.session.verbs.following import Edit, ErasureInfo, Event, EventType, HeadMove
+from treering.session.verbs.reading import Note
+from treering.transcript.node import Node
+
+POLL_SECONDS_MIN = 0.05  # a bucket answers no faster
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print each event as a JSON document on a line, for programs.")
+@session_argument()
+@click.option("--first", metavar="POSITION", type=click.IntRange(0), help="Begin with this record; 0 is the first one.")
+@click.option("--after", metavar="CURSOR", help="Go on behind the event with this cursor.")
+@click.option("-n", "--limit", type=click.IntRange(1), help="End after so many events.")
+@click.option(
+    "--poll", metavar="SECONDS", type=click.FloatRange(POLL_SECONDS_MIN), default=1.0, show_default=True,
+    help="How long to wait between looks.",
+)  # fmt: skip
+@store_options()
+@click.pass_obj
+def follow(
+    settings: Settings, *, as_json: bool, session: str, first: int | None, after: str | None, limit: int | None,
+    poll: float,
+) -> None:  # fmt: skip
+    """Print everything that happens in a session, as it happens.
+
+    Nodes, notes, edits, moves of heads, checkpoints and erasures, by any writer, each once; the deletion of the session
+    is the last one. It begins with what is recorded from now on. Ctrl-C ends it, and says how to go on there.
+    """
+    if first is not None and after is not None:
+        raise click.UsageError("--first and --after are two places to begin: give one of them")
+    view, out = open_view(settings.open(), session), Output()
+    events = view.events(first=first, after=after, poll_seconds=poll)
+    try:
+        for event in islice(events, limit):
+            if as_json:
+                click.echo(to_json(event))
+            else:
+                out.row(*_fields(event))
+            after = event.after
+    except KeyboardInterrupt as interrupt:
+        click.echo(err=True)  # a terminal has `^C` on the line
+        if after is not None:
+            out.say(f"go on: treering follow {typed(view.info)} --after {after}")
+        raise click.Abort from interrupt
+
+
+def _fields(event: Event) -> tuple[Field, ...]:
+    time_ms, what, identifier, text = _said(event)
+    return (
+        str(event.at),
+        Cell(iso_time(time_ms), local_time(time_ms), "dim"),
+        Cell(event.type.value, style="dim"),
+        Cell(what, style=role_style(what) if event.type == EventType.NODE else "yellow"),
+        id_cell(identifier),
+        text,
+        Cell(event.after, ""),
+    )
+
+
+def _said(event: Event) -> tuple[int, str, str | None, str]:
+    """Time, kind, id and text of an event."""
+    match event.value:
+        case Node() as node:
+            return node.time_ms, role_of(node), node.id, headline(node)
+        case Note() as note:
+            return note.time_ms, note.kind, note.target or note.id, _json(dict(note.brief))
+        case Edit() as edit:
+            text = first_line(edit.payload) if edit.payload is not None else ""
+            return edit.time_ms, f"{'undo ' if edit.undo else ''}{edit.kind}", edit.target, text
+        case HeadMove() as move:
+            return move.time_ms, move.head, move.node, "dropped" if move.dropped else "current" if move.current else ""
+        case CheckpointInfo() as entry:
+            return entry.time_ms, entry.head, entry.id, entry.label or ""
+        case ErasureInfo() as erased:
+            keys = ["manager" if key is None else f"state {key}" for key in erased.state]
+            return erased.time_ms, "", " ".join(erased.ids), ", ".join([*keys, *filter(None, [erased.reason])])
+        case None:
+            return 0, "", None, ""
+
+
+def _json(value: object) -> str:
+    return values.encode(value).decode()
