@@ -59,7 +59,8 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the tests above in a pytest of their own, with two workers."""
     (folder / "conftest.py").write_text(CONFTEST)
     (folder / "test_it.py").write_text(TESTS)
-    command = [sys.executable, "-m", "pytest", "-q", "-n2", "--rootdir", str(folder), "-c", "/dev/null", str(folder)]
+    options = ["-p", "no:langsmith_plugin", "--rootdir", str(folder), "-c", "/dev/null"]
+    command = [sys.executable, "-m", "pytest", "-q", "-n2", *options, str(folder)]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("TREERING")}
     top = Path(__file__).parents[1]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, check=False, cwd=top, env=inherited)

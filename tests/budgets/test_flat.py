@@ -10,6 +10,7 @@ import pytest
 from benchmarks import workload
 from benchmarks.contestants.ours import Treering, unsynced_store
 from benchmarks.stage import weigh
+from tests.sampling import few
 
 from treering.api.store import Store
 from treering.api.view import View
@@ -147,11 +148,13 @@ def asked_for_the_end_of_a_version(count: int) -> tuple[int, int]:
 
 def test_the_end_of_a_version_takes_the_same_at_every_length() -> None:
     """Of an edited message near the end: what is read follows the branch below it, and not the session."""
-    found = [asked_for_the_end_of_a_version(count) for count in (2_000, 20_000)]
+    found = [asked_for_the_end_of_a_version(count) for count in (2_000, few(8_000, 20_000))]
     assert found[0] == found[1] == (1, 1)  # the end of the segment, which holds its last rows, too
 
 
-@pytest.mark.parametrize(("count", "waits"), [(5_000, 2), (20_000, 4), (60_000, 6)])
+@pytest.mark.parametrize(
+    ("count", "waits"), [(5_000, 2), (20_000, 4), pytest.param(60_000, 6, marks=pytest.mark.whole)]
+)
 def test_the_end_of_a_long_run_takes_few_waits(count: int, waits: int) -> None:
     """Below the first of many nodes: each chunk is read once, and the more at a time the longer the run is."""
     driver = MemoryDriver()
@@ -191,7 +194,7 @@ def asked_to_erase(turns: int) -> tuple[dict[str, int], int]:
 
 def test_an_erasure_reads_what_it_erases() -> None:
     """However long the session is: its segment once, to write it again, and a few parts of that."""
-    short, long = (asked_to_erase(turns) for turns in (1_000, 10_000))
+    short, long = (asked_to_erase(turns) for turns in (1_000, few(4_000, 10_000)))
     assert long[0] == short[0]
     assert long[1] <= 1.5 * short[1]
 

@@ -19,6 +19,7 @@ from treering.api.store import Store
 from treering.api.view import View
 from treering.checkpoint.prune import KeepCheckpoints
 from treering.errors import NotFoundError, TreeringError
+from treering.format import parts
 from treering.format.copies import inline_messages
 from treering.format.record import decode_record
 from treering.journal.memory import Memory
@@ -297,9 +298,18 @@ ODD: dict[str, list[Draft]] = {
 
 
 @pytest.mark.parametrize("name", sorted(ODD))
-@pytest.mark.parametrize("filler", [0, 3, 3000])
-def test_odd_records_are_answered_right_or_not_at_all(backend: Backend, name: str, filler: int) -> None:
-    """Of imported records that no session of ours would have: the same answer, or none; never another one."""
+@pytest.mark.parametrize(
+    ("filler", "chunk_rows"), [(0, 1024), (3, 1024), (290, 100), pytest.param(3000, 1024, marks=pytest.mark.whole)]
+)
+def test_odd_records_are_answered_right_or_not_at_all(
+    backend: Backend, name: str, filler: int, chunk_rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of imported records that no session of ours would have: the same answer, or none; never another one.
+
+    They lie in one chunk, or in the first and the last of three: of a tenth of their size here, of their size with
+    `make whole`.
+    """
+    monkeypatch.setattr(parts, "CHUNK_ROWS", chunk_rows)
     store = backend.store()
     above = [
         user(f"{number}", id=f"f{number}", parent=f"f{number - 1}" if number else None) for number in range(filler)
