@@ -71,6 +71,31 @@ def test_state_alone_is_not_lost_either(backend: Backend) -> None:
     assert backend.store().verify("s") == []
 
 
+def test_state_before_the_first_message_has_a_head(backend: Backend) -> None:
+    """A session that begins with its state has a head, to which other branches are as at any other time."""
+    store = backend.store()
+    with store.session("s", shared=True) as session:
+        session.commit(state={"b": 3})
+    session, other, third = (store.session("s", shared=True) for _ in range(3))
+    other.commit(state={"a": 4})
+    third.checkout(None, keep_state=True)  # beside: it was not shown what the other one committed
+    session.commit(state={"a": 5})
+    assert states(store) == {"main": {"b": 3, "a": 4}, "main-2": {"b": 3}, "main-3": {"b": 3, "a": 5}}
+
+
+@pytest.mark.parametrize("summary", [None, "what was done"])
+def test_a_branch_leaves_the_state_before_the_first_message(backend: Backend, summary: str | None) -> None:
+    """The way back is open, also where nothing was said yet."""
+    store = backend.store()
+    with store.session("s") as session:
+        session.commit(state={"a": 1})
+        session.branch("other", summary=summary)
+        session.commit(state={"a": 2})
+        session.switch("main")
+        assert session.state == {"a": 1}
+    assert states(store) == {"main": {"a": 1}, "other": {"a": 2}}
+
+
 @pytest.mark.parametrize("expect", ["node", "checkpoint"])
 def test_who_expects_what_was_seen_is_told(backend: Backend, expect: str) -> None:
     """`expect` and `expect_checkpoint` speak of the state, too: nothing is recorded, and a refresh shows why."""

@@ -574,6 +574,13 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
         test="tests/session/test_basis.py",
     ),
     Rule(
+        "first-head-stays",
+        "The head of a session that has state alone is recorded before another one, which would be the only one.",
+        never(),
+        LAPTOP,
+        test="tests/session/test_basis.py",
+    ),
+    Rule(
         "shown-stays",
         "What a caller was shown changes when it looks or goes elsewhere, and not because a call met others.",
         without_argument("blindly"),

@@ -168,6 +168,9 @@ class Recording:
 
     def move(self, kind: str, head: str, node: str | None, brief: Mapping[str, object] | None = None) -> None:
         """Record that `head` now points to `node` and is the current one."""
+        first, unplaced = self.writer.position.head, not self.state.heads.heads and self.node is None
+        if unplaced and head != first and self.checkpoint is not None:  # rule: first-head-stays
+            self._add_head("branch", first, None)
         self._add_head(kind, head, node, brief)
         self.head, self.node, self.own_head, self.moved = head, node, True, True
 
@@ -210,10 +213,6 @@ class Recording:
         if context is None:
             raise UsageError("the context of this node is not known", kind=Kind.ADRIFT)
         if self.begins_head:
-            if not self.state.heads.heads and self.node is None:
-                self._add_head(
-                    "branch", self.writer.position.head, None
-                )  # else the new checkpoint would be the only one
             self.move("branch", self.head, self.node, {"current": False})
         if self.writer.options.redaction is not None:
             change = _redacted(change, self.writer.options.redaction)
