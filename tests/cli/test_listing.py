@@ -137,10 +137,10 @@ def two(recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """In the terminal `kitty-7`, with a second session about the folder, which was active later."""
     monkeypatch.setenv("KITTY_WINDOW_ID", "7")
     with recorded.store.session("coffee", cwd=str(tmp_path), project="bar") as session:
-        while (
-            session.info.updated_ms <= recorded.store.view("tea").info.updated_ms + 8
-        ):  # clocks of disks tick every 4 ms
-            session.append(treering.user("black"))
+        before_ms = recorded.store.view("tea").info.updated_ms
+        session.append(treering.user("black"))
+        while session.info.updated_ms <= before_ms + 8:  # clocks of disks tick every 4 ms
+            session.append(treering.user("blacker"))
     return recorded
 
 

@@ -54,7 +54,7 @@ def follow(
                 click.echo(to_json(event))
             else:
                 out.row(*_fields(event))
-            after = event.after
+            after = event.after  # an interrupt before this tells the event again, and leaves none out
     except KeyboardInterrupt as interrupt:
         click.echo(err=True)  # a terminal has `^C` on the line
         if after is not None:
