@@ -54,7 +54,7 @@ def this_terminal(environ: Mapping[str, str]) -> Terminal | None:
 
 
 def terminal_name(environ: Mapping[str, str], tty: str | None) -> str | None:
-    """Return the name of a terminal; None if it is not known. oh-my-pi has the same names.
+    """Return the name of a terminal; None if it is not known.
 
     Args:
         environ: The environment.

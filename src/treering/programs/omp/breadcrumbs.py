@@ -108,7 +108,7 @@ def find_breadcrumbs(folder: Path) -> list[Breadcrumb]:
 
 def terminal_breadcrumb(folder: Path, environ: Mapping[str, str], tty: str | None) -> Breadcrumb | None:
     """Return what this terminal had open last, below the folder of an agent."""
-    name = terminal_name(environ, tty)
+    name = terminal_name(environ, tty)  # oh-my-pi gives the same names
     if name is None or name != os.path.basename(name):  # a variable must not lead out of the folder
         return None
     return read_breadcrumb(folder / FOLDER / name)
