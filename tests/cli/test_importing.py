@@ -11,6 +11,7 @@ from tests.cli.conftest import Program
 from tests.cli.test_transfer import pi_message, write_pi
 
 import treering
+from treering.ids import now_ms
 
 
 @pytest.fixture
@@ -259,6 +260,15 @@ def test_continue_where_a_terminal_noted_a_session_of_another_program(
     assert program.json("continue", "--cwd", tmp_path, "--dry-run")["session"] == "mine"
     program("continue", "mine")
     assert program.json("continue", "--cwd", tmp_path, "--dry-run")["session"] == "mine"
+    written_ms = treering.open(program.store).view("mine").info.updated_ms + 2
+    os.utime(path, ns=(written_ms * 10**6,) * 2)
+    assert program.json("continue", "--cwd", tmp_path, "--dry-run", "--any-terminal")["file"]["path"] == str(path)
+    while now_ms() <= written_ms:
+        pass
+    program("continue", "mine")
+    done = program("continue", "--cwd", tmp_path, "--dry-run")
+    assert done.rows[0] == ["session", "mine"]
+    assert f"since then omp wrote here: {path}" in done.err
     os.utime(path, (os.stat(path).st_mtime + 90,) * 2)
     found = program.json("continue", "--cwd", tmp_path, "--dry-run")
     assert (found["session"], found["file"]["breadcrumb"]) == (None, True)

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import json
+import os
+import pty
 from pathlib import Path
 
 import pytest
@@ -169,6 +172,23 @@ def test_continue_in_a_terminal(two: Recorded, tmp_path: Path, monkeypatch: pyte
     assert shown() == "coffee"
     two.store.delete("coffee")
     assert shown() == "tea"
+
+
+def test_continue_on_a_device(two: Recorded, tmp_path: Path) -> None:
+    """Two commands at one terminal know it again; one at another terminal does not know it."""
+
+    def at(device: int, *arguments: object) -> str:
+        done = two.program.process("continue", *arguments, "--json", stdin=device)
+        return str(json.loads(done.out)["session"]["id"])
+
+    one, other = pty.openpty(), pty.openpty()
+    try:
+        assert at(one[1], "tea") == "tea"
+        assert at(one[1], "--cwd", tmp_path) == "tea"
+        assert at(other[1], "--cwd", tmp_path) == "coffee"
+    finally:
+        for descriptor in (*one, *other):
+            os.close(descriptor)
 
 
 def test_continue_in_a_terminal_or_by_name(two: Recorded) -> None:

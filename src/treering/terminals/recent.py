@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from treering.errors import NotFoundError
 from treering.format.paths import namespaces_in, prefix_of
-from treering.kinds import Kind
 from treering.store.info import SessionInfo, Wanted
 from treering.store.place import Place, wanted_by
 from treering.terminals.breadcrumb import Breadcrumb, breadcrumbs, row_of
@@ -49,8 +48,7 @@ def recent(
     for crumb, place in _candidates(store.place, terminal, wanted, folder):
         try:
             info = Store(place).view(crumb.session).info
-        except NotFoundError as error:
-            _require_missing(error)
+        except NotFoundError:
             continue
         if wanted.fits(info):
             return info
@@ -72,8 +70,7 @@ async def arecent(
     for crumb, place in _candidates(store.place, terminal, wanted, folder):
         try:
             info = (await AsyncStore(place).view(crumb.session)).info
-        except NotFoundError as error:
-            _require_missing(error)
+        except NotFoundError:
             continue
         if wanted.fits(info):
             return info
@@ -88,9 +85,3 @@ def _candidates(
     for crumb in breadcrumbs(place.address, terminal, folder=folder):
         if crumb.namespace[: len(outer)] == outer and wanted.fits(row_of(crumb)):
             yield crumb, place.at(prefix_of(crumb.namespace))
-
-
-def _require_missing(error: NotFoundError) -> None:
-    """Go on only if the session itself is not there any more."""
-    if error.kind not in (Kind.SESSION, Kind.SESSIONDELETED):
-        raise error
