@@ -181,10 +181,20 @@ def test_as_of_a_node_or_checkpoint(recorded: Recorded) -> None:
     assert program.json("tree", "tea", "--as-of", "0") == {"rows": []}
 
 
+def test_as_of_an_id_of_digits(program: Program) -> None:
+    """A number that the session cannot have had as records is the end of an id; a smaller one is never."""
+    with treering.open(program.store).session("s") as session:
+        for number in range(3):
+            session.append(treering.user(f"say {number}", id=f"a7f{number}-4444{number}"))
+    assert [row[4] for row in program("log", "s", "--as-of", "44441").rows] == ["say 0", "say 1"]
+    assert [row[4] for row in program("log", "s", "--as-of", "1").rows] == ["say 0"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
         (("log", "tea", "--as-of", "99"), 2, "no such position. position=99"),
+        (("log", "tea", "--as-of", "9" * 5000), 3, "9999"),
         (("log", "tea", "--as-of", "-1"), 3, "'-1'"),
         (("log", "tea", "--as-of", "nothing"), 3, "'nothing'"),
         (("show", "tea", "turning point", "--as-of", "1"), 3, "'turning point'"),

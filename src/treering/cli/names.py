@@ -25,6 +25,7 @@ T = TypeVar("T")
 Handle = View | Session
 
 PART_CHARACTERS_MIN = 4  # fewer would match by accident too often
+POSITION_DIGITS_MAX = 15  # no session has more records
 CANDIDATES_MAX = 10
 NEAREST_MAX = 3
 COMPARED_MAX = 10_000  # names that are searched for similar ones: some 0.1 s
@@ -51,13 +52,25 @@ def open_view(store: Store, name: str, as_of: str | None = None) -> View:
         UsageError: Several have the name, or there are not so many records.
     """
     view = _by_name(store, name, Store.view)
-    return view if as_of is None else view.at(_position_of(view, as_of))
+    return view if as_of is None else _as_of(view, as_of)
+
+
+def _as_of(view: View, text: str) -> View:
+    """A session as it was; a number of records it never had may be a part of an id."""
+    if not (text.isascii() and text.isdecimal() and len(text) <= POSITION_DIGITS_MAX):
+        return view.at(_position_of(view, text))
+    try:
+        return view.at(int(text))
+    except UsageError as error:
+        try:
+            position = _position_of(view, text)
+        except NotFoundError:
+            raise error from None
+    return view.at(position)
 
 
 def _position_of(view: View, text: str) -> int:
-    """The position behind a node or checkpoint; a number is one."""
-    if text.isascii() and text.isdecimal():
-        return int(text)
+    """The position behind a node or checkpoint."""
     point = find_point(view, text)
     if point.kind == "node":
         nodes = view.nodes()
