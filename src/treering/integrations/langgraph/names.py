@@ -30,7 +30,7 @@ ID_BYTES_MAX: Final = 128
 
 def prefix_of(ns: str) -> str:
     """Return what all keys of a namespace begin with."""
-    return f"{_escape(ns)}/"
+    return f"{escaped(ns)}/"
 
 
 def namespace_of(key: str) -> str:
@@ -45,7 +45,7 @@ def checkpoint_key(ns: str) -> str:
 
 def channel_key(ns: str, channel: str) -> str:
     """Return the key of a channel's value."""
-    return f"{prefix_of(ns)}channel/{_escape(channel)}"
+    return f"{prefix_of(ns)}channel/{escaped(channel)}"
 
 
 def channels_of(ns: str, keys: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -56,12 +56,12 @@ def channels_of(ns: str, keys: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def writes_prefix(ns: str, checkpoint: str) -> str:
     """Return what the keys of the pending writes of a checkpoint begin with."""
-    return f"{prefix_of(ns)}write/{_escape(checkpoint)}/"
+    return f"{prefix_of(ns)}write/{escaped(checkpoint)}/"
 
 
 def write_key(ns: str, checkpoint: str, task: str, index: int) -> str:
     """Return the key of a pending write."""
-    return f"{writes_prefix(ns, checkpoint)}{_escape(task)}/{index}"
+    return f"{writes_prefix(ns, checkpoint)}{escaped(task)}/{index}"
 
 
 class WriteName(NamedTuple):
@@ -83,7 +83,7 @@ def write_of(ns: str, key: str) -> WriteName | None:
 
 def fold_key(ns: str, channel: str) -> str:
     """Return the key of what a pruned delta channel is rebuilt from."""
-    return f"{prefix_of(ns)}fold/{_escape(channel)}"
+    return f"{prefix_of(ns)}fold/{escaped(channel)}"
 
 
 def short(ns: str) -> str:
@@ -95,7 +95,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
+    """Return a text as a part of a key, without `/`."""
     return text.replace("%", "%25").replace("/", "%2F")
 
 

@@ -8,9 +8,8 @@ Rule 3: copies that LangGraph makes of a saver, to allow the types of one graph,
 
 from __future__ import annotations
 
-import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, ParamSpec, Self, TypeVar
@@ -34,8 +33,9 @@ from treering.integrations.langgraph.codec import Codec, require_safe, strict_se
 from treering.integrations.langgraph.history import Wanted, delta_history, folds_of, pages
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, config_of, put_of, writes_of
 from treering.integrations.langgraph.names import ID_BYTES_MAX, MARK
+from treering.integrations.langgraph.opened import OPEN_MAX
 from treering.integrations.langgraph.thread import Thread
-from treering.integrations.langgraph.threads import OPEN_MAX, Threads
+from treering.integrations.langgraph.threads import Threads
 from treering.kinds import Kind
 from treering.storage.requests import Steps
 
@@ -213,7 +213,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await self._aside(self.get_tuple, config)
+        return await self._threads.aside(self.get_tuple, config)
 
     async def alist(
         self,
@@ -225,7 +225,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
         found = self._pages(config, filter, before, limit)
-        while (page := await self._aside(_next, found)) is not None:
+        while (page := await self._threads.aside(_next, found)) is not None:
             for each in page:
                 yield each
 
@@ -238,36 +238,36 @@ class TreeringSaver(BaseCheckpointSaver[str]):
     ) -> RunnableConfig:
         """As `put`."""
         encoded = self._encoded(config, checkpoint, metadata)
-        return await self._aside(self._put, _thread_of(config), config, encoded)
+        return await self._threads.aside(self._put, _thread_of(config), config, encoded)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
         encoded = writes_of(config, writes, task_id, task_path, Codec(self.serde))
-        await self._aside(self._threads.use, _thread_of(config), partial(_put_writes, writes=encoded))
+        await self._threads.aside(self._threads.use, _thread_of(config), partial(_put_writes, writes=encoded))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await self._aside(self.delete_thread, thread_id)
+        await self._threads.aside(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
-        await self._aside(self.delete_for_runs, run_ids)
+        await self._threads.aside(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
-        await self._aside(self.copy_thread, source_thread_id, target_thread_id)
+        await self._threads.aside(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
-        await self._aside(partial(self.prune, thread_ids, strategy=strategy))
+        await self._threads.aside(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """As `get_delta_channel_history`."""
-        return await self._aside(partial(self.get_delta_channel_history, config=config, channels=channels))
+        return await self._threads.aside(partial(self.get_delta_channel_history, config=config, channels=channels))
 
     # the end
 
@@ -277,7 +277,7 @@ class TreeringSaver(BaseCheckpointSaver[str]):
 
     async def aclose(self) -> None:
         """As `close`."""
-        await self._aside(self.close)
+        await self._threads.aside(self.close)
 
     def __enter__(self) -> Self:
         return self
@@ -296,11 +296,6 @@ class TreeringSaver(BaseCheckpointSaver[str]):
         await self.aclose()
 
     # how
-
-    async def _aside(self, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function in a thread; it runs to its end even if this is cancelled."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._threads.workers, partial(function, *args, **kwargs))
 
     def _encoded(self, config: RunnableConfig, checkpoint: Checkpoint, metadata: CheckpointMetadata) -> NewCheckpoint:
         if len(checkpoint["id"].encode("utf-8", "surrogatepass")) > ID_BYTES_MAX:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -12,7 +11,7 @@ import msgspec
 from treering.checkpoint.checkpoint import Checkpoint, CheckpointInfo
 from treering.checkpoint.context import Context, Item
 from treering.checkpoint.prune import KeepCheckpoints
-from treering.errors import HeadMovedError, NotFoundError, TreeringError, UsageError
+from treering.errors import HeadMovedError, NotFoundError, UsageError
 from treering.format import values
 from treering.format.values import fields_of
 from treering.integrations.langgraph import names
@@ -20,11 +19,12 @@ from treering.integrations.langgraph.append import Base, ThreadAppend
 from treering.integrations.langgraph.codec import Codec, sameness_of
 from treering.integrations.langgraph.kept import Kept, NewCheckpoint, Writes, digest_of, facts_in, kept_in, writes_in
 from treering.integrations.langgraph.names import WriteName
+from treering.integrations.langgraph.shared import SharedSession
 from treering.kinds import Kind
 from treering.session.content import Restored
 from treering.session.verbs import pruning
 from treering.session.writer import Writer
-from treering.storage.requests import Get, Steps, Unchanged
+from treering.storage.requests import Steps
 
 DIGESTS_MAX: Final = 20_000
 """Messages of a thread whose digests are remembered, at about 150 bytes each."""
@@ -51,7 +51,7 @@ Entries = dict[tuple[str, str], Entry]
 """By shortened namespace and id."""
 
 
-class Thread:
+class Thread(SharedSession):
     """Reads and records one thread.
 
     Args:
@@ -60,43 +60,14 @@ class Thread:
     """
 
     def __init__(self, writer: Writer, listed: str) -> None:
-        self.writer = writer
+        super().__init__(writer)
         self.listed = listed
         self.known: frozenset[bytes] = frozenset()
         """Digests of the messages in the newest context that this handle saw."""
-        self._opened = False
         self._digests: dict[Item, bytes] = {}
         self._epoch = 0
 
     # look
-
-    def look(self) -> Steps[bool]:
-        """Read what other writers recorded; False if there is no session."""
-        if not self._opened:
-            yield from self._open()
-        else:
-            yield from self.writer.appender.settle()
-            self.writer.replica.state.follow = None
-            if not (yield from self._is_up_to_date()):
-                yield from self.writer.refresh()
-        return self.writer.replica.exists
-
-    def _is_up_to_date(self) -> Steps[bool]:
-        """Whether nothing was recorded or erased since: one conditional GET, as a rule answered without a body."""
-        replica = self.writer.replica
-        if replica.known_view is None or not replica.known_view.tail_version or not self.writer.position.is_known:
-            return False
-        (answer,) = yield (Get(replica.keys.tail, unless=replica.known_view.tail_version, register=True),)
-        return isinstance(answer, Unchanged)
-
-    def _open(self) -> Steps[None]:
-        yield from self.writer.open()
-        self._opened = True
-
-    @property
-    def _keys(self) -> Mapping[str, bytes]:
-        newest = self.writer.replica.state.checkpoint
-        return newest.state if newest is not None else {}
 
     @property
     def namespaces(self) -> list[str]:
@@ -227,20 +198,8 @@ class Thread:
         yield from self.writer.appender.write(partial(self._plan_writes, writes))
         yield from self._tidy()
 
-    def close(self) -> Steps[None]:
-        """Write a card that covers everything, and merge segments if there are many."""
-        writer = self.writer
-        yield from writer.appender.settle()
-        if writer.replica.exists and writer.replica.view.end > writer.replica.view.covers:
-            yield from self._stand()
-            yield from writer.upkeep.cover(seal=False)
-        yield from writer.close()
-
     def _be_ready(self) -> Steps[None]:
-        """Open the session if necessary, and find out what became of an append without an answer."""
-        if not self._opened:
-            yield from self._open()
-        yield from self.writer.appender.settle()
+        yield from super()._be_ready()
         replica = self.writer.replica
         if replica.exists and replica.state.end and names.MARK not in replica.state.card.extra and not self.namespaces:
             raise UsageError(
@@ -248,18 +207,6 @@ class Thread:
                 kind=Kind.OPTION,
                 remedy="choose another thread_id, or a namespace of the store for threads",
             )
-
-    def _tidy(self) -> Steps[None]:
-        """Merge segments while at work: a thread may be open for long, and its history is read from them."""
-        if self.writer.upkeep.should_optimize(quiet=True):
-            with suppress(TreeringError):  # what was put is durable
-                yield from self.writer.upkeep.optimize()
-
-    def _stand(self) -> Steps[None]:
-        """Stand where the session does, whoever moved it there."""
-        self.writer.position.follow_session()
-        if not self.writer.position.is_known:
-            yield from self.writer.position.ensure_context()
 
     def _plan_put(self, put: NewCheckpoint) -> Steps[ThreadAppend]:
         yield from self._stand()

@@ -1,4 +1,4 @@
-"""A plugin for the test run of LangGraph's own tests: every saver they ask for is one of ours."""
+"""A plugin for the test run of LangGraph's own tests: every saver and every store they ask for is one of ours."""
 
 from __future__ import annotations
 
@@ -7,16 +7,23 @@ import os
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langgraph.checkpoint.serde.encrypted import EncryptedSerializer
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from tests import conftest_checkpointer as theirs  # type: ignore[attr-defined]  # LangGraph's tests, not ours
 
 import treering
-from treering.integrations.langgraph import TreeringSaver
+from treering.integrations.langgraph import TreeringSaver, TreeringStore
+
+import_module("absent")  # a file beside this one, before what needs it
+theirs: Any = import_module("tests.conftest_checkpointer")  # LangGraph's tests, not ours
+their_stores: Any = import_module("tests.conftest_store")
+
+TAKEN = {"sync_checkpointer", "async_checkpointer", "sync_store", "async_store"}
+"""Fixtures of LangGraph's tests."""
 
 made = 0
 
@@ -60,6 +67,16 @@ async def awaited() -> AsyncIterator[TreeringSaver]:
         yield saver
 
 
+@contextmanager
+def store() -> Iterator[TreeringStore]:
+    """A store in memory, whose serializer makes objects of any type, as LangGraph's own store keeps them."""
+    global made  # noqa: PLW0603  # of one process
+    made += 1
+    with TreeringStore(treering.open(f"memory://{os.urandom(8).hex()}"), serde=JsonPlusSerializer()) as opened:
+        yield opened
+
+
+their_stores._store_memory = store
 theirs._checkpointer_memory = memory
 theirs._checkpointer_sqlite = disk
 theirs._checkpointer_sqlite_aes = encrypted
@@ -72,8 +89,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave only the tests that take a saver."""
-    ours = [item for item in items if {"sync_checkpointer", "async_checkpointer"} & set(item.fixturenames)]  # type: ignore[attr-defined]
+    """Leave only the tests that take a saver or a store."""
+    ours = [item for item in items if TAKEN & set(item.fixturenames)]  # type: ignore[attr-defined]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(ours)])
     items[:] = ours
 

@@ -1,0 +1,233 @@
+"""Items of LangGraph's store: where each is, and what is stored of it.
+
+Items lie in the state of sessions. The first two labels of an item's namespace choose the session, so that the items of
+one user are together, whether namespaces begin with the user or with what is kept of all users. In its state an item
+has two keys at most:
+
+| key                         | value                                                           |
+|-----------------------------|-----------------------------------------------------------------|
+| `item/<label>/.../<key>`    | `{"value": ..., "created": ..., "updated": ...}`, see `Stored`  |
+| `expiry/<label>/.../<key>`  | `{"minutes": ..., "at": ...}`; only if the item expires         |
+
+In labels and keys `/` and `%` are escaped. So each item has keys of its own, whatever they are made of, and reading it
+again, which puts its expiry off, does not write its value again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from langgraph.store.base import Item, SearchItem
+
+from treering.errors import CorruptError, UsageError
+from treering.format import values
+from treering.format.erasure import is_erased
+from treering.integrations.langgraph.codec import Codec
+from treering.integrations.langgraph.names import escaped, unescaped
+from treering.kinds import Kind
+
+Namespace = tuple[str, ...]
+
+SESSION_LABELS: Final = 2
+"""How many labels of a namespace choose the session."""
+_ITEM: Final = "item/"
+_EXPIRY: Final = "expiry/"
+_NO_LABELS: Final = "%0"  # no escape, and not the end of one
+_EMPTY_LABEL: Final = "%"
+_MINUTE_US: Final = 60_000_000
+_TTL_MAX: Final = 1e8
+"""Minutes; about 190 years."""
+_REFRESHED: Final = 0.01
+"""Of its time to live: so much has to pass before reading an item puts its expiry off again."""
+
+
+class Place(NamedTuple):
+    """What names an item."""
+
+    namespace: Namespace
+    key: str
+
+
+# sessions
+
+
+def session_of(namespace: Namespace) -> str:
+    """Return the name of the session that keeps the items of a namespace."""
+    return "/".join(_label(label) for label in namespace[:SESSION_LABELS]) or _NO_LABELS
+
+
+def may_hold(session: str, prefix: Namespace) -> bool:
+    """Tell whether a session may keep items of namespaces that begin with these labels."""
+    if len(prefix) >= SESSION_LABELS:
+        return session == session_of(prefix)
+    return not prefix or session == _label(prefix[0]) or session.startswith(f"{_label(prefix[0])}/")
+
+
+def _label(label: str) -> str:
+    return escaped(label) or _EMPTY_LABEL
+
+
+# keys of the state
+
+
+def item_key(place: Place) -> str:
+    """Return the key of an item."""
+    return _ITEM + _path(place)
+
+
+def expiry_key(place: Place) -> str:
+    """Return the key of its expiry."""
+    return _EXPIRY + _path(place)
+
+
+def _path(place: Place) -> str:
+    return "/".join(escaped(part) for part in (*place.namespace, place.key))
+
+
+def places_in(state: Iterable[str], prefix: Namespace = ()) -> Iterator[Place]:
+    """Yield the items of namespaces that begin with some labels, from the keys of a state."""
+    start = _ITEM + "".join(f"{escaped(label)}/" for label in prefix)
+    for key in state:
+        if key.startswith(start):
+            *labels, last = map(unescaped, key[len(_ITEM) :].split("/"))
+            yield Place(tuple(labels), last)
+
+
+def require_names(place: Place) -> None:
+    """Refuse names that cannot be stored.
+
+    Raises:
+        UsageError: One is no text, or text that is no Unicode.
+    """
+    for part in (*place.namespace, place.key):
+        try:
+            part.encode()
+        except (AttributeError, UnicodeEncodeError):
+            raise UsageError(f"a label or key of an item cannot be stored. got={part!r}", kind=Kind.VALUE) from None
+
+
+def require_minutes(ttl: object) -> None:
+    """Refuse a time to live that is no time.
+
+    Raises:
+        UsageError: It is neither None nor a number of minutes.
+    """
+    if ttl is not None and not (isinstance(ttl, int | float) and 0 <= ttl <= _TTL_MAX):
+        raise UsageError(
+            f"a time to live must be a number of minutes from 0 to {_TTL_MAX:g}. got={ttl!r}", kind=Kind.OPTION
+        )
+
+
+# values
+
+
+def encoded(value: dict[str, Any], codec: Codec) -> bytes:
+    """Return what a user puts as a form, see `codec`: as it is, if it comes back exactly, else by the serializer.
+
+    Raises:
+        TypeError: The serializer cannot encode it.
+    """
+    if codec.is_plain:
+        with suppress(UsageError):
+            return values.encode({"value": value})
+    return codec.encode(value)
+
+
+class Stored(NamedTuple):
+    """An item as it is stored."""
+
+    form: object
+    """See `codec`."""
+    created_us: int
+    """In microseconds since 1970."""
+    updated_us: int
+
+    def as_value(self) -> dict[str, object]:
+        """Return its value in a state."""
+        return {"value": self.form, "created": self.created_us, "updated": self.updated_us}
+
+    def value(self, codec: Codec) -> dict[str, Any]:
+        """Return what the user put; a new one each time."""
+        found: dict[str, Any] = codec.value_of(self.form)
+        return found
+
+
+def holds(state: Mapping[str, bytes], place: Place) -> bool:
+    """Tell whether a state has an item that was not erased."""
+    raw = state.get(item_key(place))
+    return raw is not None and not is_erased(raw)
+
+
+def stored_in(state: Mapping[str, bytes], place: Place) -> Stored | None:
+    """Return an item of a state; None if there is none, or if it was erased.
+
+    Raises:
+        CorruptError: Something else is there.
+    """
+    raw = state.get(item_key(place))
+    if raw is None or is_erased(raw):
+        return None
+    match values.decode(raw):
+        case {"value": form, "created": int(created), "updated": int(updated)}:
+            return Stored(form, created, updated)
+    raise CorruptError(f"this is no item of LangGraph's store. item={place!r}", kind=Kind.SHAPE)
+
+
+def as_item(place: Place, stored: Stored, codec: Codec) -> Item:
+    """Return an item as LangGraph wants it."""
+    return Item(
+        value=stored.value(codec), key=place.key, namespace=place.namespace, created_at=_time(stored.created_us),
+        updated_at=_time(stored.updated_us),
+    )  # fmt: skip
+
+
+def as_search_item(item: Item, score: float | None) -> SearchItem:
+    """Return an item as a result of a search."""
+    return SearchItem(item.namespace, item.key, item.value, item.created_at, item.updated_at, score)
+
+
+def _time(us: int) -> datetime:
+    return datetime.fromtimestamp(us // 1_000_000, UTC).replace(microsecond=us % 1_000_000)
+
+
+# expiry
+
+
+class Expiry(NamedTuple):
+    """When an item expires."""
+
+    minutes: float
+    """Its time to live, from when it was last put or read."""
+    at_us: int
+    """In microseconds since 1970."""
+
+    @classmethod
+    def after(cls, minutes: float, now_us: int) -> Expiry:
+        """Return the expiry of an item that is put or read now."""
+        return cls(minutes, now_us + round(minutes * _MINUTE_US))
+
+    def as_value(self) -> dict[str, object]:
+        """Return its value in a state."""
+        return {"minutes": self.minutes, "at": self.at_us}
+
+    def is_over(self, now_us: int) -> bool:
+        """Tell whether the item has expired."""
+        return self.at_us < now_us
+
+    def is_worth_a_write(self, now_us: int) -> bool:
+        """Tell whether putting the expiry off now would move it by more than a hundredth of the time to live."""
+        return now_us - (self.at_us - self.minutes * _MINUTE_US) >= _REFRESHED * self.minutes * _MINUTE_US
+
+
+def expiry_in(state: Mapping[str, bytes], place: Place) -> Expiry | None:
+    """Return when an item of a state expires; None if it does not."""
+    raw = state.get(expiry_key(place))
+    if raw is None or is_erased(raw):
+        return None
+    match values.decode(raw):
+        case {"minutes": int() | float() as minutes, "at": int(at)}:
+            return Expiry(minutes, at)
+    raise CorruptError(f"this is no expiry of an item. item={place!r}", kind=Kind.SHAPE)

@@ -1,0 +1,78 @@
+"""One session that a saver or a store keeps open beside other writers, as protocols without I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+
+from treering.errors import TreeringError
+from treering.session.writer import Writer
+from treering.storage.requests import Get, Steps, Unchanged
+
+
+class SharedSession:
+    """Follows what other writers record in a session.
+
+    Args:
+        writer: Of the session, shared with other writers.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self._opened = False
+
+    @property
+    def _keys(self) -> Mapping[str, bytes]:
+        """The state of the session, encoded, by key."""
+        newest = self.writer.replica.state.checkpoint
+        return newest.state if newest is not None else {}
+
+    def look(self) -> Steps[bool]:
+        """Read what other writers recorded; False if there is no session."""
+        if not self._opened:
+            yield from self._open()
+        else:
+            yield from self.writer.appender.settle()
+            self.writer.replica.state.follow = None
+            if not (yield from self._is_up_to_date()):
+                yield from self.writer.refresh()
+        return self.writer.replica.exists
+
+    def close(self) -> Steps[None]:
+        """Write a card that covers everything, and merge segments if there are many."""
+        writer = self.writer
+        yield from writer.appender.settle()
+        if writer.replica.exists and writer.replica.view.end > writer.replica.view.covers:
+            yield from self._stand()
+            yield from writer.upkeep.cover(seal=False)
+        yield from writer.close()
+
+    def _is_up_to_date(self) -> Steps[bool]:
+        """Whether nothing was recorded or erased since: one conditional GET, as a rule answered without a body."""
+        replica = self.writer.replica
+        if replica.known_view is None or not replica.known_view.tail_version or not self.writer.position.is_known:
+            return False
+        (answer,) = yield (Get(replica.keys.tail, unless=replica.known_view.tail_version, register=True),)
+        return isinstance(answer, Unchanged)
+
+    def _open(self) -> Steps[None]:
+        yield from self.writer.open()
+        self._opened = True
+
+    def _be_ready(self) -> Steps[None]:
+        """Open the session if necessary, and find out what became of an append without an answer."""
+        if not self._opened:
+            yield from self._open()
+        yield from self.writer.appender.settle()
+
+    def _tidy(self) -> Steps[None]:
+        """Merge segments while at work: a session may be open for long, and its history is read from them."""
+        if self.writer.upkeep.should_optimize(quiet=True):
+            with suppress(TreeringError):  # what was put is durable
+                yield from self.writer.upkeep.optimize()
+
+    def _stand(self) -> Steps[None]:
+        """Stand where the session does, whoever moved it there."""
+        self.writer.position.follow_session()
+        if not self.writer.position.is_known:
+            yield from self.writer.position.ensure_context()
