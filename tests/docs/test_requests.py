@@ -186,6 +186,8 @@ def _listing(scene: Scene) -> Iterator[None]:
     for name in "abc":
         with scene.store.session(name) as session:
             session.append("hello")
+            _await_tick()  # a log that is no younger than the session's marker is not asked
+            session.append("and later")
         _await_tick()  # sessions of one tick are read together
     yield
     scene.store.sessions(limit=2)
