@@ -10,6 +10,7 @@ from __future__ import annotations
 import operator
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -41,17 +42,22 @@ class Steps(TypedDict):
 def steps(saver: TreeringSaver, began: list[int] | None = None) -> Graph:
     """Steps one after the other; `began` gets the number of each when it begins."""
     told = began if began is not None else []
-    builder = StateGraph(Steps)
+    builder: Any = StateGraph(Steps)
     for number in range(STEPS):
-
-        def step(_: Steps, number: int = number) -> dict[str, Any]:
-            told.append(number)
-            return {"done": [f"step {number}"]}
-
-        builder.add_node(f"step-{number}", step)
+        builder.add_node(f"step-{number}", step(number, told))
         builder.add_edge(START if number == 0 else f"step-{number - 1}", f"step-{number}")
     builder.add_edge(f"step-{STEPS - 1}", END)
     return builder.compile(checkpointer=saver)
+
+
+def step(number: int, began: list[int]) -> Callable[[Steps], dict[str, Any]]:
+    """A step that tells when it begins."""
+
+    def work(_: Steps) -> dict[str, Any]:
+        began.append(number)
+        return {"done": [f"step {number}"]}
+
+    return work
 
 
 def saver_of(driver: Driver) -> TreeringSaver:
@@ -146,24 +152,20 @@ def test_with_async_a_slow_store_is_several_steps_behind() -> None:
     """Steps do not wait for the store; the end of the run does."""
     backend = memory_backend()
     slow = Slow(backend.driver())
-    began: list[int] = []
     behind: list[list[str]] = []
-    builder = StateGraph(Steps)
 
-    def last(_: Steps) -> dict[str, Any]:
-        behind.append(stored(backend, "t"))
-        slow.free.set()
-        return {"done": ["last"]}
+    class Began(list[int]):
+        """Looks what is stored when the last step begins, and lets the store go on."""
 
-    for number in range(3):
-        builder.add_node(f"{number}", lambda _, number=number: (began.append(number), {"done": [f"{number}"]})[1])
-        builder.add_edge(START if number == 0 else f"{number - 1}", f"{number}")
-    builder.add_node("last", last)
-    builder.add_edge("2", "last")
-    builder.compile(checkpointer=saver_of(slow)).invoke({"done": []}, config(), durability="async")
-    assert began == [0, 1, 2]
+        def append(self, number: int) -> None:
+            super().append(number)
+            if number == STEPS - 1:
+                behind.append(stored(backend, "t"))
+                slow.free.set()
+
+    steps(saver_of(slow), Began()).invoke({"done": []}, config(), durability="async")
     assert behind == [[]]
-    assert stored(backend, "t") == ["0", "1", "2", "last"]
+    assert stored(backend, "t") == WHOLE
 
 
 PROGRAM = """
