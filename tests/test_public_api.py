@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType, UnionType
@@ -205,11 +206,12 @@ def annotations_of(name: str, thing: Any) -> Iterator[tuple[str, str, str]]:
             yield where, str(annotation), function.__module__
 
 
-def types_of_ours(annotation: str, home: str) -> Iterator[tuple[str, object]]:
-    """The types that an annotation of a module names and that this package defines."""
+@cache
+def names_of_ours(home: str) -> dict[str, tuple[str, str]]:
+    """The names in a module that this package defines, there or elsewhere: the module of each, and its name there."""
     source = ast.parse(Path(inspect.getfile(import_module(home))).read_text(encoding="utf-8"))
     imported = {
-        alias.asname or alias.name: (statement.module, alias.name)
+        alias.asname or alias.name: (statement.module or "", alias.name)
         for statement in ast.walk(source)
         if isinstance(statement, ast.ImportFrom) and (statement.module or "").startswith("treering")
         for alias in statement.names
@@ -220,10 +222,16 @@ def types_of_ours(annotation: str, home: str) -> Iterator[tuple[str, object]]:
         for each in source.body
         if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Name)
     }
+    return defined | imported
+
+
+def types_of_ours(annotation: str, home: str) -> Iterator[tuple[str, object]]:
+    """The types that an annotation of a module names and that this package defines."""
+    names = names_of_ours(home)
     for word in set(re.findall(r"\b[A-Za-z]\w*", annotation)):
-        if word in imported or word in defined:
-            module, name = (defined | imported)[word]
-            found = getattr(import_module(str(module)), name, None)
+        if word in names:
+            module, name = names[word]
+            found = getattr(import_module(module), name, None)
             if any(inspect.isclass(part) and part.__module__.startswith("treering") for part in parts_of(found)):
                 yield name, found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.docs.pages import ROOT, table
-from tests.storage.processes import wait_until
+from tests.storage.processes import await_tick
 
 from treering.api.session import Session
 from treering.api.store import Store
@@ -186,17 +186,11 @@ def _listing(scene: Scene) -> Iterator[None]:
     for name in "abc":
         with scene.store.session(name) as session:
             session.append("hello")
-            _await_tick()  # a log that is no younger than the session's marker is not asked
+            await_tick()  # a log that is no younger than the session's marker is not asked
             session.append("and later")
-        _await_tick()  # sessions of one tick are read together
+        await_tick()  # sessions of one tick are read together
     yield
     scene.store.sessions(limit=2)
-
-
-def _await_tick() -> None:
-    """Wait until what is written now has a later time than what was written before; clocks of disks tick slowly."""
-    before_ms = now_ms()
-    wait_until(lambda: now_ms() > before_ms + 20)
 
 
 def _deleting(scene: Scene) -> Iterator[None]:

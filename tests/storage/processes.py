@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import treering
+from treering.ids import now_ms
 
 PRELUDE = """
 import os, sys
@@ -24,6 +25,7 @@ def ask(driver, request):
 
 WAIT_SECONDS_MAX = 60  # for what usually takes one or two; a busy machine may need more
 PAUSE_SECONDS = 0.02
+TICK_MS_MAX = 20  # of the clocks that time files
 
 _SOURCES = str(Path(treering.__file__).parents[1])
 
@@ -66,6 +68,12 @@ def wait_until(
             return True
         time.sleep(pause_seconds)
     return False
+
+
+def await_tick() -> None:
+    """Wait until what is written now has a later time than what was written before; clocks of disks tick slowly."""
+    before_ms = now_ms()
+    wait_until(lambda: now_ms() > before_ms + TICK_MS_MAX)
 
 
 def die_with_parent() -> None:
