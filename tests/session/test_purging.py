@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 
 import pytest
 from tests.session.at_rest import Paused, holding, replaces
 from tests.session.backends import Backend, kill
 
 from treering.api.store import Store
-from treering.errors import NotFoundError, UnsafeStoreError, UsageError
+from treering.errors import NotFoundError, SessionDeletedError, UnsafeStoreError, UsageError
+from treering.format.register import Card
+from treering.journal.life import create, delete
+from treering.journal.purge import purge
+from treering.journal.register import LatestRegister
+from treering.journal.resume import look, resume
 from treering.session.verbs import forking
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Answer, Batch, Delete
+from treering.storage.requests import Answer, Batch, Delete, Get, Put, Request, Steps
+from treering.storage.run import run
 from treering.store.place import Place
 
 SECRET = "swordfish"
+CARD = Card(session="s", life="", write="")
 
 
 def made(backend: Backend, *names: str) -> None:
@@ -158,3 +168,44 @@ async def test_an_asynchronous_store_purges_as_well(backend: Backend) -> None:
     await store.delete("s")
     assert await store.purge() == ("s",)
     assert left(backend) == []
+
+
+@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("purged", [False, True], ids=["deleted", "half purged"])
+def test_a_purge_leaves_what_ends_a_life_that_began_meanwhile(*, purged: bool, number: int) -> None:
+    """Between its reads of `latest` and the tail a session is created, and deleted by a process that is killed."""
+    driver = MemoryDriver()
+    keys = Place(driver).keys("s")
+    run(create(keys, CARD, (), life="a" * 12, nonce="a" * 12, now_ms=0), driver)
+    run(delete(keys, nonce="b" * 12), driver)
+    if purged:
+        assert run(LatestRegister(keys).remove(expect=run(look(keys), driver).latest_version), driver)
+    begun = False
+
+    def meanwhile() -> None:
+        run(create(keys, CARD, (), life="c" * 12, nonce="c" * 12, now_ms=0), driver)
+        run_until(delete(keys, nonce="d" * 12), driver, lambda request: isinstance(request, Put))
+
+    purging, looks = purge(keys, nonce="e" * 12), count()
+    with contextlib.suppress(StopIteration, UsageError):
+        batch = next(purging)
+        while True:
+            answers = driver.execute(batch[:1])
+            if batch[0] == Get(keys.latest, register=True) and next(looks) == number:
+                begun = True
+                meanwhile()
+            batch = purging.send((*answers, *driver.execute(batch[1:])))
+    if not begun:
+        pytest.skip("it looks less often")
+    with pytest.raises(SessionDeletedError):
+        run(resume(keys), driver)
+
+
+def run_until(steps: Steps[object], driver: MemoryDriver, last: Callable[[Request], bool]) -> None:
+    """Run a protocol up to a request, and no further."""
+    batch = next(steps)
+    while True:
+        answers = driver.execute(batch)
+        if any(map(last, batch)):
+            return
+        batch = steps.send(answers)

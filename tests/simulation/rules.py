@@ -528,6 +528,7 @@ yield (LatestRegister(view.keys).prepare(latest, expect=view.latest_version),)
     ),
     Rule("purge-lists-first", "Folders are listed before latest is looked at.", in_other_order, LIVES, seed=1030),
     Rule("purge-by-version", "Tombstones are deleted by version.", without_argument("expect"), LIVES, seed=3053),
+    Rule("purge-at-rest", "Both tombstones were there at one moment.", always(), STORE, seed=1362490),
     Rule("spare-the-living", "The folder of the life that latest names stays.", always(), LIVES),
     # a session
     Rule(

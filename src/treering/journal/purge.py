@@ -3,7 +3,8 @@
 Rule 1: folders are listed first, then `latest` is read. A load reads `latest` before it writes anything, and creates
 its session only in place of the tombstone that it saw. So if `latest` is alive or absent, no listed folder can become
 that of a life any more; if it is a tombstone, that is replaced by another one first, which refuses the load.
-Rule 2: tombstones are deleted by version, and only both.
+Rule 2: tombstones are deleted by version, only both, and only if both were there at one moment: that of the tail may
+end a life that began after `latest` was read, and whose card still says that it is alive.
 Rule 3: a purge first checks that the store honours conditions on deletions.
 
 An object that a stalled process writes into an old folder later is found by the next listing.
@@ -103,9 +104,20 @@ def purge(keys: SessionKeys, *, nonce: str) -> Steps[bool]:
         raise NotFoundError(f"there is nothing of session {keys.session!r}", kind=Kind.SESSION, key=keys.latest)
     yield from prove_deletions(f"{keys.home}proof-{nonce.lower()}")
     yield from _sweep(keys, nonce)
-    seen = yield from look(keys)
-    if _life_of_card(seen) or _life_of_tail(seen):
+    stones = yield from _tombstones(keys)
+    if stones is None:
         return False
-    yield from marker.drop_buried(keys, seen.card)
-    gone = yield from TailRegister(keys).remove(expect=seen.tail_version)
-    return (yield from LatestRegister(keys).remove(expect=seen.latest_version)) and gone
+    yield from marker.drop_buried(keys, stones.card)
+    gone = yield from TailRegister(keys).remove(expect=stones.tail_version)
+    return (yield from LatestRegister(keys).remove(expect=stones.latest_version)) and gone
+
+
+def _tombstones(keys: SessionKeys) -> Steps[Registers | None]:
+    """Look until what was seen is known to have been there at one moment; None if there is a session."""
+    attempts = Attempts(keys.latest)
+    while attempts.another():
+        seen = yield from look(keys)
+        if _life_of_card(seen) or _life_of_tail(seen):
+            return None
+        if attempts.in_a_row(seen.versions) == seen.proven_by:  # rule: purge-at-rest
+            return seen
