@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from treering.store.place import Place
 
 NS = ("alice", "memories")
 WRITERS, PUTS = 4, 12
+SECRET = "the launch code is 0000"
 
 
 def store_of(backend: Backend, **options: Any) -> TreeringStore:
@@ -72,6 +74,73 @@ def test_writers_to_one_session_lose_nothing(anywhere: Backend) -> None:
     assert set(everything(store_of(anywhere))) == {"before", *expected}
     for store in stores:
         assert everything(store) == everything(store_of(anywhere))
+
+
+def test_pruning_and_erasing_beside_writers_lose_nothing(anywhere: Backend) -> None:
+    """Items are recorded anew while three processes put and delete others, and one is erased."""
+    store_of(anywhere).batch([PutOp(NS, f"kept-{number}", {"n": number}) for number in range(20)])
+    stores = [store_of(anywhere) for _ in range(WRITERS)]
+    running = [True]
+
+    def write(writer: int) -> None:
+        for number in range(PUTS):
+            stores[writer].put(NS, f"{writer}-{number}", {"n": number})
+            stores[writer].put(NS, f"kept-{number}", {"n": number, "by": writer})
+            if number % 3 == 2:
+                stores[writer].delete(NS, f"{writer}-{number - 1}")
+        running.clear()
+
+    def tidy() -> None:
+        stores[0].put(NS, "secret", {"text": SECRET})
+        stores[0].erase(NS, "secret")
+        while running:
+            stores[0].prune(("alice",))
+
+    at_once([tidy, *(lambda writer=writer: write(writer) for writer in range(1, WRITERS))])  # type: ignore[misc]
+    there = everything(store_of(anywhere))
+    mine = {f"{writer}-{number}" for writer in range(1, WRITERS) for number in range(PUTS) if number % 3 != 1}
+    assert set(there) == {f"kept-{number}" for number in range(20)} | mine
+    assert all(there[f"kept-{number}"]["n"] == number for number in range(20))
+    for store in stores:
+        assert everything(store) == there
+    stores[1].prune()
+    assert everything(store_of(anywhere)) == there
+    assert holding(anywhere.snapshot(), SECRET) == []
+    assert anywhere.store().namespace(NAMESPACE).verify("alice/memories") == []
+
+
+@pytest.mark.parametrize("what", ["erase", "prune", "put", "sweep_ttl"])
+def test_a_store_sees_what_was_put_during_its_own_call(what: str) -> None:
+    """Another process puts an item before one of its requests, whichever that is."""
+    backend = memory_backend()
+    other = store_of(backend)
+    ns, countdown = NS, [-1]
+
+    class Beside(PassingDriver):
+        def execute(self, batch: Batch) -> tuple[Answer, ...]:
+            countdown[0] -= 1
+            if countdown[0] == 0:
+                other.put(ns, "beside", {})
+            return self.inner.execute(batch)
+
+    for at in range(1, 100):
+        ns = (f"u{at}", "memories")
+        store = TreeringStore(Store(Place(Beside(backend.driver()))))
+        store.put(ns, "secret", {"text": SECRET})
+        store.put(ns, "old", {}, ttl=0)
+        works: dict[str, Callable[[], object]] = {
+            "erase": partial(store.erase, ns, "secret"), "prune": partial(store.prune, ns),
+            "sweep_ttl": store.sweep_ttl, "put": partial(store.batch, [PutOp(ns, "a", {}), PutOp(ns, "nothing", None)]),
+        }  # fmt: skip
+        countdown[0] = at
+        works[what]()
+        if countdown[0] > 0:
+            break
+        there = {item.key for item in store_of(backend).search(ns, refresh_ttl=False)}
+        assert "beside" in there
+        assert {item.key for item in store.search(ns, refresh_ttl=False)} == there, at
+        assert store.get(ns, "beside") is not None
+    assert at > 2
 
 
 def test_one_store_serves_many_threads(backend: Backend) -> None:
@@ -215,12 +284,11 @@ def test_what_was_acknowledged_survives_kill_9(tmp_path: Path) -> None:
 
 def test_an_erasure_that_was_cut_off_can_be_repeated(backend: Backend) -> None:
     """At whatever request: the second call finishes it, and what was put beside is there."""
-    secret = "the launch code is 0000"
     at = 0
     while True:
         name = f"u{at}"
         with store_of(backend) as store:
-            store.put((name, "m"), "code", {"text": secret})
+            store.put((name, "m"), "code", {"text": SECRET})
             store.put((name, "m"), "other", {"text": "tea"})
         try:
             TreeringStore(Store(Place(KilledDriver(backend.driver(), at)))).erase((name, "m"), "code")
@@ -229,6 +297,6 @@ def test_an_erasure_that_was_cut_off_can_be_repeated(backend: Backend) -> None:
             at += 1
         else:
             break
-        assert holding(backend.snapshot(), secret) == [], at
+        assert holding(backend.snapshot(), SECRET) == [], at
     assert at > 5
     assert set(everything(store_of(backend))) == {"other"}

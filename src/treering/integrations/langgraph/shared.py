@@ -49,8 +49,10 @@ class SharedSession:
 
     def _is_up_to_date(self) -> Steps[bool]:
         """Whether nothing was recorded or erased since: one conditional GET, as a rule answered without a body."""
-        replica = self.writer.replica
-        if replica.known_view is None or not replica.known_view.tail_version or not self.writer.position.is_known:
+        replica, position = self.writer.replica, self.writer.position
+        if replica.known_view is None or not replica.known_view.tail_version:
+            return False
+        if not position.is_known or position.behind:  # it was read, but this handle stands before what others recorded
             return False
         (answer,) = yield (Get(replica.keys.tail, unless=replica.known_view.tail_version, register=True),)
         return isinstance(answer, Unchanged)
