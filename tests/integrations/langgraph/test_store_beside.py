@@ -96,7 +96,7 @@ def test_pruning_and_erasing_beside_writers_lose_nothing(anywhere: Backend) -> N
         while running:
             stores[0].prune(("alice",))
 
-    at_once([tidy, *(lambda writer=writer: write(writer) for writer in range(1, WRITERS))])  # type: ignore[misc]
+    at_once([tidy, *(lambda writer=writer: write(writer) for writer in range(1, WRITERS))])
     there = everything(store_of(anywhere))
     mine = {f"{writer}-{number}" for writer in range(1, WRITERS) for number in range(PUTS) if number % 3 != 1}
     assert set(there) == {f"kept-{number}" for number in range(20)} | mine
