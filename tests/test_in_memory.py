@@ -3,44 +3,69 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests import in_memory
 
-NAME = "PYTEST_DEBUG_TEMPROOT"
+ROOT = Path(__file__).parents[1]
+TESTS = """
+def test_it(tmp_path):
+    print("in", tmp_path)
+    assert {passes}
+"""
+in_memory_only = pytest.mark.skipif(not in_memory.has_room(), reason="no file system in memory")
 
 
-@pytest.fixture
-def root(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A file system in memory with room, and nobody who chose another one."""
-    monkeypatch.setenv(NAME, "")  # so that it is put back in any case
-    monkeypatch.delenv(NAME)
-    monkeypatch.setattr(in_memory, "IN_MEMORY", tmp_path)
-    monkeypatch.setattr(in_memory, "FREE_BYTES_MIN", 1)
-    monkeypatch.setattr(in_memory, "WHOLE", False)
-    return tmp_path
+def run(folder: Path, *options: str, passes: bool = True, whole: bool = False) -> Path:
+    """Run a test in a pytest of its own; return where its folder was."""
+    (folder / "test_it.py").write_text(TESTS.format(passes=passes))
+    plugins = ["-p", "no:langsmith_plugin", "-p", "tests.sampling", "-p", "tests.in_memory", "-c", os.devnull]
+    command = [sys.executable, "-m", "pytest", "-qs", "-o", "tmp_path_retention_policy=failed", *plugins, *options]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("TREERING", "PYTEST"))}
+    done = subprocess.run(
+        [*command, "--rootdir", str(folder), str(folder)],
+        env={**inherited, "PYTHONPATH": str(ROOT)} | ({"TREERING_WHOLE": "1"} if whole else {}),
+        capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+    assert done.returncode == (0 if passes else 1), done.stdout + done.stderr
+    (place,) = (line.removeprefix("in ") for line in done.stdout.splitlines() if line.startswith("in "))
+    return Path(place)
 
 
-def test_folders_are_in_memory(root: Path) -> None:
-    """Where the system has that."""
-    in_memory.pytest_configure()
-    assert os.environ[NAME] == str(root)
+@in_memory_only
+def test_folders_are_in_memory(tmp_path: Path) -> None:
+    """Those of each process apart, and nothing stays of a run that passed."""
+    place = run(tmp_path)
+    assert str(place).startswith(f"/dev/shm/{in_memory.PREFIX}")
+    assert not place.parent.exists()
 
 
-def test_a_place_that_was_chosen_stays(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@in_memory_only
+def test_of_a_test_that_failed_the_folder_stays_until_the_next_run(tmp_path: Path) -> None:
+    """So that it can be looked at."""
+    place = run(tmp_path, passes=False)
+    assert place.exists()
+    run(tmp_path)
+    assert not place.exists()
+
+
+def test_a_place_that_was_chosen_stays(tmp_path: Path) -> None:
     """So that anybody can run them on a certain disk."""
-    monkeypatch.setenv(NAME, "elsewhere")
-    in_memory.pytest_configure()
-    assert os.environ[NAME] == "elsewhere"
+    place = run(tmp_path, f"--basetemp={tmp_path / 'chosen'}")
+    assert place.parent == tmp_path / "chosen"
 
 
-@pytest.mark.parametrize(
-    ("name", "value"), [("WHOLE", True), ("FREE_BYTES_MIN", 1 << 62), ("IN_MEMORY", Path("/not/there"))]
-)
-def test_else_they_are_on_the_disk(root: Path, name: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With `make whole`, where there is little room, and where the system keeps nothing in memory."""
+def test_with_make_whole_they_are_on_the_disk(tmp_path: Path) -> None:
+    """Where pytest has them."""
+    assert run(tmp_path, whole=True).parent.parent.name.startswith("pytest-of-")
+
+
+@pytest.mark.parametrize(("name", "value"), [("FREE_BYTES_MIN", 1 << 62), ("IN_MEMORY", Path("/not/there"))])
+def test_without_room_they_are_on_the_disk(name: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is little room, and where the system keeps nothing in memory."""
     monkeypatch.setattr(in_memory, name, value)
-    in_memory.pytest_configure()
-    assert NAME not in os.environ
+    assert not in_memory.has_room()
