@@ -48,7 +48,7 @@ KEY_BYTES: Final = 256
 T = TypeVar("T")
 
 
-class Put(NamedTuple):
+class ItemPut(NamedTuple):
     """An item to be stored or deleted."""
 
     place: Place
@@ -78,7 +78,7 @@ class ItemCollection(SharedSession):
         """The items and their expiry as they were last read, by key; it never changes."""
         return self._keys
 
-    def put(self, puts: Sequence[Put]) -> Steps[None]:
+    def put(self, puts: Sequence[ItemPut]) -> Steps[None]:
         """Store and delete items: durable when it returns."""
         yield from self._be_ready()
         if any(put.raw is None and item_key(put.place) not in self._keys for put in puts):
@@ -126,14 +126,14 @@ class ItemCollection(SharedSession):
         if not (yield from self.look()):
             return None
         if item_key(place) in self._keys:
-            yield from self.put([Put(place, None, None, 0)])
+            yield from self.put([ItemPut(place, None, None, 0)])
         try:
             receipt = yield from erase(self.writer, state=[item_key(place)], reason=reason)
         except NotFoundError:
             return None
         return (yield from finished(receipt, self.writer.keys))
 
-    def _plan_puts(self, puts: Sequence[Put]) -> Steps[_Planned]:
+    def _plan_puts(self, puts: Sequence[ItemPut]) -> Steps[_Planned]:
         yield from self._stand()
         state: dict[str, object] = {}
         drop: list[str] = []

@@ -25,7 +25,7 @@ from treering.api.store import Store
 from treering.erasure.erasing import Receipt
 from treering.errors import UsageError
 from treering.integrations.langgraph.codec import Codec, require_safe, strict_serializer
-from treering.integrations.langgraph.collection import ItemCollection, Put, stored_collections
+from treering.integrations.langgraph.collection import ItemCollection, ItemPut, stored_collections
 from treering.integrations.langgraph.filters import require_filter
 from treering.integrations.langgraph.items import (
     Namespace,
@@ -219,7 +219,7 @@ class TreeringStore(BaseStore):
         """Check operations, and encode what they put."""
         codec, now = Codec(self.serde), _now_us()
         listed = list(ops)
-        puts: dict[Place, Put] = {}
+        puts: dict[Place, ItemPut] = {}
         for number, op in enumerate(listed):
             if isinstance(op, PutOp):
                 place = Place(tuple(op.namespace), op.key)
@@ -227,7 +227,7 @@ class TreeringStore(BaseStore):
                 require_minutes(op.ttl)
                 raw = None if op.value is None else encoded(dict(op.value), codec)
                 puts.pop(place, None)
-                puts[place] = Put(place, raw, op.ttl, now + number)
+                puts[place] = ItemPut(place, raw, op.ttl, now + number)
             elif isinstance(op, SearchOp):
                 require_filter(op.filter)
             elif not isinstance(op, GetOp | ListNamespacesOp):
@@ -277,7 +277,7 @@ class TreeringStore(BaseStore):
 
 class _Batch(NamedTuple):
     ops: Sequence[Op]
-    puts: Sequence[Put]
+    puts: Sequence[ItemPut]
     codec: Codec
     now_us: int
 
