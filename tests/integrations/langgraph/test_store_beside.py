@@ -21,7 +21,7 @@ from treering.errors import UnavailableError
 from treering.integrations.langgraph import TreeringStore
 from treering.integrations.langgraph.store import NAMESPACE
 from treering.storage.faulty import Fault, FaultyDriver
-from treering.storage.requests import Answer, Batch, Put, Request
+from treering.storage.requests import Answer, Batch, Driver, Put, Request
 from treering.store.place import Place
 
 NS = ("alice", "memories")
@@ -141,6 +141,67 @@ def test_a_store_sees_what_was_put_during_its_own_call(what: str) -> None:
         assert {item.key for item in store.search(ns, refresh_ttl=False)} == there, at
         assert store.get(ns, "beside") is not None
     assert at > 2
+
+
+class Interrupted(PassingDriver):
+    """Calls a function before one of its batches."""
+
+    def __init__(self, inner: Driver) -> None:
+        super().__init__(inner)
+        self.left = -1
+        self.meanwhile: Callable[[], object] = list
+
+    def execute(self, batch: Batch) -> tuple[Answer, ...]:
+        """Run a batch."""
+        self.left -= 1
+        if self.left == 0:
+            self.meanwhile()
+        return self.inner.execute(batch)
+
+
+def test_an_item_that_is_read_during_a_sweep_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process reads it before one of the sweep's requests, and so puts its expiry off: the sweep sees that."""
+    clock = [1_700_000_000_000_000]
+    monkeypatch.setattr("treering.integrations.langgraph.store._now_us", lambda: clock[0])
+    for at in range(1, 100):
+        backend = memory_backend()
+        driver = Interrupted(backend.driver())
+        sweeper, reader = TreeringStore(Store(Place(driver))), store_of(backend)
+        sweeper.batch([PutOp(NS, "read", {}, ttl=1), PutOp(NS, "unread", {}, ttl=1)])
+        clock[0] += 120_000_000
+        got: list[object] = []
+        driver.meanwhile, driver.left = lambda reader=reader, got=got: got.append(reader.get(NS, "read")), at  # type: ignore[misc]
+        sweeper.sweep_ttl()
+        if driver.left > 0:
+            break
+        there = everything(store_of(backend))
+        assert set(there) == ({"read"} if got[0] is not None else set()), at
+    assert at > 2
+
+
+def test_what_was_put_again_while_it_was_erased_is_gone_everywhere_or_there() -> None:
+    """An erasure takes all values up to its end, also one that another process put meanwhile; nothing is half there."""
+    outcomes = set()
+    for at in range(1, 100):
+        backend = memory_backend()
+        driver = Interrupted(backend.driver())
+        store, other = TreeringStore(Store(Place(driver))), store_of(backend)
+        store.put(NS, "secret", {"text": SECRET})
+        driver.meanwhile, driver.left = lambda other=other: other.put(NS, "secret", {"text": "new"}), at  # type: ignore[misc]
+        store.erase(NS, "secret")
+        if driver.left > 0:
+            break
+        there = everything(store_of(backend))
+        assert there in ({}, {"secret": {"text": "new"}}), at
+        for each in (store, other, store_of(backend)):
+            assert everything(each) == there, at
+            assert each.list_namespaces() == ([NS] if there else []), at
+            assert (each.get(NS, "secret") is not None) is bool(there), at
+        assert holding(backend.snapshot(), SECRET) == []
+        other.put(NS, "secret", {"text": "newer"})
+        assert everything(store) == {"secret": {"text": "newer"}}
+        outcomes.add(bool(there))
+    assert outcomes == {True, False}
 
 
 def test_one_store_serves_many_threads(backend: Backend) -> None:
