@@ -8,17 +8,18 @@ import os
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import msgspec
 import pytest
 from tests.session.at_rest import KilledDriver, KilledError, Paused, replaces
 from tests.session.backends import kill
-from tests.session.faults import Meeting, OneFault, latest_write
+from tests.session.faults import OneFault
 
 import treering
 from treering.api.store import Store
-from treering.errors import UnavailableError
+from treering.errors import ConflictError, NotFoundError, UnavailableError
 from treering.format.paths import DAY_MS, Marker, SessionKeys, parse_marker, recent_folder
 from treering.format.register import Card, encode_latest
 from treering.ids import now_ms
@@ -32,7 +33,7 @@ from treering.storage.counting import CountingDriver
 from treering.storage.faulty import Fault, FaultyDriver
 from treering.storage.local import LocalDriver
 from treering.storage.memory import MemoryDriver
-from treering.storage.requests import Delete, Driver, Get, List, Put, Request, Steps
+from treering.storage.requests import Answer, Delete, Driver, Get, List, Put, Request, Steps
 from treering.storage.run import list_all, run
 from treering.store import recent
 from treering.store.place import Place
@@ -642,21 +643,38 @@ def test_who_removes_markers_spares_that_of_a_session_created_meanwhile() -> Non
     assert marker_keys(memory) == [keys.marker(card_of(memory, "s").marker)]
 
 
-def test_who_creates_a_session_beside_others_puts_no_marker_that_was_listed_before() -> None:
-    """A name is created and deleted while a marker is put for it; that marker goes after the session names another."""
+@pytest.mark.parametrize("order", [1, -1], ids=["in order", "backwards"])
+@pytest.mark.parametrize("number", range(6))
+@pytest.mark.parametrize("used", [False, True], ids=["a new name", "a deleted one"])
+def test_who_creates_a_session_puts_its_marker_where_nobody_takes_it_for_waste(
+    *, used: bool, number: int, order: int
+) -> None:
+    """Before each request of a creation markers are swept and tombstones purged; those of a batch come in any order."""
     memory = MemoryDriver()
     keys = SessionKeys("", "s", appends=False)
-    creating = Paused(_creating(keys), memory, latest_write)
     store = Store(Place(memory))
-    say(store, "s")
-    store.delete("s")
-    meeting = Meeting(memory)
-    removals: list[Paused[object]] = []
+    if used:
+        say(store, "s")
+        store.delete("s")
 
-    def remove() -> None:
-        removals.append(Paused(reindex("", appends=False), memory, lambda request: isinstance(request, Delete)))
+    def sweep() -> None:
+        run(reindex("", appends=False), memory)
+        with contextlib.suppress(NotFoundError):
+            store.purge("s")
 
-    meeting.before(_reads_latest, remove)
-    assert creating.go_on(meeting) is not None
-    removals[0].go_on()
-    assert marker_keys(memory) == [keys.marker(card_of(memory, "s").marker)]
+    creating, sent = _creating(keys), count()
+    try:
+        batch = next(creating)
+        while True:
+            answers: dict[int, Answer] = {}
+            for place, request in [*enumerate(batch)][::order]:
+                if next(sent) == number:
+                    sweep()
+                [answers[place]] = memory.execute((request,))
+            batch = creating.send(tuple([answers[place] for place in range(len(batch))]))
+    except StopIteration:
+        assert marker_keys(memory) == [keys.marker(card_of(memory, "s").marker)]
+    except ConflictError:
+        assert store.sessions().rows == ()  # its tombstone was taken; a marker alone shows nothing
+    if next(sent) <= number:
+        pytest.skip("it sends fewer requests")

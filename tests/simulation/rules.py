@@ -189,8 +189,8 @@ RULES = (
     Rule("mark-creation", "So is that of a session to be created.", without(), LIVES),
     Rule(
         "mark-behind-look",
-        "A creation that was not alone puts a marker of another name, after it read the tombstones that it replaces.",
-        without(),
+        "A creation puts its marker after it read or wrote the tombstones that it replaces.",
+        in_other_order,
         LIVES,
         test="tests/session/test_recent.py",
     ),

@@ -25,7 +25,7 @@ from treering.journal.register import Attempts, LatestRegister, Swapped, TailReg
 from treering.journal.resume import Registers, look, resume
 from treering.journal.view import View, empty_tail
 from treering.kinds import Kind
-from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Put, Steps, Written
+from treering.storage.requests import ABSENT, Delete, Deleted, Found, List, Listed, Steps, Written
 from treering.storage.run import ask
 
 
@@ -76,10 +76,8 @@ def create(
         seen = born.seen
         yield from ask(marker.put_of(keys, card), Written)  # rule: mark-load
     else:
-        seen = yield from free_name(keys, nonce=nonce, beside=marker.put_of(keys, card))
-        if not seen.are_stones_by(nonce):
-            card = marker.first_marked(card, now_ms=now_ms, unique=f"{nonce}x")  # rule: mark-behind-look
-            yield from ask(marker.put_of(keys, card), Written)  # rule: mark-creation
+        seen = yield from free_name(keys, nonce=nonce)  # rule: mark-behind-look
+        yield from ask(marker.put_of(keys, card), Written)  # rule: mark-creation, mark-behind-look before this
     card = msgspec.structs.replace(
         card,
         session=keys.session,
@@ -110,7 +108,7 @@ def create(
     return view
 
 
-def free_name(keys: SessionKeys, *, nonce: str, beside: Put | None = None) -> Steps[Registers]:
+def free_name(keys: SessionKeys, *, nonce: str) -> Steps[Registers]:
     """Make sure that a name is free: both registers hold tombstones. Creation replaces the one in `latest`.
 
     If the name was never used, or was purged, tombstones of a life that never was are written first.
@@ -118,8 +116,6 @@ def free_name(keys: SessionKeys, *, nonce: str, beside: Put | None = None) -> St
     Args:
         keys: The session.
         nonce: Names the tombstones.
-        beside: Another object to write in the batch of the tombstones. It is durable if this returns tombstones by
-            `nonce`; see `Registers.are_stones_by`.
 
     Raises:
         ConflictError: The session exists.
@@ -138,12 +134,12 @@ def free_name(keys: SessionKeys, *, nonce: str, beside: Put | None = None) -> St
             raise _exists(keys)
         if ABSENT not in seen.versions:  # rule: stones-first
             return seen
-        tombstones = yield from _put_tombstones(seen, nonce, beside)
+        tombstones = yield from _put_tombstones(seen, nonce)
         if tombstones is not None:
             return tombstones
 
 
-def _put_tombstones(seen: Registers, nonce: str, beside: Put | None) -> Steps[Registers | None]:
+def _put_tombstones(seen: Registers, nonce: str) -> Steps[Registers | None]:
     """Write missing tombstones; return both if both were missing, which saves reading them."""
     latest, tail = LatestRegister(seen.keys), TailRegister(seen.keys)
     requests = (
@@ -151,7 +147,7 @@ def _put_tombstones(seen: Registers, nonce: str, beside: Put | None) -> Steps[Re
         tail.prepare(tail.tombstone("", nonce), expect=ABSENT),
     )
     missing = [request for request, version in zip(requests, seen.versions, strict=True) if version == ABSENT]
-    outcomes = yield from swap_all(*missing, *([beside] if beside is not None else []))
+    outcomes = yield from swap_all(*missing)
     found = [
         Found(request.data, outcome.version, outcome.sent_bytes)
         for request, outcome in zip(missing, outcomes, strict=False)

@@ -72,11 +72,6 @@ class Registers:
         # rule: tombstone-of-life, own-tombstone
         return self.card is None or self.card.dead or self.card.life == self.tail.header.life
 
-    def are_stones_by(self, nonce: str) -> bool:
-        """Whether both are tombstones that were written under this name, and that nobody replaced since."""
-        latest, tail = self.card, self.tail
-        return latest is not None and tail is not None and latest.write == tail.header.nonce == nonce
-
     @property
     def in_creation(self) -> bool:
         """`latest` of a life exists, its tail not yet: nothing was appended so far. Any process may continue it."""
