@@ -22,7 +22,7 @@ from treering.session.options import Options
 from treering.session.position import Position
 from treering.session.replica import Replica
 from treering.session.upkeep import Upkeep
-from treering.storage.requests import Steps
+from treering.storage.requests import Get, Steps, Unchanged
 from treering.transcript.node import Draft
 
 if TYPE_CHECKING:
@@ -162,6 +162,17 @@ class Writer:
         self.replica.met = False
         moved = stood != (self.head, self.node, self.position.checkpoint_id)  # changes met by earlier calls count
         return met or new or moved or self.replica.state.end > end
+
+    def is_up_to_date(self) -> Steps[bool]:
+        """Whether `refresh` would find nothing new: one conditional GET, as a rule answered without a body."""
+        view = self.replica.known_view
+        if view is None or not view.tail_version:
+            return False
+        there = self.replica.state.heads.heads.get(self.head)
+        if not self.position.is_known or self.position.behind or self.node != there:  # others recorded more
+            return False
+        (answer,) = yield (Get(self.keys.tail, unless=view.tail_version, register=True),)
+        return isinstance(answer, Unchanged)
 
     def _open_found(self) -> Steps[bool]:
         """Open and lock the session if another writer created it meanwhile; false if it still does not exist."""

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from treering.errors import TreeringError
 from treering.session.writer import Writer
-from treering.storage.requests import Get, Steps, Unchanged
+from treering.storage.requests import Steps
 
 
 class SharedSession:
@@ -34,7 +34,7 @@ class SharedSession:
         else:
             yield from self.writer.appender.settle()
             self.writer.replica.state.follow = None
-            if not (yield from self._is_up_to_date()):
+            if not (yield from self.writer.is_up_to_date()):
                 yield from self.writer.refresh()
         return self.writer.replica.exists
 
@@ -46,16 +46,6 @@ class SharedSession:
             yield from self._stand()
             yield from writer.upkeep.cover(seal=False)
         yield from writer.close()
-
-    def _is_up_to_date(self) -> Steps[bool]:
-        """Whether nothing was recorded or erased since: one conditional GET, as a rule answered without a body."""
-        replica, position = self.writer.replica, self.writer.position
-        if replica.known_view is None or not replica.known_view.tail_version:
-            return False
-        if not position.is_known or position.behind:  # it was read, but this handle stands before what others recorded
-            return False
-        (answer,) = yield (Get(replica.keys.tail, unless=replica.known_view.tail_version, register=True),)
-        return isinstance(answer, Unchanged)
 
     def _open(self) -> Steps[None]:
         yield from self.writer.open()
